@@ -65,10 +65,10 @@ def _add_read(routes: APIRouter, store: DatasetStore) -> None:
         responses=responses("invalid-parameter"),
     )
     def list_datasets(page: PageParams, tag: TagFilter) -> DatasetPage:
-        found = store.page(page, tag)
+        listed = store.page(page, tag)
         return DatasetPage(
-            datasets=[DatasetSummary.of(dataset) for dataset in found.items],
-            next_page_token=next_page_token(page, found),
+            datasets=[DatasetSummary.of(dataset) for dataset in listed.items],
+            next_page_token=next_page_token(page, listed),
         )
 
     @routes.get(

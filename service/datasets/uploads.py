@@ -45,13 +45,13 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     if body.media_type == FORM:
         parts = await body.save_form(folder, ("file", "labels"), *sizes)
         return _of_form(parts, query, folder, limits)
-    found = _ARCHIVE_TYPES.get(body.media_type, body.media_type)
-    if found not in (*FORMATS, *_ARCHIVE_TYPES):
-        raise _unsupported(found, (*FORMATS, ZIP, FORM))
+    sent_type = _ARCHIVE_TYPES.get(body.media_type, body.media_type)
+    if sent_type not in (*FORMATS, *_ARCHIVE_TYPES):
+        raise _unsupported(sent_type, (*FORMATS, ZIP, FORM))
     path = folder / "body"
     await body.save(path, *sizes)
     options = _with_header(query, body.content_type)
-    return Upload(options, _spec(options, found, path, folder, limits))
+    return Upload(options, _spec(options, sent_type, path, folder, limits))
 
 
 def _of_form(
@@ -83,8 +83,8 @@ def _options(parts: dict[str, FormPart], query: UploadOptions) -> UploadOptions:
     try:
         options = type(query).model_validate(given | fields)
     except ValidationError as error:
-        found = [{**item, "loc": ("form", *item["loc"])} for item in error.errors()]
-        raise parameter_error(found) from None
+        errors = [{**item, "loc": ("form", *item["loc"])} for item in error.errors()]
+        raise parameter_error(errors) from None
     taken = options.model_dump(by_alias=True)
     for name in fields:
         if name in given and taken[name] != given[name]:
@@ -104,7 +104,7 @@ def _with_header(options: UploadOptions, content_type: str) -> UploadOptions:
 
 def _spec(
     options: UploadOptions,
-    found: str,
+    sent_type: str,
     path: Path,
     folder: Path,
     limits: Limits,
@@ -113,7 +113,7 @@ def _spec(
 ) -> ParseSpec:
     delimiter = _unless_auto(options.delimiter or "auto")
     return ParseSpec(
-        media_type=found,
+        media_type=sent_type,
         data=str(path),
         out=str(folder),
         limits=read_limits(limits),
@@ -163,19 +163,19 @@ def read_limits(limits: Limits) -> ReadLimits:
 
 
 def _format(part: FormPart, offered: tuple[str, ...]) -> str:
-    found = media_type(part.content_type)
+    sent_type = media_type(part.content_type)
     suffix = PurePosixPath(part.filename).suffix.lower()
     # Clients that look a name up say `text/csv` of data.csv.gz.
-    archive = ARCHIVES.get(suffix) or _ARCHIVE_TYPES.get(found)
+    archive = ARCHIVES.get(suffix) or _ARCHIVE_TYPES.get(sent_type)
     if archive is not None:
         return archive
-    if found in _SAY_NOTHING:
-        found = SUFFIXES.get(suffix, CSV)
-    if found not in offered:
-        raise _unsupported(found, offered)
-    return found
+    if sent_type in _SAY_NOTHING:
+        sent_type = SUFFIXES.get(suffix, CSV)
+    if sent_type not in offered:
+        raise _unsupported(sent_type, offered)
+    return sent_type
 
 
-def _unsupported(found: str, offered: tuple[str, ...]) -> UnsupportedFormat:
-    said = f"{found[:100]} is not read here" if found else "Content-Type is missing"
+def _unsupported(sent_type: str, offered: tuple[str, ...]) -> UnsupportedFormat:
+    said = f"{sent_type[:100]} is not read here" if sent_type else "Content-Type is missing"
     return UnsupportedFormat("unsupported-format", f"{said}; send one of {', '.join(offered)}")

@@ -44,7 +44,7 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
         detail = f"explanations of more than {limit} rows of this model; send them in several"
         raise TooLarge("too-many-rows", detail, extra={"limit": limit})
     splits = splits_of(fitted.multiclass, len(model.classes))
-    found = []
+    explained = []
     for i, row_scores in enumerate(scores.tolist()):
         row_terms = contributions(fitted, X[i : i + 1])
         row = []
@@ -57,8 +57,8 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
                     **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
                 }
             )
-        found.append(row)
-    return found
+        explained.append(row)
+    return explained
 
 
 def _parts(

@@ -201,10 +201,10 @@ class LoadedModels:
             self._asked[name, reference] = asked
             if self._looking is None:
                 self._looking = asyncio.create_task(self._look())
-        found = await asyncio.shield(asked)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        version = await asyncio.shield(asked)
+        if isinstance(version, Exception):
+            raise version
+        return version
 
     async def _look(self) -> None:
         try:

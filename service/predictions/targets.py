@@ -33,10 +33,10 @@ class Target:
 @lru_cache(maxsize=4096)
 def find_target(path: bytes) -> Target | None:
     """What a path below `/v1/models` or `/v2/models` asks to predict; None for any other path."""
-    found = _PATH.fullmatch(path)
-    if found is None:
+    match = _PATH.fullmatch(path)
+    if match is None:
         return None
-    part = {name: value.decode() for name, value in found.groupdict().items() if value is not None}
+    part = {name: value.decode() for name, value in match.groupdict().items() if value is not None}
     number = int(part.get("version") or part.get("number") or 1)
     if number > MAX_VERSION:
         return None

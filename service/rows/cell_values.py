@@ -264,12 +264,12 @@ def _by_number(levels: Collection[str]) -> dict[float, str]:
     """The level with a value, if all levels are numbers and no other has it: 1 finds "1.0"."""
     if not all(NUMBER.fullmatch(level) for level in levels):
         return {}
-    found: dict[float, str] = {}
+    by_number: dict[float, str] = {}
     twice = set()
     for level in levels:
-        if found.setdefault(float(level), level) != level:
+        if by_number.setdefault(float(level), level) != level:
             twice.add(float(level))
-    return {value: level for value, level in found.items() if value not in twice}
+    return {value: level for value, level in by_number.items() if value not in twice}
 
 
 def _text(cell: Any) -> str:

@@ -71,13 +71,13 @@ def _member(spec: ParseSpec, path: Path, offered: tuple[str, ...]) -> _Inner:
             listed = ", ".join(repr(name[:64]) for name in names[:20])
             message = f"the archive has {len(names)} files, one is expected"
             raise _unsupported(f"{message}: {listed}" if names else message)
-        found = _format(names[0], offered, "its suffix says what format it is")
+        media_type = _format(names[0], offered, "its suffix says what format it is")
         folder = path.with_name(f"{path.name}-inflated")
         folder.mkdir(exist_ok=True)
         files = archive.unpack(names, folder, spec.limits.inflated_bytes)
     except BadArchive as error:
         raise _unsupported(error.message, error.member) from None
-    return _Inner(files[names[0]], found)
+    return _Inner(files[names[0]], media_type)
 
 
 def _is_of_system(name: str) -> bool:
@@ -86,9 +86,9 @@ def _is_of_system(name: str) -> bool:
 
 
 def _format(name: str, offered: tuple[str, ...], hint: str) -> str:
-    found = SUFFIXES.get(PurePosixPath(name).suffix.lower())
-    if found in offered:
-        return found
+    media_type = SUFFIXES.get(PurePosixPath(name).suffix.lower())
+    if media_type in offered:
+        return media_type
     known = ", ".join(suffix for suffix, one in SUFFIXES.items() if one in offered)
     what = f"the file {name[:64]!r} is not one of {known}" if name else "the file has no name"
     raise UnsupportedFormat("unsupported-format", f"{what}; {hint}")

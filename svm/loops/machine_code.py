@@ -60,8 +60,8 @@ class _FilePerSignature(IndexDataCacheFile):
         digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != digest:
             return None
-        found, code = pickle.loads(content)
-        return code if found == (self._source_stamp, key) else None
+        owner, code = pickle.loads(content)
+        return code if owner == (self._source_stamp, key) else None
 
     def save(self, key: object, code: object) -> None:
         """Keep the code of a signature."""

@@ -54,19 +54,19 @@ def near_margin(
     following: float,
     starts: Indices,
     positions: Indices,
-    pulls: Vector,
+    changes: Vector,
     out: Vector,
 ) -> None:
     """The rows with 0 < aᵢ < 1, and cᵢ = sᵢ yᵢ (a of the smoothing `following`, not clipped, - aᵢ).
 
     Writes Σ sᵢ aᵢ yᵢ of all rows, their Σ cᵢ and their number into out[k]; and, if `positions` is
-    not empty, their numbers and cᵢ to positions[starts[k]:] and pulls[starts[k]:].
+    not empty, their numbers and cᵢ to positions[starts[k]:] and changes[starts[k]:].
     """
     for k in range(len(edges) - 1):
         leaf = slice(edges[k], edges[k + 1])
         labels, f, c = y[leaf], scores[leaf], centers[leaf]
         s = weights[leaf] if len(weights) == len(y) else weights[: len(labels)]
-        total = pull = 0.0
+        total = change = 0.0
         count = 0
         for i in range(len(labels)):
             short = 1.0 - labels[i] * f[i]
@@ -76,10 +76,10 @@ def near_margin(
                 more = s[i] * labels[i] * (c[i] + short / following - slope)
                 if len(positions):
                     positions[starts[k] + count] = edges[k] + i
-                    pulls[starts[k] + count] = more
-                pull += more
+                    changes[starts[k] + count] = more
+                change += more
                 count += 1
-        out[k, 0], out[k, 1], out[k, 2] = total, pull, count
+        out[k, 0], out[k, 1], out[k, 2] = total, change, count
 
 
 @compiled

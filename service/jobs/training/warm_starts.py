@@ -57,9 +57,9 @@ def check_start(
             f"features: the model has {start.n_features}, the dataset {dataset.n_features}"
         )
     names = zip(start.columns or (), dataset.columns or (), strict=False)
-    for number, (expected, found) in enumerate(names, start=1):
-        if found != expected:
-            raise _refusal(f"feature {number}: the model has {expected!r}, the dataset {found!r}")
+    for number, (expected, given) in enumerate(names, start=1):
+        if given != expected:
+            raise _refusal(f"feature {number}: the model has {expected!r}, the dataset {given!r}")
     _check_kinds(dataset, start)
     if isinstance(spec.solver, HasDualCoefficients) and not _has_rows_of(dataset, start, datasets):
         raise _refusal(

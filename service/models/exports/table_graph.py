@@ -46,7 +46,7 @@ def table_inputs(columns: Columns) -> list[ValueInfoProto]:
 
 def feed(columns: Columns, X: Vector) -> dict[str, Any]:
     """The inputs for raw values, (n, n_columns)."""
-    found: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     for j, (name, column) in enumerate(zip(input_names(columns), columns, strict=True)):
         cells = np.ascontiguousarray(X[:, j : j + 1])
         if column.kind == "category":
@@ -55,8 +55,8 @@ def feed(columns: Columns, X: Vector) -> dict[str, Any]:
             codes = np.where(cells == UNKNOWN, len(texts) - 1, cells)
             codes = np.where(np.isnan(cells), len(texts) - 2, codes)
             cells = texts[codes.astype(np.int64)]
-        found[name] = cells
-    return found
+        inputs[name] = cells
+    return inputs
 
 
 def add_linear_scores(graph: Graph, fitted: FittedPipeline, encoder: Encoder) -> str:

@@ -28,10 +28,10 @@ _END_OF_LISTS = re.compile(rb"\][ \t\r\n]*\]")
 def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
     """A document with its first member `data` replaced by MARK, and that member's numbers: (1, n)
     of a list of numbers, (n_samples, n_features) of a list of lists."""
-    found = _DATA.search(text)
-    if found is None:
+    match = _DATA.search(text)
+    if match is None:
         return None
-    start, nested = found.start(1), bool(found[2])
+    start, nested = match.start(1), bool(match[2])
     if nested:
         last = _END_OF_LISTS.search(text, start)
         end = 0 if last is None else last.end()

@@ -88,9 +88,9 @@ class InferenceExchange:
             detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
             raise InvalidRequest("invalid-header", detail)
         text, data = bytes(body[:end]), memoryview(body)[end:]
-        if not data and (found := cut_data(text)) is not None:
+        if not data and (cut := cut_data(text)) is not None:
             with suppress(ServiceError):  # found and reported again in the whole text
-                return self._asked(*found, data, model)
+                return self._asked(*cut, data, model)
         return self._asked(text, None, data, model)
 
     def _asked(
@@ -224,19 +224,19 @@ def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> 
 
 def _parameters(value: dict[str, Any], path: tuple[str | int, ...]) -> dict[str, Any]:
     """Those of a request or a tensor; there need be none."""
-    found = value.get("parameters")
-    if found is not None and not isinstance(found, dict):
+    parameters = value.get("parameters")
+    if parameters is not None and not isinstance(parameters, dict):
         raise invalid((*path, "parameters"), "give an object")
-    return found or {}
+    return parameters or {}
 
 
 def _flag(
     parameters: dict[str, Any], name: str, path: tuple[str | int, ...], default: bool
 ) -> bool:
-    found = parameters.get(name, default)
-    if type(found) is not bool:
+    flag = parameters.get(name, default)
+    if type(flag) is not bool:
         raise invalid((*path, "parameters", name), "give true or false")
-    return found
+    return flag
 
 
 def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, bool], ...]:
@@ -247,7 +247,7 @@ def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, b
         raise invalid(("outputs",), "give a list of tensors")
     if not wanted:
         return tuple((name, binary) for name in offered(model))
-    found = []
+    outputs = []
     for i, output in enumerate(wanted):
         tensor = _members(output, _OUTPUT, ("outputs", i))
         if tensor.get("name") not in offered(model):
@@ -256,8 +256,8 @@ def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, b
         own = _parameters(tensor, ("outputs", i))
         if own.get("classification"):
             raise InvalidContent("invalid-field", "the classification extension is not offered")
-        found.append((tensor["name"], _flag(own, "binary_data", ("outputs", i), binary)))
-    return tuple(dict(found).items())
+        outputs.append((tensor["name"], _flag(own, "binary_data", ("outputs", i), binary)))
+    return tuple(dict(outputs).items())
 
 
 def offered(model: LoadedModel) -> tuple[str, ...]:

@@ -54,10 +54,10 @@ LONGEST = 40
 
 def days(text: str, form: str = ISO) -> float | None:
     """Days since 1970-01-01 (UTC if the text has no offset); None if the text is not a date."""
-    found = FORMS[form].fullmatch(text) if len(text) <= LONGEST else None
-    if found is None:
+    match = FORMS[form].fullmatch(text) if len(text) <= LONGEST else None
+    if match is None:
         return None
-    given = found.groupdict()
+    given = match.groupdict()
     hour, minute, second = (int(given[name] or 0) for name in ("hour", "minute", "second"))
     zone, year = given["zone"], int(given["year"])
     if len(given["year"]) == 2:

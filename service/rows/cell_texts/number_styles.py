@@ -80,8 +80,8 @@ class NumberStyle:
         number, unit = _split(text)
         if unit != self.unit or len(text) > LONGEST:
             return None
-        found = _FORM.fullmatch(number)
-        form = None if found is None else found.lastgroup
+        match = _FORM.fullmatch(number)
+        form = None if match is None else match.lastgroup
         if form is None or form in _ONLY[OTHER[self.decimal]]:
             return None
         mark = OTHER[self.decimal]
@@ -133,8 +133,8 @@ def survey(texts: Iterable[str]) -> Survey:
         if len(text) > LONGEST:
             continue
         number, unit = _split(text)
-        found = _FORM.fullmatch(number)
-        form = None if found is None else found.lastgroup
+        match = _FORM.fullmatch(number)
+        form = None if match is None else match.lastgroup
         if form is None:
             continue
         units.add(unit)
@@ -165,8 +165,8 @@ def survey(texts: Iterable[str]) -> Survey:
 
 def only_groups(text: str) -> bool:
     """Whether a number with a point may also be a group of thousands, as `4.450`."""
-    found = _FORM.fullmatch(text)
-    return found is not None and found.lastgroup == "point_group"
+    match = _FORM.fullmatch(text)
+    return match is not None and match.lastgroup == "point_group"
 
 
 def is_number(text: str) -> bool:
@@ -192,10 +192,10 @@ def _split(text: str) -> tuple[str, str]:
         text = f"-{text[1:-1]}"
     elif text[:1] == "\u2212":
         text = f"-{text[1:]}"
-    found = _UNIT.fullmatch(text)
-    if found is None:
+    match = _UNIT.fullmatch(text)
+    if match is None:
         return text, ""
-    before, after = found["before"], found["after"]
+    before, after = match["before"], match["after"]
     if before and after:
         return text, ""
-    return found["sign"] + found["number"], before or after or ""
+    return match["sign"] + match["number"], before or after or ""

@@ -39,9 +39,9 @@ def number_hint(text: str) -> str | None:
 
     A comma before three digits may be either: `20,043` is 20043 to some and 20.043 to others.
     """
-    found = _THOUSANDS.fullmatch(text) if len(text) <= _LONGEST else None
-    if found is not None and not text.lstrip("+-").startswith("0"):
-        whole, separator, fraction = found.groups()
+    match = _THOUSANDS.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is not None and not text.lstrip("+-").startswith("0"):
+        whole, separator, fraction = match.groups()
         plain = whole.replace(separator, "") + (f".{fraction}" if fraction else "")
         if separator == "," and not fraction and whole.count(",") == 1:
             return f"the comma is ambiguous: write {plain} or {whole.replace(',', '.')}"

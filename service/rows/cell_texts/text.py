@@ -73,8 +73,8 @@ def records(text: str, delimiter: str) -> Iterator[list[str]]:
     Raises csv.Error at a quote that does not end, or ends inside a cell.
     """
     lines = io.StringIO(text, newline="")
-    found = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
-    return (record for record in found if record)
+    rows = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+    return (record for record in rows if record)
 
 
 def unterminated(row: int) -> Exception:

@@ -19,18 +19,18 @@ MEMBERS = {"X.npy", "y.npy"}
 
 def read(spec: ParseSpec) -> Table:
     """Write `X.npy`. Raises ServiceError for what is wrong with the archive or its arrays."""
-    found = _extract(spec)
-    if "X.npy" not in found:
+    arrays = _extract(spec)
+    if "X.npy" not in arrays:
         raise _unsafe("the archive has no member X.npy")
-    labeled = "y.npy" in found
+    labeled = "y.npy" in arrays
     if labeled and (spec.labels is not None or spec.target not in (None, NO_TARGET)):
         message = "the labels are in the archive, as y: leave out `labels` and `target`"
         raise InvalidRequest("invalid-parameter", message)
     target = NO_TARGET if spec.target is None else spec.target
-    table = npy.read(replace(spec, data=str(found["X.npy"]), target=target))
+    table = npy.read(replace(spec, data=str(arrays["X.npy"]), target=target))
     if not labeled:
         return table
-    return replace(table, target=_labels(found["y.npy"], table.n_samples))
+    return replace(table, target=_labels(arrays["y.npy"], table.n_samples))
 
 
 def _labels(path: Path, n_samples: int) -> Target:

@@ -80,14 +80,14 @@ def _converted(spec: ParseSpec, text: Path) -> str:
         message = "the sheet needs too much memory or time"
         hint = "delete what lies far outside of the table, or save the sheet as CSV"
         raise refuse("parsing-failed", message, hint=hint)
-    found: dict[str, Any] = json.loads(done.stdout)
-    if "error" in found:
-        raise _error(found, spec)
-    return str(found["sheet"])
+    reply: dict[str, Any] = json.loads(done.stdout)
+    if "error" in reply:
+        raise _error(reply, spec)
+    return str(reply["sheet"])
 
 
-def _error(found: dict[str, Any], spec: ParseSpec) -> ServiceError:
-    error, sheets = found["error"], found.get("sheets", [])
+def _error(reply: dict[str, Any], spec: ParseSpec) -> ServiceError:
+    error, sheets = reply["error"], reply.get("sheets", [])
     if error == "rows":
         return too_many("rows", spec.limits.rows)
     if error == "columns":
@@ -103,9 +103,9 @@ def _error(found: dict[str, Any], spec: ParseSpec) -> ServiceError:
     if error == "empty":
         hint = None
         if len(sheets) > 1:
-            others = [repr(name[:64]) for name in sheets if name != found["sheet"]]
+            others = [repr(name[:64]) for name in sheets if name != reply["sheet"]]
             hint = f"say sheet= to read another one: {', '.join(others[:20])}"
-        return refuse("empty-data", f"the sheet {found['sheet']!r} is empty", hint=hint)
+        return refuse("empty-data", f"the sheet {reply['sheet']!r} is empty", hint=hint)
     message = "the workbook is encrypted" if error == "encrypted" else "the workbook is damaged"
     return refuse("archive-unsupported", message, hint=HINT)
 

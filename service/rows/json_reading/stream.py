@@ -98,12 +98,12 @@ def members(
     marks = _marks(path, start, end, block_bytes, most)
     if marks.end is None:
         malformed("it ends too early")
-    found: dict[str, Span] = {}
+    spans: dict[str, Span] = {}
     begin = start + 1
     if not marks.colons and not marks.commas:
         if marks.end - begin > VALUE_BYTES or raw(path, Span(begin, marks.end)).strip(BLANKS):
             malformed("an object is made of names and values")
-        return found
+        return spans
     ends = [*marks.commas, marks.end]
     if len(marks.colons) != len(ends):
         malformed("an object is made of names and values")
@@ -115,11 +115,11 @@ def members(
         name = loads(raw(path, Span(begin, colon)))
         if not isinstance(name, str):
             malformed("a name needs quotes")
-        if name in found:
+        if name in spans:
             malformed(f"{name[:64]!r} comes twice in one object")
-        found[name] = Span(colon + 1, end)
+        spans[name] = Span(colon + 1, end)
         begin = end + 1
-    return found
+    return spans
 
 
 def is_object(path: Path, span: Span) -> bool:
@@ -269,15 +269,15 @@ def loads(text: bytes) -> Any:
 
 def _loads_with_infinity(text: bytes) -> Any:
     try:
-        found = json.loads(
+        value = json.loads(
             text,
             parse_constant=lambda name: malformed(f"{name} is not JSON"),
             parse_int=lambda digits: int(digits) if len(digits) < 19 else float(digits),
         )
-        orjson.dumps(found)  # refuses lone surrogates
+        orjson.dumps(value)  # refuses lone surrogates
     except (ValueError, TypeError, RecursionError):
         malformed("a syntax error")
-    return found
+    return value
 
 
 def _check_encoding(text: bytes) -> None:

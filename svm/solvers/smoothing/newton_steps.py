@@ -98,11 +98,11 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
     near = state.slope_smoothing, state.smoothing
     of = [state.scores, state.centers]
     notes = problem.compute(_near_margin, *near, of=of, notes=3, together=0).notes
-    total, pull_total, _ = tree_sum(notes).tolist()
+    total, change_total, _ = tree_sum(notes).tolist()
     n_active, stride = int(notes[:, 2].sum()), 1
     gap = relative_gap_of(state)
     if state.reduced:
-        total += pull_total
+        total += change_total
     elif gap > SAMPLED_GAP and n_active:
         stride = 1 + n_active // (SAMPLED_ROWS * (problem.n_features + 1))
     starts = np.zeros(len(notes) + 1, dtype=np.int64)
@@ -112,12 +112,12 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
     ).made[0]
     count = -(-n_active // stride)
     share = count / n_active if n_active else 1.0
-    active = Active(chosen, count, share * mu, pulls=state.reduced)
+    active = Active(chosen, count, share * mu, sums_changes=state.reduced)
     products = count * problem.n_features**2
     rough = builds_hessian(problem) and gap > ROUGH_GAP and products >= ROUGH_FROM
     while True:
-        solve, pull = solver_of_hessian(problem, active, rough=rough)
-        combined = state.sums[1] - state.sums[0] + pull
+        solve, change = solver_of_hessian(problem, active, rough=rough)
+        combined = state.sums[1] - state.sums[0] + change
         derivative = gradient_of_sum(problem, point, combined, total)
         step, further = solve(-derivative)
         del solve  # and what it keeps of the rows
@@ -147,15 +147,15 @@ def _choose(run: Run, smoothing: float, following: float, starts: Indices, strid
 
     own = starts[run.leaf : run.leaf + len(run.edges)]
     most = int(own[-1] - own[0])
-    positions, pulls = np.empty(most, dtype=np.int64), np.empty(most)
+    positions, changes = np.empty(most, dtype=np.int64), np.empty(most)
     scores, centers = run.of
     rows, notes = (run.inner, run.y, run.weights, scores, centers), np.empty((len(own) - 1, 3))
-    near_margin(*rows, smoothing, following, own - own[0], positions, pulls, notes)
+    near_margin(*rows, smoothing, following, own - own[0], positions, changes, notes)
     positions += run.rows.start
     if stride > 1:
         some = slice(-int(own[0]) % stride, most, stride)
-        positions, pulls = positions[some].copy(), pulls[some].copy()
-    run.chosen = Chosen(positions, pulls)
+        positions, changes = positions[some].copy(), changes[some].copy()
+    run.chosen = Chosen(positions, changes)
 
 
 def relative_gap_of(state: NewtonState) -> float:

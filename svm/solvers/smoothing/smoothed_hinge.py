@@ -53,12 +53,12 @@ class Active:
     """The rows near the margin, or some of them."""
 
     chosen: RowValues
-    """`Chosen`, each with what is added to its sᵢ aᵢ yᵢ, its pull."""
+    """`Chosen`, each with what is added to its sᵢ aᵢ yᵢ, its change."""
     count: int
     smoothing: float
     """μ, for a share of the rows that share of it."""
-    pulls: bool = False
-    """Whether the pulls are summed with the Hessian, as the rows are read anyway."""
+    sums_changes: bool = False
+    """Whether the changes are summed with the Hessian, as the rows are read anyway."""
 
     @classmethod
     def at(cls, rows: Indices, smoothing: float) -> Active:
@@ -89,10 +89,10 @@ def gradient(problem: Problem, point: Vector, slopes: Vector) -> Vector:
     return gradient_of_sum(problem, point, problem.combination(signed), float(signed.sum()))
 
 
-def gradient_of_sum(problem: Problem, point: Vector, pull: Vector, total: float) -> Vector:
+def gradient_of_sum(problem: Problem, point: Vector, change: Vector, total: float) -> Vector:
     """The same, if Σ sᵢ aᵢ yᵢ xᵢ and Σ sᵢ aᵢ yᵢ are known."""
     slope = penalty(problem) * point
-    slope[:-1] -= pull / problem.n_samples
+    slope[:-1] -= change / problem.n_samples
     if problem.intercept != "none":
         slope[-1] -= total / problem.n_samples
     return slope
@@ -114,7 +114,7 @@ def step_work(problem: Problem) -> float:
 
 def solver_of_hessian(problem: Problem, active: Active, *, rough: bool) -> tuple[Solve, Vector]:
     """A function that solves H x = r for the Hessian of the smoothed objective, if the `active`
-    rows are those near the margin; and (n_features,) the sum of their pulls, or 0.
+    rows are those near the margin; and (n_features,) the sum of their changes, or 0.
 
     `rough`: a dense Hessian is summed in single precision, in half the time, unless rounding then
     makes it indefinite.
@@ -135,7 +135,7 @@ def _cholesky(
 ) -> tuple[Solve, Vector]:
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    hessian, pull = _hessian(problem, active, np.float32 if rough else np.float64)
+    hessian, change = _hessian(problem, active, np.float32 if rough else np.float64)
     diagonal = np.einsum("ii->i", hessian)
     diagonal += ridge
     # A diagonal of ones allows features of very different sizes.
@@ -158,7 +158,7 @@ def _cholesky(
         result: Vector = scale * cho_solve(factor, scale * right, check_finite=False)
         return result, hessian_work(problem, active.count)
 
-    return solve, pull
+    return solve, change
 
 
 def _leaves_together(problem: Problem, active: int) -> int:
@@ -173,12 +173,12 @@ def _hessian(
     problem: Problem, active: Active, precision: type[np.float32 | np.float64]
 ) -> tuple[Vector, Vector]:
     """Σ curvatureᵢ xᵢ xᵢᵀ over the active rows, each with its constant feature:
-    (n_features + 1, n_features + 1); and the sum of their pulls."""
+    (n_features + 1, n_features + 1); and the sum of their changes."""
     d = problem.n_features
     # Weights of mean 1 fit into single precision.
     unit = mean_weight(problem)
     out = problem.compute(
-        *(_add_hessian, d, unit, precision, problem.intercept != "none", active.pulls),
+        *(_add_hessian, d, unit, precision, problem.intercept != "none", active.sums_changes),
         of=[active.chosen],
         size=(d + 1) ** 2 + d,
         together=_leaves_together(problem, active.count),
@@ -194,13 +194,13 @@ def _add_hessian(
     unit: float,
     precision: type[np.float32 | np.float64],
     constant: bool,
-    pulls: bool,
+    sums_changes: bool,
 ) -> None:
     from svm.loops.newton import scaled_rows
     from svm.loops.products import add_rows
 
     hessian, sums = run.out[: (d + 1) ** 2].reshape(d + 1, d + 1), run.out[(d + 1) ** 2 :]
-    active, pull = run.of[0].within(run.rows)
+    active, change = run.of[0].within(run.rows)
     buffer = np.empty((min(GATHER_ROWS, len(active)), d + 1), dtype=precision)
     product = np.empty_like(hessian, dtype=precision)
     for start in range(0, len(active), GATHER_ROWS):
@@ -209,15 +209,17 @@ def _add_hessian(
         factors = np.sqrt(run.weights_of(chosen - run.rows.start) / unit).astype(precision)
         for part, operand, rows in run.parts(chosen):
             scaled_rows(operand, rows, factors[part], block[part, :d])
-            if pulls:  # while the rows are in the processor's cache
-                add_rows(operand, rows, pull[some][part], sums)
+            if sums_changes:  # while the rows are in the processor's cache
+                add_rows(operand, rows, change[some][part], sums)
         block[:, d] = factors if constant else 0.0
         hessian += np.matmul(block.T, block, out=product)
 
 
 def _conjugate_gradients(problem: Problem, active: Active, ridge: Vector) -> tuple[Solve, Vector]:
     d, of, unit = problem.n_features, [active.chosen], active.curvature(problem)
-    summed = problem.compute(_add_squares, d, unit, active.pulls, of=of, size=2 * d + 1).total
+    summed = problem.compute(
+        _add_squares, d, unit, active.sums_changes, of=of, size=2 * d + 1
+    ).total
     diagonal = ridge.copy()
     diagonal[:-1] += summed[:d]
     if problem.intercept != "none":
@@ -256,15 +258,15 @@ def _conjugate_gradients(problem: Problem, active: Active, ridge: Vector) -> tup
     return solve, summed[d : 2 * d]
 
 
-def _add_squares(run: Run, d: int, unit: float, pulls: bool) -> None:
+def _add_squares(run: Run, d: int, unit: float, sums_changes: bool) -> None:
     from svm.loops.products import add_rows, weighted_squares
 
-    active, pull = run.of[0].within(run.rows)
+    active, change = run.of[0].within(run.rows)
     curvature = unit * run.weights_of(active - run.rows.start)
     for part, operand, rows in run.parts(active):
         weighted_squares(operand, rows, curvature[part], run.out[:d])
-        if pulls:
-            add_rows(operand, rows, pull[part], run.out[d : 2 * d])
+        if sums_changes:
+            add_rows(operand, rows, change[part], run.out[d : 2 * d])
     run.out[-1] = curvature.sum()
 
 

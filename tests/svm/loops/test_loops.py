@@ -306,15 +306,15 @@ def test_rows_near_the_margin(weighted: bool, smoothing: float, following: float
     near = np.flatnonzero((slopes > 0.0) & (slopes < 1.0))
     further = weights * y * (centers + (1.0 - y * scores) / following - slopes)
     starts = np.searchsorted(near, EDGES)
-    for positions, pulls in (
+    for positions, changes in (
         (np.empty(0, dtype=np.int64), np.empty(0)),
         (np.empty(len(near), dtype=np.int64), np.empty(len(near))),
     ):
         newton.near_margin(
-            EDGES, *rows, smoothing, following, starts[:-1], positions, pulls, totals
+            EDGES, *rows, smoothing, following, starts[:-1], positions, changes, totals
         )
     np.testing.assert_array_equal(positions, near)
-    np.testing.assert_allclose(pulls, further[near], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(changes, further[near], rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(totals[:, 2], np.diff(starts))
     signed, near_sums = weights * slopes * y, np.isin(np.arange(50), near) * further
     for k, (first, last) in enumerate(pairwise(EDGES)):

@@ -46,13 +46,13 @@ def uploaded_records(text: str, columns: Columns) -> Iterator[list[str]]:
     reading = columns.reading
     delimiter = reading.delimiter or ","
     first, next_width = _first(text, delimiter)
-    found = chain.from_iterable(split_records(Slice(text, '"' in text), delimiter))
+    records = chain.from_iterable(split_records(Slice(text, '"' in text), delimiter))
     width = len(first)
     if reading.trailing and first and not first[-1].strip():
         width -= 1
     named = not columns.names_set.isdisjoint(name.strip() for name in first)
     begun = False
-    for record in found:
+    for record in records:
         row = record
         if not begun:
             if row != first:  # a comment
