@@ -49,18 +49,23 @@ class GappedMoments:
 
     def add(self, block: npt.NDArray[np.float64]) -> None:
         """(rows, n_columns)."""
-        there = ~np.isnan(block)
-        here = there.sum(axis=0)
+        missing = np.isnan(block)
+        gapped = bool(missing.any())
+        here = len(block) - missing.sum(axis=0)
         count = self._count + here
+
+        def filled(values: Vector, value: float) -> Vector:
+            return np.where(missing, value, values) if gapped else values
+
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.where(there, block, 0).sum(axis=0) / np.maximum(here, 1)
+            mean = filled(block, 0).sum(axis=0) / np.maximum(here, 1)
             delta = mean - self._mean
             share = here / np.maximum(count, 1)
-            squares = np.where(there, block - mean, 0) ** 2
+            squares = filled(block - mean, 0) ** 2
             self._squares += squares.sum(axis=0) + delta**2 * self._count * share
             self._mean += delta * share
-        self._min = np.fmin(self._min, np.where(there, block, np.inf).min(axis=0))
-        self._max = np.fmax(self._max, np.where(there, block, -np.inf).max(axis=0))
+        self._min = np.fmin(self._min, filled(block, np.inf).min(axis=0))
+        self._max = np.fmax(self._max, filled(block, -np.inf).max(axis=0))
         self._count = count
 
     def statistics(self) -> dict[str, list[float | None]]:

@@ -86,10 +86,14 @@ def _digest_and_statistics(
         if table.n_features <= max_columns:
             columns = _sparse_statistics(folder, shape)
     elif table.table is not None:
+        numbers = GappedMoments(table.n_features - len(category_positions(table.table)))
         for name in arrays_of(table.table):
             for block in blocks(folder / f"{name}.npy"):
                 digest.update(np.ascontiguousarray(block).data)
-        columns = _table_statistics(folder, table.table, row_hashes)
+                if name == "X":
+                    numbers.add(block)
+        _hash_table_rows(folder, table.table, row_hashes)
+        columns = _of_all_columns(numbers, table.table)
     else:
         moments = Moments(table.n_features)
         multipliers = _multipliers(table.n_features)
@@ -122,22 +126,23 @@ def _described(table: Table, shape: tuple[int, int]) -> dict[str, Any]:
     return {"format": 2, "layout": "table", "shape": shape, "columns": columns}
 
 
-def _table_statistics(
-    folder: Path, table: list[TableColumn], row_hashes: Words
-) -> dict[str, list[float | None]]:
-    """Of numbers, booleans and dates; None for categories. Fills in the hashes of the rows."""
-    moments = GappedMoments(len(table))
+def _hash_table_rows(folder: Path, table: list[TableColumn], row_hashes: Words) -> None:
     multipliers = _multipliers(len(table))
     done = 0
     for block in raw_blocks(lambda name: folder / f"{name}.npy", table):
         row_hashes[done : done + len(block)] = _row_hashes(block, multipliers)
-        moments.add(block)
         done += len(block)
-    columns = moments.statistics()
-    for values in columns.values():
-        for i in category_positions(table):
-            values[i] = None
-    return columns
+
+
+def _of_all_columns(
+    numbers: GappedMoments, table: list[TableColumn]
+) -> dict[str, list[float | None]]:
+    """The statistics of numbers, booleans and dates; None for categories."""
+    of_numbers = {key: iter(values) for key, values in numbers.statistics().items()}
+    return {
+        key: [None if column["kind"] == "category" else next(values) for column in table]
+        for key, values in of_numbers.items()
+    }
 
 
 def _multipliers(n_columns: int) -> Words:
