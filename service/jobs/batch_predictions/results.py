@@ -12,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.rows.spec import CSV, NDJSON, NPY, PARQUET
 from service.storage.locked_duckdb import connect
 
 Format = Literal["csv", "ndjson", "npy", "parquet"]
 
 MEDIA_TYPES: dict[str, str] = {
-    "csv": "text/csv",
-    "ndjson": "application/x-ndjson",
-    "npy": "application/x-npy",
-    "parquet": "application/vnd.apache.parquet",
+    "csv": CSV,
+    "ndjson": NDJSON,
+    "npy": NPY,
+    "parquet": PARQUET,
 }
 
 _BLOCK_ROWS = 65_536

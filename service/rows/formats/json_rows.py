@@ -16,15 +16,15 @@ from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field, shown, too_many
 from service.rows.formats.json_layouts import is_split, read_list, read_members
 from service.rows.json_reading import numbers as json_numbers
-from service.rows.json_reading.cells import examine, explained, matrix
+from service.rows.json_reading.cells import explained, plain_table
 from service.rows.json_reading.numbers import ROWS
 from service.rows.json_reading.stream import Span, elements, members, value
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import batches_of_lists, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels, Target, wrong_count
-from service.rows.table.layout import NO_TARGET, make_layout
-from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
+from service.rows.table.layout import NO_TARGET
+from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
@@ -82,13 +82,9 @@ def _read_parts(
     labeled = "labels" in parts
     spec = _with_target(spec, names, labeled=labeled)
     n_cells = _n_cells(first[0], names)
+    table = None
     if may_be_plain(spec):
-        try:
-            table = _read_plain(spec, n_cells, names, chain([first], batches))
-        except InvalidContent:
-            table = None
-    else:
-        table = None
+        table = plain_table(spec, n_cells, names, chain([first], batches))
     if table is None:
 
         def passes(faults: Faults) -> Iterator[Batch]:
@@ -104,27 +100,6 @@ def _elements(path: Path, span: Span) -> Iterator[list[Any]]:
     batches = elements(path, span)
     assert batches is not None
     return batches
-
-
-def _read_plain(
-    spec: ParseSpec, n_cells: int, names: list[str] | None, batches: Iterator[list[Any]]
-) -> Table:
-    """Rows of finite numbers. Raises InvalidContent at the first fault."""
-    layout = make_layout(spec, n_cells, names)
-    faults = Faults()
-    labels = labels_of(layout, faults)
-    with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
-        done = 0
-        for batch in batches:
-            X = matrix(batch, layout, labels)
-            if X is None:
-                examine(batch, layout, done + 1, faults)
-            else:
-                writer.add(X)
-            faults.check()
-            done += len(batch)
-        writer.finish()
-    return dense_table(layout, done, labels)
 
 
 def _names(path: Path, parts: dict[str, Span]) -> list[str] | None:

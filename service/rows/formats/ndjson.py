@@ -18,13 +18,12 @@ from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, shown, too_many
 from service.rows.json_reading import numbers as json_numbers
-from service.rows.json_reading.cells import examine, explained, matrix
+from service.rows.json_reading.cells import explained, plain_table
 from service.rows.json_reading.stream import MAX_DEPTH, loads
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
-from service.rows.table.layout import make_layout
-from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
+from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
 ROW_HINT = 'a row is an object, such as {"a": 1, "b": 2}'
@@ -50,10 +49,10 @@ def read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) -
     if not keys:
         raise InvalidContent("empty-data", "the first row has no columns")
     if may_be_plain(spec):
-        try:
-            return _read_plain(spec, keys, chain([first], batches))
-        except InvalidContent:
-            pass
+        rows = (_rows(batch, keys) for batch in chain([first], batches))
+        table = plain_table(spec, len(keys), keys, rows)
+        if table is not None:
+            return table
 
     def passes(faults: Faults) -> Iterator[Batch]:
         done = 0
@@ -66,29 +65,6 @@ def read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) -
             yield list(zip(*rows, strict=True))
 
     return build(spec, len(keys), keys, passes)
-
-
-def _read_plain(spec: ParseSpec, keys: list[str], batches: Iterator[list[Any]]) -> Table:
-    """Rows of finite numbers. Raises InvalidContent at the first fault."""
-    layout = make_layout(spec, len(keys), keys)
-    faults = Faults()
-    labels = labels_of(layout, faults)
-    with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
-        done = 0
-        for batch in batches:
-            rows = _rows(batch, keys)
-            X = matrix(rows, layout, labels)
-            if X is None:
-                if None in rows:
-                    _examine_keys(batch, keys, done + 1, faults)
-                else:
-                    examine(rows, layout, done + 1, faults)
-            else:
-                writer.add(X)
-            faults.check()
-            done += len(batch)
-        writer.finish()
-    return dense_table(layout, done, labels)
 
 
 def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:

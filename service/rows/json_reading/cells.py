@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.errors import InvalidContent
 from service.rows.cell_faults import NUMBERS, fault_of_value, ragged
 from service.rows.cell_values import BadCell, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, shown, too_many
+from service.rows.spec import ParseSpec
 from service.rows.table.labels import Labels
-from service.rows.table.layout import Layout
+from service.rows.table.layout import Layout, make_layout
+from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 
 NAMELESS_HINT = "leave the names out; text/x-libsvm names those features that are not 0"
 
@@ -23,8 +28,6 @@ def matrix(rows: list[Any], layout: Layout, labels: Labels | None) -> NDArray[np
     The label column is taken out of the rows.
     """
     if not all(type(row) is list and len(row) == layout.n_cells for row in rows):
-        if labels is not None:
-            labels.skip(len(rows))
         return None
     if layout.target is not None and labels is not None:
         target = layout.target
@@ -39,20 +42,26 @@ def matrix(rows: list[Any], layout: Layout, labels: Labels | None) -> NDArray[np
     return X if np.isfinite(X).all() else None
 
 
-def examine(rows: list[Any], layout: Layout, first_row: int, faults: Faults) -> None:
-    """Add every fault of the rows' features."""
-    for row, cells in enumerate(rows, first_row):
-        if not isinstance(cells, list):
-            hint = "a single row is [[1, 2]], not [1, 2]"
-            message = f"the row is {shown(cells)}, not a list of numbers"
-            faults.add("invalid-field", message, row=row, hint=hint)
-        elif len(cells) != layout.n_cells:
-            faults.add(*ragged(len(cells), layout.n_cells), row=row)
-        else:
-            for position, cell in enumerate(cells):
-                fault = None if position == layout.target else fault_of_value(cell)
-                if fault is not None:
-                    faults.add(*fault, row=row, column=layout.column(position))
+def plain_table(
+    spec: ParseSpec, n_cells: int, names: list[str] | None, batches: Iterable[list[Any]]
+) -> Table | None:
+    """The table of rows that are lists of finite numbers; None if some row must be looked at
+    closely. Raises TooLarge."""
+    faults = Faults()
+    try:
+        layout = make_layout(spec, n_cells, names)
+        labels = labels_of(layout, faults)
+        with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
+            for batch in batches:
+                X = matrix(batch, layout, labels)
+                if X is None:
+                    return None
+                writer.add(X)
+                faults.check()
+            writer.finish()
+        return dense_table(layout, writer.n_samples, labels)
+    except InvalidContent:
+        return None
 
 
 def explained(
