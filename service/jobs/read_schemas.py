@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, Field
 
 from service.jobs.callbacks.deliveries import Delivery
-from service.jobs.core.events import Event, Kind
+from service.jobs.core.events import Event, EventKind
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import State
 from service.web.http.names import DatasetReference
@@ -278,7 +278,7 @@ class EventRead(ReadModel):
 
     id: int
     """Increases from event to event of a job, not always by one."""
-    event: Kind
+    event: EventKind
     """`state`, `progress`, `checkpoint`, `warning` or `end`."""
     data: dict[str, Any]
     """`at`, the time, and by kind of event: the state and the requests to cancel or pause, the

@@ -29,7 +29,7 @@ FEWEST_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ScoredRows:
     """Labeled rows, evenly spread over those that the model was measured on."""
 
     X: Matrix
@@ -105,7 +105,7 @@ class Sources:
             cost += fitted.features.directions.size
         return cost + fitted.n_features
 
-    def rows(self, most: int, *, measured: bool = True) -> Rows | None:
+    def rows(self, most: int, *, measured: bool = True) -> ScoredRows | None:
         """At most `most` rows with their scores: of the validation set, if there is one and
         `measured`, else of all rows. None without data."""
         if self.data is None or self.data.codes is None:
@@ -123,7 +123,7 @@ class Sources:
         width = max(self.fitted.features.n_outputs, len(self.fitted.intercepts))
         parts = list(pieces(self.data.X, width, chosen))
         scores = np.concatenate([self.fitted.problem_scores(X) for X in parts])
-        return Rows(
+        return ScoredRows(
             self.data.X.read(chosen),
             codes[chosen].astype(np.int64),
             scores,

@@ -20,7 +20,7 @@ from service.storage.database import Database, announce_work, now
 from service.storage.database.tables import job_events, job_trace, jobs
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     STATE = "state"
     """The state changed, or cancel or pause was requested."""
     PROGRESS = "progress"
@@ -34,17 +34,17 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Event:
     number: int
-    kind: Kind
+    kind: EventKind
     created_at: float
     data: dict[str, Any]
 
 
-EventBuilder = Callable[[Job], tuple[Kind, dict[str, Any]]]
+EventBuilder = Callable[[Job], tuple[EventKind, dict[str, Any]]]
 """Makes an event of a job as the change left it."""
 
 
-def state(job: Job) -> tuple[Kind, dict[str, Any]]:
-    return Kind.STATE, {
+def state(job: Job) -> tuple[EventKind, dict[str, Any]]:
+    return EventKind.STATE, {
         "state": job.state,
         "attempt": job.attempt,
         "cancel_requested": job.cancel_requested,
@@ -52,24 +52,24 @@ def state(job: Job) -> tuple[Kind, dict[str, Any]]:
     }
 
 
-def progress(job: Job) -> tuple[Kind, dict[str, Any]]:
-    return Kind.PROGRESS, {**job.progress, "elapsed_s": job.elapsed_s}
+def progress(job: Job) -> tuple[EventKind, dict[str, Any]]:
+    return EventKind.PROGRESS, {**job.progress, "elapsed_s": job.elapsed_s}
 
 
-def checkpoint(job: Job) -> tuple[Kind, dict[str, Any]]:
+def checkpoint(job: Job) -> tuple[EventKind, dict[str, Any]]:
     reached = {name: job.progress.get(name) for name in ("fraction", "epoch", "updates")}
-    return Kind.CHECKPOINT, {"attempt": job.attempt, **reached, "elapsed_s": job.elapsed_s}
+    return EventKind.CHECKPOINT, {"attempt": job.attempt, **reached, "elapsed_s": job.elapsed_s}
 
 
 def warning(message: str) -> EventBuilder:
-    return lambda _: (Kind.WARNING, {"message": message})
+    return lambda _: (EventKind.WARNING, {"message": message})
 
 
-def end(job: Job) -> tuple[Kind, dict[str, Any]]:
+def end(job: Job) -> tuple[EventKind, dict[str, Any]]:
     model = None
     if job.model_version is not None:
         model = {"name": job.model_name, "version": job.model_version}
-    return Kind.END, {
+    return EventKind.END, {
         "state": job.state,
         "stop_reason": job.stop_reason,
         "converged": job.converged,
@@ -138,7 +138,7 @@ class EventLog:
                 raise NotFound("not-found", f"there is no job {job_id}")
             rows = connection.execute(events).all()
         return Batch(
-            tuple(Event(row.number, Kind(row.kind), row.created_at, row.data) for row in rows),
+            tuple(Event(row.number, EventKind(row.kind), row.created_at, row.data) for row in rows),
             current.revision,
             State(current.state) in FINAL and len(rows) < limit,
         )

@@ -20,7 +20,7 @@ from service.models.plots.drawing import (
     unavailable,
 )
 from service.models.plots.palette import CARD, COLORS, FAINT, INK
-from service.models.sources import Rows, Sources
+from service.models.sources import ScoredRows, Sources
 from svm.data.matrices import Vector
 from svm.model.metrics import RocCurve, calibration_metrics, roc_curve
 from svm.model.multiclass import splits_of
@@ -179,7 +179,7 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
     return Picture(figure, title, description), dataset_id
 
 
-def smallest_margins(fitted: FittedPipeline, rows: Rows) -> Vector:
+def smallest_margins(fitted: FittedPipeline, rows: ScoredRows) -> Vector:
     """(n,) the smallest y·f(x) over the binary problems of a row's class: at least 0 if all of
     them are on the correct side."""
     smallest = np.full(len(rows.codes), np.inf)
@@ -201,7 +201,7 @@ def _edges(values: Vector) -> Vector:
     return edges
 
 
-def _rows(sources: Sources, what: str) -> Rows:
+def _rows(sources: Sources, what: str) -> ScoredRows:
     rows = sources.rows(MOST_ROWS)
     if rows is None:
         raise unavailable(f"there is no {what}: it needs the training data, and these were deleted")

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.jobs.core import watcher as watcher_module
-from service.jobs.core.events import Event, EventLog, Kind
+from service.jobs.core.events import Event, EventKind, EventLog
 from service.jobs.core.leases import Leases, Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
@@ -47,7 +47,7 @@ def events_of(log: EventLog, job_id: str, after: int = 0) -> list[Event]:
 def kinds_of(log: EventLog, job_id: str, after: int = 0) -> list[str]:
     """The events in short; of a state its name."""
     return [
-        str(event.data["state"]) if event.kind is Kind.STATE else str(event.kind)
+        str(event.data["state"]) if event.kind is EventKind.STATE else str(event.kind)
         for event in events_of(log, job_id, after)
     ]
 

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.errors import Conflict
-from service.jobs.core.events import EventLog, Kind
+from service.jobs.core.events import EventKind, EventLog
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.lifecycle import FINAL, TRANSITIONS, State
 from service.jobs.core.store import JobStore
@@ -103,14 +103,14 @@ def test_history_is_whole_and_possible(
         job = jobs.get(job_id)
         assert [event.number for event in batch.events] == list(range(1, job.revision + 1))
         assert seen[job_id] == list(range(1, len(seen[job_id]) + 1))
-        states = [State(e.data["state"]) for e in batch.events if e.kind is Kind.STATE]
+        states = [State(e.data["state"]) for e in batch.events if e.kind is EventKind.STATE]
         assert (states[0], states[-1]) == (State.QUEUED, job.state)
         for before, after in pairwise(states):
             assert after in TRANSITIONS[before] or after is before
-        ends = [event for event in batch.events if event.kind is Kind.END]
+        ends = [event for event in batch.events if event.kind is EventKind.END]
         assert len(ends) == (job.state in FINAL)
         assert ends == [event for event in batch.events[-1:] if ends]
         assert job.state is not State.RUNNING
-        attempts = [e.data["attempt"] for e in batch.events if e.kind is Kind.STATE]
+        attempts = [e.data["attempt"] for e in batch.events if e.kind is EventKind.STATE]
         assert attempts == sorted(attempts)
         assert attempts[-1] == job.attempt
