@@ -55,7 +55,8 @@ def binary_like(n_samples: int) -> tuple[csr_array[Any, tuple[int, int]], Vector
     """14 ones in 123 features, as the census data a9a; labels ±1."""
     random = np.random.default_rng(0)
     columns = np.sort(random.permuted(np.tile(np.arange(123), (n_samples, 1)), axis=1)[:, :14])
-    parts = np.ones(columns.size), columns.ravel().astype(np.int32), np.arange(n_samples + 1) * 14
+    indptr = 14 * np.arange(n_samples + 1, dtype=np.int32)
+    parts = np.ones(columns.size), columns.ravel().astype(np.int32), indptr
     X: Any = csr_array(parts, shape=(n_samples, 123))
     scores = X @ random.normal(size=123) + random.normal(scale=3.0, size=n_samples)
     return X, np.where(scores > np.median(scores), 1.0, -1.0)
