@@ -75,14 +75,15 @@ def main(datasets: Mapping[str, Callable[[], Data]] | None = None, rounds: int =
         f"above {1e3 * NOTABLE_S:.0f} ms: median ratio {statistics.median(long):.2f}, "
         f"largest {max(long):.2f}"
     )
+    assert missed == 0, "auto misses a gap that one of its solvers reaches"
     return cells
 
 
 def _cell(X: Any, y: Vector, C: float, rounds: int) -> Cell:
     times: dict[str, list[float]] = {name: [] for name in SOLVERS}
     reached: dict[str, bool] = {}
-    for _ in range(rounds):
-        for name, solver in SOLVERS.items():
+    for number in range(rounds):
+        for name, solver in list(SOLVERS.items())[:: -1 if number % 2 else 1]:
             if name in reached and not reached[name]:
                 continue
             stopping = Stopping(duality_gap=1e-3, max_epochs=1000, time_budget_s=BUDGET_S)
