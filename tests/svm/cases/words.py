@@ -10,7 +10,7 @@ from svm.problem.certificate import Certificate
 def said_excess(sentence: str) -> tuple[str, float] | None:
     """What a sentence says that the cost is above the lowest possible one at most: ("share", of
     it), ("difference", in cost); None if it says that there is no bound."""
-    if found := re.search(r"up to (\S+) times the lowest possible", sentence):
+    if found := re.search(r"(?:at most|up to) (\S+) times the lowest possible", sentence):
         return "share", float(found[1]) - 1.0
     if found := re.search(r"(?:at most|up to) (\S+) % above the lowest possible", sentence):
         return "share", float(found[1]) / 100.0
