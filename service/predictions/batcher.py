@@ -108,17 +108,16 @@ def _resolve(future: asyncio.Future[Answer], result: Answer | Exception) -> None
 def scored(model: LoadedModel, X: Matrix) -> Answer:
     """The answer for rows by themselves. Raises InvalidContent `non-finite-value`, and TooLarge
     `too-many-rows` if many classes make too many scores of them."""
-    most = max(1, MOST_SCORES // len(model.fitted.intercepts))
-    if X.shape[0] > most:
-        raise too_many("rows", most)
+    n_problems = len(model.fitted.intercepts)
+    if X.shape[0] * n_problems > MOST_SCORES and X.shape[0] > 1:
+        raise too_many("rows", max(1, MOST_SCORES // n_problems))
     return Answer(X, _scored(model, X), 0, X.shape[0])
 
 
 def _scored(model: LoadedModel, X: Matrix) -> Scored:
     scores = model.fitted.scores_of_checked(X)
-    values = scores.ravel()
     # Cheaper than to look at each; the squares may overflow besides.
-    if not math.isfinite(values.dot(values)) and not np.isfinite(scores).all():
+    if not math.isfinite(np.vdot(scores, scores)) and not np.isfinite(scores).all():
         raise _overflow(scores)
     return Scored(model, scores)
 

@@ -55,8 +55,18 @@ class LoadedModel:
         """About the multiplications that the decision on one row takes."""
         return self.fitted.nbytes // 8 + 10 * len(self.fitted.intercepts)
 
-    def reply_work(self, output: str) -> int:
-        """In the same unit, what one of `schemas.OUTPUTS` takes in a reply for one row."""
+    def reply_work(self, outputs: tuple[str, ...]) -> int:
+        """In the same unit, what some of `schemas.OUTPUTS` take in a reply for one row."""
+        work = self._works.get(outputs)
+        if work is None:
+            work = self._works[outputs] = sum(map(self._work_of, outputs))
+        return work
+
+    @cached_property
+    def _works(self) -> dict[tuple[str, ...], int]:
+        return {}
+
+    def _work_of(self, output: str) -> int:
         if output == "label":
             return 200
         n_classes, n_problems = len(self.classes), len(self.fitted.intercepts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
@@ -28,19 +28,6 @@ INLINE_BYTES = 256 * 1024
 """Texts larger than this, which take milliseconds to read, are read in a thread."""
 INLINE_BINARY_BYTES = 4 * 1024 * 1024
 """The same for numbers in binary, which are only checked to be finite."""
-
-_DECIDING = frozenset(
-    {
-        b"accept",
-        b"accept-encoding",
-        b"content-encoding",
-        b"content-type",
-        b"inference-header-content-length",
-    }
-)
-"""Headers that exchanges get to see."""
-MAX_CALLS = 1024
-"""Calls that are remembered, by path and these headers."""
 
 Deliver: TypeAlias = Callable[[Reply | Exception], None]
 
@@ -90,7 +77,6 @@ class Predictor:
         self._models = models
         self._limits = limits
         self._batcher = Batcher()
-        self._remembered = lru_cache(MAX_CALLS)(self._new_call)
         self.metrics = PredictionMetrics()
         """Register it with the metrics."""
 
@@ -103,14 +89,8 @@ class Predictor:
 
         Raises UnsupportedFormat, NotAcceptable.
         """
-        deciding = [header for header in headers if header[0] in _DECIDING]
-        return self._remembered(path, tuple(deciding))
-
-    def _new_call(
-        self, path: bytes, headers: tuple[tuple[bytes, bytes], ...]
-    ) -> PredictionCall | None:
         target = find_target(path)
-        return None if target is None else self.call_of(target, list(headers))
+        return None if target is None else self.call_of(target, headers)
 
     def call_of(
         self, target: Target, headers: RawHeaders, outputs: str | None = None
@@ -199,8 +179,7 @@ class Predictor:
 
 
 def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:
-    work = sum(map(model.reply_work, asked.outputs))
-    return int(asked.X.shape[0]) * work <= INLINE_WORK
+    return int(asked.X.shape[0]) * model.reply_work(asked.outputs) <= INLINE_WORK
 
 
 def _is_read_inline(exchange: Exchange, body: bytes) -> bool:

@@ -14,6 +14,8 @@ from svm.data.matrices import CACHED_VALUES, Indices, Signs, Vector
 
 MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
+_ZERO = np.zeros(())
+"""Compared in half the time of a number of Python's."""
 FEW_CLASSES = 32
 """Up to this number, a product with zeros for other pairs takes less time than to choose pairs."""
 
@@ -115,7 +117,7 @@ def _pairs_of_classes(n_classes: int) -> tuple[Indices, Vector]:
 def codes_from_decision(decision: Vector) -> npt.NDArray[Any]:
     """Class numbers (n_samples,) from decision values, (n_samples,) or (n_samples, n_classes)."""
     if decision.ndim == 1:
-        return (decision > 0).view(np.int8)
+        return (decision > _ZERO).view(np.int8)
     codes: npt.NDArray[Any] = np.argmax(decision, axis=1)
     return codes
 

@@ -33,6 +33,7 @@ from svm.kernel.row_products import row_products
 from svm.model.calibration import Calibration, CalibrationName, fit_calibration
 from svm.model.linear_scorer import LinearScorer, unscaled_scorer
 from svm.model.multiclass import MulticlassName, codes_from_decision, decision
+from svm.model.quietly import quietly
 from svm.model.table_scorer import TableScorer, table_scorer
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
@@ -149,8 +150,8 @@ class FittedPipeline:
         of the right width. A score may overflow."""
         n, block = X.shape[0], self._block_rows
         if n <= block:
-            return self._scores(X)
-        parts = [self._scores(X[start : start + block]) for start in range(0, n, block)]
+            return quietly(self._scores, X)
+        parts = [quietly(self._scores, X[start : start + block]) for start in range(0, n, block)]
         return np.concatenate(parts)
 
     @cached_property
@@ -212,16 +213,15 @@ class FittedPipeline:
         return X if self.kernel is None else self._kernel_evaluator(X)
 
     def _scores(self, X: Matrix) -> Vector:
-        with np.errstate(all="ignore"):
-            if self._unscaled is not None:
-                dense: Any = self.in_form(X)
-                return self._unscaled(dense)
-            values = self.values_of_checked(X)
-            if self.kernel is None and not is_sparse(values):
-                return self._of_features(values)
-            scores = row_products(values, self.coefficients)
-            scores += self.intercepts
-            return scores
+        scorer = self._unscaled
+        if scorer is not None:
+            return scorer(X.toarray() if is_sparse(X) else X)
+        values = self.values_of_checked(X)
+        if self.kernel is None and not is_sparse(values):
+            return self._of_features(values)
+        scores = row_products(values, self.coefficients)
+        scores += self.intercepts
+        return scores
 
     def decision_function(self, X: Any) -> Vector:
         """Two classes: (n_samples,), positive for `classes[1]`. More: (n_samples, n_classes).

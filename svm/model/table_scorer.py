@@ -43,7 +43,7 @@ class TableScorer:
     @property
     def values_per_row(self) -> int:
         """Values in memory for each row that is scored."""
-        n_categories, n_problems = len(self._ones), len(self._numbers.intercepts)
+        n_categories, n_problems = len(self._ones), self._numbers.intercepts.size
         return self._encoder.n_numbers + n_categories * n_problems
 
     def __call__(self, X: Vector) -> Vector:

@@ -46,6 +46,8 @@ class Authenticator:
         self._rates: dict[str, Rate] = {}
         self._callers: OrderedDict[str, Caller] = OrderedDict()
         self._anyone = Caller("", frozenset(SCOPES))
+        self.changes = 0
+        """Grows when the keys change, and with them what `authenticate` answers."""
 
     @property
     def is_open(self) -> bool:
@@ -88,6 +90,7 @@ class Authenticator:
         if present != self._present:
             self._present = present
             self._callers.clear()
+            self.changes += 1
 
     async def refresh_forever(self) -> None:
         while self._auth != "off":

@@ -10,42 +10,37 @@ answered here takes the way that it would have taken anyway.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from service.errors import ServiceError
 from service.web.access.fast_path import Reply
 from service.web.bodies.body_budget import DETAIL
-from service.web.http.callers import Caller
 from service.web.server.header_rules import HEADER_BYTES, Refusal, size_of
 from service.web.server.lingering_close import LingeringClose
 from service.web.server.messages import MessageProtocol
 from service.web.server.observability import request_id_of
-from service.web.server.server_context import ServerContext
-
-_UNUSUAL = frozenset({b"transfer-encoding", b"te", b"expect", b"content-digest"})
-"""Headers that only the application understands."""
+from service.web.server.server_context import Prediction, ServerContext
 
 
-@dataclass(eq=False)
 class Kept:
     """The message that began last, if uvicorn does not know of it; `url` and `headers` are those
     of the protocol. Once complete, it is being answered."""
 
-    started: float
-    call: Any = None
-    """None until the header is complete."""
-    caller: Caller | None = None
-    chunks: list[bytes] = field(default_factory=list)
-    received: int = 0
-    """Bytes of the chunks."""
-    complete: bool = False
-    task: asyncio.Task[None] | None = None
+    __slots__ = ("chunks", "complete", "prediction", "received", "started", "task")
+
+    def __init__(self) -> None:
+        self.started = perf_counter()
+        self.prediction: Prediction | None = None
+        """None until the header is complete."""
+        self.chunks: list[bytes] = []
+        self.received = 0
+        """Bytes of the chunks."""
+        self.complete = False
+        self.task: asyncio.Task[None] | None = None
 
 
 class ServiceProtocol(MessageProtocol):
@@ -65,14 +60,18 @@ class ServiceProtocol(MessageProtocol):
         kept = self._kept
         if kept is None:
             return
-        if kept.call is None or not (
-            self._share.n_bytes or self._context.answerer.knows(kept.call)
-        ):
+        if kept.prediction is None or not (self._share.n_bytes or self._takes(kept.prediction)):
             self._pass_on()
         elif not self._share.reserve(kept.received):
             self._forget()
             self._refuse(503, "overloaded", DETAIL)
             LingeringClose(self, self.transport)
+
+    def _takes(self, prediction: Prediction) -> bool:
+        """Whether the body that has begun is worth waiting for."""
+        answerer = self._context.answerer
+        length = int(dict(self.headers).get(b"content-length", 0))
+        return 0 < length <= answerer.body_limit_bytes and answerer.knows(prediction.call)
 
     # What the parser reports
 
@@ -86,7 +85,7 @@ class ServiceProtocol(MessageProtocol):
             self.url, self.headers = b"", []
             self._in_header = self._in_message = True
             self._progress_at = self.loop.time()
-            self._kept = Kept(time.perf_counter())
+            self._kept = Kept()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._kept is None:
@@ -100,7 +99,8 @@ class ServiceProtocol(MessageProtocol):
             super().on_headers_complete()
             return
         self._in_header = self._fields_only = False
-        if not self._is_prediction(kept):
+        kept.prediction = self._prediction()
+        if kept.prediction is None:
             self._pass_on()
             super().on_headers_complete()
 
@@ -124,34 +124,20 @@ class ServiceProtocol(MessageProtocol):
 
     # What is reported to uvicorn, and when
 
-    def _is_prediction(self, kept: Kept) -> bool:
-        """Whether the answerer may be able to answer this request; its header is complete."""
-        parser, headers = self.parser, self.headers
+    def _prediction(self) -> Prediction | None:
+        """What the answerer may be able to answer; the header is complete."""
+        parser = self.parser
         if (
             parser.get_method() != b"POST"
             or parser.get_http_version() != "1.1"
             or not parser.should_keep_alive()
-            or parser.should_upgrade()  # its body is read by another parser
             or self.flow.write_paused
+            or (self._packet_size > HEADER_BYTES < size_of(self.url, self.headers))
         ):
-            return False
-        values = dict(headers)
-        if len(values) < len(headers) or b"host" not in values or not _UNUSUAL.isdisjoint(values):
-            return False
-        answerer = self._context.answerer
-        if not 0 < int(values.get(b"content-length", 0)) <= answerer.body_limit_bytes:
-            return False
-        if self._packet_size > HEADER_BYTES and size_of(self.url, headers) > HEADER_BYTES:
-            return False
-        caller = self._context.authenticator.authenticate_without_address(headers)
-        if caller is None or not caller.has_scope("predict") or not caller.is_within_rate():
-            return False
-        try:
-            kept.call = answerer.call(self.url, headers)
-        except ServiceError:
-            return False  # the application reports it
-        kept.caller = caller
-        return kept.call is not None
+            return None
+        prediction = self._context.prediction(self.url, self.headers)
+        within = prediction is None or prediction.caller.is_within_rate()
+        return prediction if within else None
 
     def _pass_on(self) -> None:
         """Report to uvicorn what is kept. The parser still knows how that message began, even when
@@ -165,7 +151,7 @@ class ServiceProtocol(MessageProtocol):
         super().on_url(url)
         for name, value in headers:
             super().on_header(name, value)
-        if kept.call is not None:
+        if kept.prediction is not None:
             super().on_headers_complete()
             for chunk in kept.chunks:
                 super().on_body(chunk)
@@ -185,14 +171,19 @@ class ServiceProtocol(MessageProtocol):
     # Answers
 
     def _answer(self, kept: Kept) -> None:
+        assert kept.prediction is not None
+        answerer, call = self._context.answerer, kept.prediction.call
+        if not 0 < kept.received <= answerer.body_limit_bytes:
+            self._pass_on()
+            return
         if len(kept.chunks) > 1:
             kept.chunks = [b"".join(kept.chunks)]
         [body] = kept.chunks
         deliver = partial(self._deliver, kept)
         # Whether no other connection can bring a request in this turn of the loop.
         alone = len(self.server_state.connections) == 1
-        if not self._context.answerer.answer_inline(kept.call, body, deliver, alone=alone):
-            kept.task = self.loop.create_task(self._answer_later(kept.call, body, deliver))
+        if not answerer.answer_inline(call, body, deliver, alone=alone):
+            kept.task = self.loop.create_task(self._answer_later(call, body, deliver))
 
     async def _answer_later(
         self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None]
@@ -208,20 +199,19 @@ class ServiceProtocol(MessageProtocol):
         if kept is not self._kept or self.transport.is_closing():
             return  # it was passed on, or the connection ends
         kept.task = None
-        if isinstance(reply, Exception) or self.flow.write_paused:
+        prediction = kept.prediction
+        if isinstance(reply, Exception) or self.flow.write_paused or prediction is None:
             self._pass_on()
             return
         self._kept = None
         self._share.release()
-        caller, last = kept.caller, self._limits.ending
-        assert caller is not None
-        state, context = self.server_state, self._context
-        self.transport.write(context.reply(state, reply, request_id_of(self.headers), last))
+        last, state = self._limits.ending, self.server_state
+        self.transport.write(self._context.reply(state, reply, request_id_of(self.headers), last))
         if last:
             self.transport.close()
         state.total_requests += 1
-        caller.count()
-        context.metrics.record("POST", kept.call.route, 200, time.perf_counter() - kept.started)
+        prediction.caller.count()
+        prediction.tally.count(perf_counter() - kept.started)
 
     # Timeouts
 

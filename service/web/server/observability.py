@@ -104,10 +104,14 @@ class Metrics(Collector):
 
         Call it in the event loop only.
         """
+        self.tally(method, route, status).count(seconds)
+
+    def tally(self, method: str, route: str, status: int) -> Tally:
+        """The tally of such requests."""
         tally = self._tallies.get((method, route, status))
         if tally is None:
             tally = self._tallies[method, route, status] = Tally()
-        tally.count(seconds)
+        return tally
 
     @property
     def answered(self) -> int:
