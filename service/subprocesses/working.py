@@ -16,6 +16,10 @@ from typing import TextIO
 
 import structlog
 
+from service.subprocesses.priorities import session_steps_back, step_back
+
+NICENESS = 5
+"""Between that of the service and that of its workers."""
 FAILED = ""
 """The reply after an unexpected exception."""
 
@@ -28,6 +32,8 @@ def work(answer: Callable[[str], str], memory_bytes: int) -> None:
     The process ends when its input is closed, even in the middle of an answer. It ignores SIGTERM:
     the service ends it after its last requests.
     """
+    step_back(NICENESS)
+    session_steps_back(NICENESS)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_input, daemon=True).start()

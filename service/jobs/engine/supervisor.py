@@ -28,6 +28,7 @@ from pathlib import Path
 from service.jobs.engine import compiling, worker_process
 from service.jobs.engine.forked import Forked
 from service.settings import Settings
+from service.subprocesses.priorities import session_steps_back
 from service.web.server.logs import configure_logging
 
 LOOK_S = 0.5
@@ -66,6 +67,7 @@ def prepare() -> None:
 def run(settings: Settings) -> None:
     """What the process does once it has imported all."""
     configure_logging(settings.log_level)
+    session_steps_back(worker_process.NICENESS)
     Supervisor(settings).run()
 
 

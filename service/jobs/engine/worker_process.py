@@ -36,6 +36,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
 from service.storage.database.audit import Actor, acting
+from service.subprocesses.priorities import step_back
 from svm.errors import Diverged, Interrupted, InvalidData
 from svm.training.blas import one_blas_thread
 
@@ -49,7 +50,7 @@ SAVE_S = 12.0
 RETRY_S = 5.0
 """Pause after an error of files or the database."""
 NICENESS = 10
-"""Of worker processes: requests get the processor first."""
+"""Of worker processes and their session: requests get the processor first."""
 
 WAKE = b"\xff"
 """No number of a signal: those are written to the same pipe."""
@@ -75,8 +76,7 @@ def run(
     A byte in the pipe says that there may be a job, one in `bell` wakes all workers. The jobs of
     `dead` workers are released first.
     """
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, niceness))  # never a higher priority than now
+    step_back(NICENESS)
     limit = settings.limits.worker_memory_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
     stopping, woken = threading.Event(), threading.Event()

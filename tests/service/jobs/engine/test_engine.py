@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -136,6 +137,22 @@ def test_running_job_is_canceled_within_a_second_or_so(client: TestClient, engin
     assert read(client, job_id, wait_s=30)["state"] == "canceled"
     assert time.monotonic() - started < 5  # less than 1 where nothing else runs
     assert read(client, create(client), wait_s=30)["state"] == "succeeded"
+
+
+def test_workers_let_requests_go_first(
+    client: TestClient, settings: Settings, engine: Child
+) -> None:
+    """By niceness and policy, and by the group of their session, where the kernel has such."""
+    job_id = create(client, **ENDLESS)
+    until(progress_beyond(client, job_id, 10))
+    pid = worker_pid(settings, job_id)
+    for thread in psutil.Process(pid).threads():
+        assert os.getpriority(os.PRIO_PROCESS, thread.id) >= worker_process.NICENESS
+        assert os.sched_getscheduler(thread.id) == os.SCHED_BATCH
+    group = Path(f"/proc/{pid}/autogroup")
+    assert not group.exists() or group.read_text().endswith(f"nice {worker_process.NICENESS}\n")
+    client.post(f"/v1/jobs/{job_id}/cancel")
+    assert read(client, job_id, wait_s=30)["state"] == "canceled"
 
 
 def test_stopped_engine_saves_its_job_and_leaves_no_process(
