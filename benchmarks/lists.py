@@ -296,6 +296,7 @@ def _result() -> dict[str, Any]:
             "dual": 0.2499,
             "gap": 0.0001,
             "relative_gap": 0.0004,
+            "status": "certified",
             "pairs": [{"classes": [0, 1], "primal": 0.25, "dual": 0.2499, "gap": 0.0001}],
         },
     }
