@@ -20,18 +20,15 @@ SITE = ROOT / "service" / "web" / "site"
 OWN_FILES = Path(__file__).parent / "site"
 NAVIGATION: dict[str, list[str]] = {
     "Start": ["quickstart.md", "tutorial.md"],
-    "Prepare": ["preparing-data.md"],
-    "Choose": ["solvers.md", "evaluations-and-comparisons.md", "courses.md"],
-    "Read the result": ["reading-results.md", "models.md"],
-    "Serve": ["guide.md", "client.md", "command-line.md"],
-    "Operate": [
-        "operations.md",
-        "deployment.md",
-        "scaling.md",
-        "security.md",
-        "problems.md",
-        "CHANGELOG.md",
+    "Prepare your data": ["preparing-data.md"],
+    "Choose a solver, C and kernel": [
+        "solvers.md",
+        "evaluations-and-comparisons.md",
+        "courses.md",
     ],
+    "Read the result": ["reading-results.md", "models.md"],
+    "Serve it": ["guide.md", "client.md", "command-line.md", "problems.md"],
+    "Operate it": ["operations.md", "deployment.md", "scaling.md", "security.md", "CHANGELOG.md"],
 }
 """In the order in which a person asks; the titles are those of the pages."""
 LAST = ["faq.md", "glossary.md"]
@@ -74,7 +71,8 @@ def _settings(pages: Path, reference: list[str]) -> dict[str, Any]:
     navigation: list[Any] = [
         {"Documentation": "README.md"},
         *({title: names} for title, names in NAVIGATION.items()),
-        {"Reference": reference},
+        "notebooks.md",
+        {"API reference": reference},
         {
             "How it works": [
                 "decisions/README.md",
@@ -105,6 +103,7 @@ def _settings(pages: Path, reference: list[str]) -> dict[str, Any]:
         "filters": "public",
         "show_symbol_type_heading": True,
         "members_order": "source",
+        "docstring_style": "numpy",
         "separate_signature": True,
         "show_signature_annotations": True,
     }

@@ -51,40 +51,59 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
 
     Parameters
     ----------
-    solver : a solver such as `svm.Newton(C=1.0)`, or the name of one in `svm.SOLVERS`, or `auto`,
+    solver
+        a solver such as `svm.Newton(C=1.0)`, or the name of one in `svm.SOLVERS`, or `auto`,
         which chooses one for the data. Its hyperparameters are also `solver__C` and so on.
-    C : weight of the sum of hinge losses against ½‖w‖², in place of the solver's own; 1 if neither
+    C
+        weight of the sum of hinge losses against ½‖w‖², in place of the solver's own; 1 if neither
         is given.
-    regularization : weight λ of ½‖w‖² against the mean hinge loss, in place of C.
-    kernel : a kernel such as `svm.GaussianKernel(gamma=0.5)`, or its name, for the solvers that
+    regularization
+        weight λ of ½‖w‖² against the mean hinge loss, in place of C.
+    kernel
+        a kernel such as `svm.GaussianKernel(gamma=0.5)`, or its name, for the solvers that
         take one; also `kernel__gamma` and so on.
-    scaling : `none`, `standardize`, `min-max` or `max-abs`.
-    features : a feature map such as `svm.Nystroem(n_components=500)`, or its name.
-    multiclass : `one-vs-one` or `one-vs-rest`.
-    class_weight : `balanced`, or a weight for some classes, 1 for the others. It multiplies the
+    scaling
+        `none`, `standardize`, `min-max` or `max-abs`.
+    features
+        a feature map such as `svm.Nystroem(n_components=500)`, or its name.
+    multiclass
+        `one-vs-one` or `one-vs-rest`.
+    class_weight
+        `balanced`, or a weight for some classes, 1 for the others. It multiplies the
         hinge losses of the class in every pair. `balanced` gives both sides of each binary problem
         the same total weight; SVC balances all classes at once.
-    duality_gap, max_epochs : when to stop.
-    calibration : `sigmoid` or `isotonic`, for `predict_proba`: learned from the scores of five
+    duality_gap, max_epochs
+        when to stop.
+    calibration
+        `sigmoid` or `isotonic`, for `predict_proba`: learned from the scores of five
         further trainings, each without a fifth of the rows.
-    random_state : seed of everything random; None draws one.
-    n_jobs : pairs of classes trained at once; -1 for as many as there are processors, -2 for one
+    random_state
+        seed of everything random; None draws one.
+    n_jobs
+        pairs of classes trained at once; -1 for as many as there are processors, -2 for one
         less, and so on.
 
     Attributes
     ----------
-    classes_ : (n_classes,) sorted labels.
-    n_features_in_, feature_names_in_ : number of features in `fit`, and their names if it has any.
-    n_iter_ : epochs of the pair that needed most.
-    result_ : the `svm.TrainingResult`: certificate, stop reason, epochs, warnings. Not after
+    classes_
+        (n_classes,) sorted labels.
+    n_features_in_, feature_names_in_
+        number of features in `fit`, and their names if it has any.
+    n_iter_
+        epochs of the pair that needed most.
+    result_
+        the `svm.TrainingResult`: certificate, stop reason, epochs, warnings. Not after
         `partial_fit`.
-    fitted_ : the model, a `svm.FittedPipeline`.
-    coef_, intercept_ : of linear models without a feature map: (n_problems, n_features) and
+    fitted_
+        the model, a `svm.FittedPipeline`.
+    coef_, intercept_
+        of linear models without a feature map: (n_problems, n_features) and
         (n_problems,), for rows as they are given. A positive score ⟨coef_, x⟩ + intercept_ is for
         the second class of a pair, in the order (0, 1), (0, 2), …; SVC has the opposite sign for
         more than two classes. With one-vs-rest problem k is for class k. Models with a kernel or a
         feature map have `intercept_` alone.
-    support_, support_vectors_, n_support_, dual_coef_ : of solvers with dual coefficients: the
+    support_, support_vectors_, n_support_, dual_coef_
+        of solvers with dual coefficients: the
         rows that have one, as they are given, their number in each class, and (n_problems,
         n_support) yᵢ αᵢ/(λn), at most C times the row's weight.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from nbclient import NotebookClient
 
 from service.client import notebook
 from service.client.fields import DatasetFields
+from tests.docs.test_pages import blocks
 from tests.journeys.server import Server
 from tests.journeys.uploads.test_upload_to_predictions import iris_csv
+from tools.make_tables import DOCS
 
 CELLS = """\
 from service.client import Client
@@ -46,19 +49,39 @@ class Watched(NotebookClient):
         super().__init__(*arguments, **options)
         self.bars: list[str] = []
 
+    @property
+    def outputs(self) -> list[Any]:
+        """Of each cell."""
+        return [cell.outputs for cell in self.nb.cells]
+
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
         if msg["msg_type"] == "update_display_data":
             self.bars.append(msg["content"]["data"]["text/html"])
         return super().process_message(msg, cell, cell_index)
 
 
+Kernel = Callable[[Sequence[str]], Watched]
+"""Executes cells in a new kernel."""
+
+
 @pytest.fixture
-def cells(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The outputs of each cell."""
-    (tmp_path / "iris.csv").write_bytes(iris_csv() + b"5,3,1,0.2,setosa\n")
+def kernel(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     monkeypatch.setenv("SVM_URL", server.url)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    code = [{"cell_type": "code", "source": cell} for cell in CELLS.split("---\n")]
+    return lambda cells: _executed(cells, tmp_path)
+
+
+@pytest.fixture
+def cells(kernel: Kernel, tmp_path: Path) -> list[Any]:
+    """The outputs of each cell."""
+    (tmp_path / "iris.csv").write_bytes(iris_csv() + b"5,3,1,0.2,setosa\n")
+    executed = kernel(CELLS.split("---\n"))
+    assert len(set(executed.bars)) > 3
+    return executed.outputs
+
+
+def _executed(cells: Sequence[str], folder: Path) -> Watched:
+    code = [{"cell_type": "code", "source": cell} for cell in cells]
     empty: dict[str, Any] = {"metadata": {}, "outputs": [], "execution_count": None}
     made: Any = nbformat.from_dict
     document = made(
@@ -70,11 +93,10 @@ def cells(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> li
         }
     )
     client = Watched(
-        document, timeout=90, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        document, timeout=90, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
     client.execute()
-    assert len(set(client.bars)) > 3
-    return [cell.outputs for cell in document.cells]
+    return client
 
 
 def _html(outputs: list[Any]) -> list[str]:
@@ -99,6 +121,16 @@ def test_journey_in_a_kernel(cells: list[Any]) -> None:
     assert "<strong>Model noted/1</strong>" in _html(version)[-1]
     assert "latest version" in _html(model)[-1]
     assert predicted[0]["text"] == "setosa\n"
+
+
+def test_page_about_notebooks_takes_twelve_lines(kernel: Kernel) -> None:
+    """Its first block says whether the model is any good, which class is worst, and predicts."""
+    code = blocks(DOCS / "notebooks.md")[0].code
+    assert len(list(filter(str.strip, code.splitlines()))) <= 12
+    (outputs,) = kernel([code]).outputs
+    assert not [one for one in outputs if one.get("name") == "stderr"]
+    said = "".join(one["text"] for one in outputs if one["output_type"] == "stream")
+    assert re.fullmatch(r"[01][.\d]* Certified: .*\n[a-z]+ [01][.\d]*\n\['setosa'\]\n", said), said
 
 
 def test_values_are_escaped_and_small() -> None:
