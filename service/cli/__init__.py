@@ -54,7 +54,7 @@ def about(
     its address from --url or SVM_URL and the API key from SVM_API_KEY.
 
     Exit codes: 0 success, 1 failure, 2 wrong usage or settings, 3 the service refused the request,
-    4 a job failed or was canceled, 130 Ctrl+C.
+    4 a job failed or was canceled, 130 Ctrl+C, 141 the reader of a pipe ended.
     """
 
 

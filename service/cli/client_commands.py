@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,7 +34,18 @@ Settings = Annotated[
 ]
 ModelReference = Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")]
 NewVersionOf = Annotated[str, typer.Argument(help="Name of the model that gets a new version.")]
-JobId = Annotated[str, typer.Argument(help="Id of a job.")]
+
+
+def _job_id(text: str) -> str:
+    if not re.fullmatch("job_[0-9a-f]{32}", text):
+        raise typer.BadParameter(
+            f"{text!r} is not the id of a job: job_ and 32 hexadecimal digits; "
+            "`svm-service jobs` lists them"
+        )
+    return text
+
+
+JobId = Annotated[str, typer.Argument(help="Id of a job.", callback=_job_id)]
 DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
 Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
 client_commands = typer.Typer()
@@ -148,7 +160,7 @@ def predict(
         if "explanation" in output and not as_json:
             raise ValueError("an explanation is not a table: add --json")
         answer = client.predict(model, file, output)
-    print_json(answer) if as_json else print_predictions(answer, output)
+        print_json(answer) if as_json else print_predictions(answer, output)
 
 
 @client_commands.command(rich_help_panel=CALLS)

@@ -1,12 +1,13 @@
 """How commands print results and errors, and their exit codes.
 
 Exit codes: 0 success · 1 failure · 2 wrong usage or settings · 3 the service refused ·
-4 a job failed or was canceled · 130 Ctrl+C.
+4 a job failed or was canceled · 130 Ctrl+C · 141 the reader of a pipe, such as `head`, ended.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,9 +20,7 @@ import typer
 if TYPE_CHECKING:
     from service.client import Client
 
-_WIDE = 100_000
-"""Characters; wider than any table."""
-FAILED, USAGE, REFUSED, JOB_FAILED, INTERRUPTED = 1, 2, 3, 4, 130
+FAILED, USAGE, REFUSED, JOB_FAILED, INTERRUPTED, CUT = 1, 2, 3, 4, 130, 141
 
 _LOCATION = re.compile(r"^row [\d,]+(, column ('.*?'|\d+))?: ")
 """The beginning of a message that repeats the row and column of the table."""
@@ -59,16 +58,23 @@ def print_fields(title: str, fields: Mapping[str, Any]) -> None:
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """As wide as the terminal; if there is none, lines are not shortened, for `grep` and `cut`."""
+    """As wide as the terminal; if there is none, lines of any length, for `grep` and `cut`."""
+    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    if not sys.stdout.isatty():
+        lines = [list(columns), *cells]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            print("  ".join(map(str.ljust, line, widths)).rstrip())
+        return
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(*columns, box=box.SIMPLE_HEAD)
     table.columns[0].no_wrap = True  # other commands take these ids
-    for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
-    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
+    for row in cells:
+        table.add_row(*row)
+    Console().print(table)
 
 
 @contextmanager
@@ -93,6 +99,9 @@ def connected(url: str | None, as_json: bool = False) -> Iterator[Client]:
         if as_json:
             print_json(error.job.data)
         raise fail(str(error), JOB_FAILED) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is buffered
+        raise typer.Exit(CUT) from None
     except OSError as error:
         raise fail(
             f"{error.filename}: {error.strerror}" if error.strerror else str(error)

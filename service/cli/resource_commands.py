@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +33,16 @@ DATASET, JOB = "ds_", "job_"
 DatasetReference = Annotated[str, typer.Argument(help="Id of a dataset, or `latest`.")]
 Limit = Annotated[int, typer.Option(min=1, help="Number of entries, the newest first.")]
 resource_commands = typer.Typer()
+
+
+def _time(text: str | None) -> str | None:
+    try:
+        datetime.fromisoformat(text or "2026-01-31")
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a time; write it as 2026-01-31 or 2026-01-31T12:00:00Z"
+        ) from None
+    return text
 
 
 @resource_commands.command(rich_help_panel=CALLS)
@@ -177,8 +188,12 @@ def audit(
     resource: Annotated[
         str | None, typer.Option(help="Such as models/iris, with its versions and aliases.")
     ] = None,
-    since: Annotated[str | None, typer.Option(help="Time, such as 2026-01-31T12:00:00Z.")] = None,
-    until: Annotated[str | None, typer.Option(help="Time; only changes before it.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Time, such as 2026-01-31T12:00:00Z.", callback=_time)
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Time; only changes before it.", callback=_time)
+    ] = None,
     limit: Limit = 20,
     url: Url = None,
     as_json: Json = False,

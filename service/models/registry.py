@@ -209,7 +209,7 @@ class ModelRegistry:
             model = find_model(connection, name)
             check(model)
             if model.aliases and not force:
-                raise _in_use(model.aliases, f"{name}; remove them, or delete with force=true")
+                raise _in_use(model.aliases, f"{name}; remove them first, or force the deletion")
             self._require_unneeded(connection, name, None)
             alias_rows.remove(connection, name)
             files = connection.execute(

@@ -120,6 +120,9 @@ def test_audit_lists_who_changed_what(run: Run) -> None:
     listed = run("audit", *options).stdout
     assert all(word in listed for word in ("127.0.0.1", "dataset.create", "datasets/ds_"))
     [change] = json.loads(run("audit", *options, "--json").stdout)["changes"]
+    header, line = listed.splitlines()
+    assert header.startswith("time (UTC)  ")
+    assert line == line.rstrip()
     assert json.loads(run("audit", "--resource", change["resource"], "--json").stdout)["changes"]
     assert run("audit", "--action", "nothing").returncode == 3
 
@@ -254,6 +257,9 @@ def test_refused_upload_shows_every_error(run: Run, tmp_path: Path) -> None:
         (("train", "m", "--spec", "-"), "-: not a JSON object"),
         (("train", "m", "--spec", "notes.md"), "notes.md: not JSON"),
         (("models", "--alias", "a=1"), "name the model"),
+        (("watch", ""), "'' is not the id of a job"),
+        (("cancel", "iris"), "`svm-service jobs` lists them"),
+        (("audit", "--since", "yesterday"), "'yesterday' is not a time"),
         (("upload", "nothing.csv"), "does not exist"),
         (("predict", "iris", "notes.md"), "notes.md: not one of .csv"),
         (("predict", "iris", "rows.csv", "--output", "explanation"), "add --json"),
@@ -269,6 +275,18 @@ def test_wrong_usage_is_reported(
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_closed_pipe_ends_the_command_quietly(spawned: Run) -> None:
+    """With the exit status of a program that SIGPIPE ends."""
+    spawned("upload", "iris.csv")
+    spawned("train", "piped", "--watch")
+    rows = Path("rows.csv").read_text().splitlines()
+    Path("many.csv").write_text("\n".join([rows[0], *rows[1:] * 200]))
+    line = f"{COMMAND} predict piped many.csv | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (141, "")
+    assert len(done.stdout.splitlines()) == 1
 
 
 def test_failed_job_has_its_own_status(run: Run) -> None:
