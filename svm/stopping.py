@@ -30,8 +30,8 @@ class StopReason(StrEnum):
         "patience",
         "The error on the validation set fell no further; the model is that of its lowest error.",
     )
-    GAP_REACHED = "gap-reached", "The duality gap that was asked for is proven."
     CONVERGED = "converged", "The rule that was asked for says that more epochs change little."
+    GAP_REACHED = "gap-reached", "The duality gap that was asked for is proven."
 
     def __new__(cls, value: str, advice: str) -> Self:
         member = str.__new__(cls, value)

@@ -16,11 +16,13 @@ from svm import Auto, Newton
 from svm.data.matrices import Vector
 from svm.errors import Diverged
 from svm.kernel import AnyKernel, GaussianKernel
+from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
 from svm.solvers import SMO, SOLVERS
 from svm.stopping import CostChange, Stopping, StopReason
 from svm.training import Training
+from svm.training.binary_training import BinaryTraining
 from svm.training.results import TrainingResult
 from tests.svm.cases.problems import SOLVER_INTERCEPTS
 from tests.svm.cases.trainings import train
@@ -156,13 +158,26 @@ def _cost_faults(training: Training, result: TrainingResult) -> list[str]:
     primal = precise_primal(problem, pair.solver.classifier(pair.problem, pair.state))
     lowest = min(primal, _lowest(problem))
     worst, said = result.certificate.worst, result.certificate.summary(result.fitted.classes)
-    slack = 1e-9 * primal + 1e-12 * worst.zero_cost
+    slack = 1e-9 * primal + 1e-12 * worst.zero_cost + _rounding(problem, pair)
     wrong = {
         f"the cost is {primal}": abs(worst.primal - primal) > slack,
         f"the bound is above {lowest}": worst.dual > lowest + slack,
         f"'{said}' is wrong": not is_true(result.certificate, said, primal, lowest),
     }
     return [words for words, holds in wrong.items() if holds]
+
+
+def _rounding(problem: Problem, pair: BinaryTraining) -> float:
+    """Of the cost, if scores are sums of terms that are far larger than the scores."""
+    model = pair.solver.classifier(problem, pair.state)
+    X: Any = problem.matrix
+    size, weight = float(np.abs(model.coefficients).sum()), float(problem.weights.mean())
+    if problem.kernel is None:
+        return 1e-14 * size * float(abs(X).max()) * weight
+    value = 1.0 + float(np.abs(kernel_values(problem.kernel, X, X)).max())
+    if isinstance(problem.kernel, GaussianKernel):  # distances are differences of squared norms
+        value += float(problem.kernel.gamma or 0.0) * float(problem.squared_norms.max())
+    return 1e-14 * size * value * (weight + problem.regularization * size)
 
 
 def _lowest(problem: Problem) -> float:
@@ -181,8 +196,9 @@ def _lowest(problem: Problem) -> float:
 
 
 def test_what_trainings_with_extreme_settings_say_is_true() -> None:
-    """Costs, bounds, reasons and sentences of 130 trainings."""
-    faults = [fault for number in range(130) for fault in faults_of(number)]
+    """Costs, bounds, reasons and sentences of 130 trainings, and of two in which one pair ends by
+    its cost and another one by its gap: the gap is not proven for all."""
+    faults = [fault for number in (*range(130), 259, 1780) for fault in faults_of(number)]
     assert not faults, faults[:5]
 
 
