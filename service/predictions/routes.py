@@ -32,8 +32,10 @@ EXAMPLE = {
 }
 _BODY = (
     "Rows are lists of numbers in feature order, or objects with the model's feature names; CSV "
-    "may begin with a line of names. Named columns that the model does not use are ignored, and "
-    "listed as `ignored_columns`, so a training file can be predicted as it is. "
+    "may begin with a line of names. A JSON body may also be written as for an upload: records, "
+    "columns, pandas' `split`, or `columns` and `rows`. Named columns that the model does "
+    "not use are ignored, and listed as `ignored_columns`, so a training file can be predicted as "
+    "it is. "
     "`outputs` is a member of a JSON body or a query parameter. "
     "Accept picks the reply's format. A row's result is the same to the bit in any format and "
     "in any batch. "

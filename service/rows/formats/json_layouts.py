@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InvalidContent, pointer_to_member
+from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field, too_many
 from service.rows.formats.ndjson import read_objects
 from service.rows.json_reading.stream import (
@@ -29,6 +30,8 @@ ROWS_AT_ONCE = 4096
 RECORDS = "records"
 SPLIT = frozenset({"columns", "index", "data"})
 """What `DataFrame.to_json(orient="split")` writes."""
+UPLOADED = frozenset({"columns", "rows", "labels"})
+"""What the service's own layout may have."""
 _RESERVED = SPLIT | {"labels"}
 
 
@@ -61,6 +64,46 @@ def is_split(path: Path, parts: dict[str, Span]) -> bool:
         and _inner(path, parts["data"])[:1] in (b"[", b"]")
         and beginning(path, parts["data"]).startswith(b"[")
     )
+
+
+def rows_to_predict(document: Any, columns: Columns) -> list[Any] | None:
+    """The rows of a body that is written as an upload may be; None if it is not.
+
+    Raises InvalidContent.
+    """
+    if isinstance(document, list):
+        return document if document and all(type(row) is dict for row in document) else None
+    if not isinstance(document, dict):
+        return None
+    records = document.get(RECORDS)
+    if document.keys() == {RECORDS} and isinstance(records, list):
+        return records
+    for rows, others in (("data", SPLIT), ("rows", UPLOADED)):
+        if rows in document and document.keys() <= others and isinstance(document[rows], list):
+            return _named_rows(document[rows], document.get("columns"), rows, columns)
+    values = list(document.values())
+    of_columns = all(type(each) is list for each in values) or all(
+        type(each) is dict for each in values
+    )
+    if not of_columns or columns.names_set.isdisjoint(document):
+        return None
+    return [
+        dict(zip(document, cells, strict=True)) for cells in zip(*_columns(document), strict=True)
+    ]
+
+
+def _named_rows(rows: list[Any], names: Any, member: str, columns: Columns) -> list[Any]:
+    """The rows with these names, if they and the model have names."""
+    if names is None or columns.names is None:
+        return rows
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise invalid_field("/columns", "should be an array of texts; without names leave it out")
+    columns.select("`columns`", names)
+    for i, row in enumerate(rows):
+        if type(row) is not list or len(row) != len(names):
+            message = f"should be a list of {len(names)} cells, as many as `columns` has"
+            raise invalid_field(f"/{member}/{i}", message)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _inner(path: Path, span: Span) -> bytes:

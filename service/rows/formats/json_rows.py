@@ -14,7 +14,7 @@ from typing import Any
 from service.errors import InvalidContent, pointer_to_member
 from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field, shown, too_many
-from service.rows.formats.json_layouts import is_split, read_list, read_members
+from service.rows.formats.json_layouts import is_split, read_list, read_members, rows_to_predict
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import explained, plain_table
 from service.rows.json_reading.numbers import ROWS
@@ -172,6 +172,13 @@ def _at_once(body: bytes, columns: Columns) -> Rows | None:
 def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     """The same, slowly."""
     document = decode_json(body)
+    given = type(document) is dict and ROWS in document
+    laid_out = None if given else rows_to_predict(document, columns)
+    if laid_out is not None:
+        X, ignored = explained(laid_out, columns, limits.rows, None)
+        if not len(X):
+            raise InvalidContent("empty-data", "the body holds no row")
+        return Rows(X, ignored=ignored)
     if type(document) is not dict:
         raise invalid_field("", f"give an object with `{ROWS}`, not {shown(document)}")
     rows = document.pop(ROWS, _MISSING)
