@@ -104,7 +104,7 @@ def _run_shell(block: Block, code: str) -> None:
 def test_few_blocks_are_left_out() -> None:
     """What cannot run on one machine is the exception."""
     all_blocks = [block for page in PAGES for block in blocks(page)]
-    assert sum(block.reason is not None for block in all_blocks) <= 3
+    assert sum(block.reason is not None for block in all_blocks) <= 2
     assert len(all_blocks) > 40
 
 
