@@ -26,7 +26,6 @@ from svm.estimator.parameters import NAMED, as_object, changed, nested
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import label_name
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.solvers import SOLVERS
 from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
 from svm.training import Training
@@ -40,10 +39,10 @@ def _calibrates(estimator: Any) -> bool:
 
 
 def _streams(estimator: Any) -> bool:
-    solver = estimator.solver
-    if isinstance(solver, str) and solver in SOLVERS:
-        solver = SOLVERS[solver]()
-    return isinstance(solver, LearnsOnline)
+    try:
+        return isinstance(as_object("solver", estimator.solver), LearnsOnline)
+    except InvalidHyperparameter:  # `fit` reports it
+        return False
 
 
 class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped

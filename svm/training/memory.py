@@ -16,14 +16,13 @@ from svm.data.stored_rows import PIECE_VALUES
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
-from svm.solvers.newton import sample_bytes
+from svm.solvers.newton import FLOAT_BYTES, sample_bytes
 from svm.solvers.smoothing.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
 from svm.solvers.working_sets import MANY, MOST_ROWS, WORKING_SET
 from svm.training.kernel_bound import LEAST_WORK, VALUE_COST
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
 from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
 
-FLOAT = 8
 INDEX = 4
 SPARSE_ROW_VALUES = 4
 """If the certifier uses Hessian products: the scores and curvatures that it keeps."""
@@ -50,7 +49,7 @@ class DataSize:
     """Numbers stored: n_samples · n_features if dense, non-zeros if sparse."""
     sparse: bool
     n_classes: int
-    label_bytes: int = FLOAT
+    label_bytes: int = FLOAT_BYTES
     """Bytes of one label."""
     weighted: bool = False
     """Whether rows have weights; those of weight 0 are left out of a copy."""
@@ -60,7 +59,7 @@ class DataSize:
 
 def rows_bytes(size: DataSize) -> int:
     """X itself, in float64."""
-    each = FLOAT + INDEX if size.sparse else FLOAT
+    each = FLOAT_BYTES + INDEX if size.sparse else FLOAT_BYTES
     return each * size.stored_values + (INDEX * size.n_samples if size.sparse else 0)
 
 
@@ -68,7 +67,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     """Most bytes beyond X itself. Of data in files, only pieces are in memory."""
     if size.weighted:
         left_out = 0 if in_files else rows_bytes(size)
-        weights = 3 * FLOAT * size.n_samples
+        weights = 3 * FLOAT_BYTES * size.n_samples
         rest = replace(size, weighted=False)
         return left_out + weights + training_bytes(pipeline, rest, in_files=in_files)
     if size.table is not None:
@@ -81,32 +80,35 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     threads = min(len(problems), THREADS)
     per_row, per_problem = pipeline.solver.row_values
     per_row += SPARSE_ROW_VALUES if still_sparse else 0
-    total = n * (FLOAT * (per_row + per_problem * shares) + 3 * size.label_bytes)
+    total = n * (FLOAT_BYTES * (per_row + per_problem * shares) + 3 * size.label_bytes)
     kept = KEPT_VECTORS
     if pipeline.stopping.patience is not None:  # the state of the lowest error
         kept += 1
-        total += n * FLOAT * shares
-    total += FLOAT * width * (kept * len(problems) + PASSING_VECTORS * threads)
+        total += n * FLOAT_BYTES * shares
+    total += FLOAT_BYTES * width * (kept * len(problems) + PASSING_VECTORS * threads)
     if isinstance(pipeline.features, Nystroem):
         total += _bound_bytes(size, width)
         if pipeline.solver.dtype == "float32" and not in_files:
-            total += FLOAT * n * width  # the features of the model served
+            total += FLOAT_BYTES * n * width  # the features of the model served
     if pipeline.kernel is not None:
         # X as kernel values are computed from it; rows of the kernel matrix, cached and in use.
         K = size.n_classes
-        total += 2 * rows_bytes(size) if still_sparse else FLOAT * (n + PIECE * K) * width
-        total += min(n * (FLOAT * n + ENTRY_BYTES * K), CACHE_BYTES)
-        total += FLOAT * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
+        total += 2 * rows_bytes(size) if still_sparse else FLOAT_BYTES * (n + PIECE * K) * width
+        total += min(n * (FLOAT_BYTES * n + ENTRY_BYTES * K), CACHE_BYTES)
+        total += FLOAT_BYTES * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
         if len(problems) >= MANY and n <= MOST_ROWS:  # small problems side by side
-            total += 2 * FLOAT * n * n
+            total += 2 * FLOAT_BYTES * n * n
     longest = max(width, size.n_features)
-    values, each = max(size.stored_values, n * longest), FLOAT + INDEX if size.sparse else FLOAT
+    values, each = (
+        max(size.stored_values, n * longest),
+        FLOAT_BYTES + INDEX if size.sparse else FLOAT_BYTES,
+    )
     shards = 1 + values // SHARD_VALUES
     workers = threads if len(problems) > 1 else min(shards, THREADS)
     if pipeline.kernel is None and not still_sparse and width <= DENSE_HESSIAN:
         hessians = 2 + min(shards, LEAVES, max(2, HESSIAN_VALUES // (width + 1) ** 2))
         passing = workers * (width + 2 * min(GATHER_ROWS, n))
-        total += FLOAT * width * (threads * hessians * width + passing)
+        total += FLOAT_BYTES * width * (threads * hessians * width + passing)
     if pipeline.kernel is None:  # the solver or its certifier
         total += threads * sample_bytes(n, values, each)
     if in_files:
@@ -120,7 +122,7 @@ def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns) -> int:
     levels = [len(column.levels) for column in columns if column.kind == "category"]
     most = numbers + sum(levels) + 2 * len(levels)
     # Numbers, plain and scaled; places of levels, and their outputs.
-    passing = size.n_samples * (4 * FLOAT * numbers + 3 * FLOAT * len(levels))
+    passing = size.n_samples * (4 * FLOAT_BYTES * numbers + 3 * FLOAT_BYTES * len(levels))
     whole = replace(pipeline, scaling="none")  # the encoder scales its outputs
     sparse = replace(
         size,
@@ -142,7 +144,7 @@ def _bound_bytes(size: DataSize, width: int) -> int:
     n, each = size.n_samples, size.stored_values / size.n_samples + VALUE_COST[size.sparse]
     work = max(0.5 * n * width * (size.n_features + width), LEAST_WORK)
     group = min(1.0, math.sqrt(2.0 * work / each) / n)
-    passing = FLOAT * (BOUND_ROW_VALUES * n + min(BOUND_VALUES, n * n))
+    passing = FLOAT_BYTES * (BOUND_ROW_VALUES * n + min(BOUND_VALUES, n * n))
     return passing + math.ceil(group * rows_bytes(size))
 
 
@@ -157,9 +159,9 @@ def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:
             made = copy
             total += copy
         case Polynomial() | Interactions():
-            made = FLOAT * size.n_samples * width
+            made = FLOAT_BYTES * size.n_samples * width
             total += 2 * made
         case _:
-            made = FLOAT * size.n_samples * width
+            made = FLOAT_BYTES * size.n_samples * width
             total += made
     return total + (made // 2 if pipeline.solver.dtype == "float32" else 0)

@@ -90,7 +90,8 @@ class Connection:
             dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"})
             check_private(self._address, unencrypted=self._unencrypted)
             client = Client(  # type: ignore[no-untyped-call]
-                *(self._address, None, TIMEOUT_S),
+                self._address,
+                timeout=TIMEOUT_S,
                 set_as_default=False,
                 security=security_for(self._address),
             )

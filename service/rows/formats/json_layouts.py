@@ -30,7 +30,7 @@ ROWS_AT_ONCE = 4096
 RECORDS = "records"
 SPLIT = frozenset({"columns", "index", "data"})
 """What `DataFrame.to_json(orient="split")` writes."""
-UPLOADED = frozenset({"columns", "rows", "labels"})
+UPLOADED = ("columns", "rows", "labels")
 """What the service's own layout may have."""
 _RESERVED = SPLIT | {"labels"}
 
@@ -79,7 +79,7 @@ def rows_to_predict(document: Any, columns: Columns) -> list[Any] | None:
     if document.keys() == {RECORDS} and isinstance(records, list):
         return records
     for rows, others in (("data", SPLIT), ("rows", UPLOADED)):
-        if rows in document and document.keys() <= others and isinstance(document[rows], list):
+        if rows in document and document.keys() <= set(others) and isinstance(document[rows], list):
             return _named_rows(document[rows], document.get("columns"), rows, columns)
     values = list(document.values())
     of_columns = all(type(each) is list for each in values) or all(

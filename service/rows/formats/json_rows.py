@@ -14,7 +14,13 @@ from typing import Any
 from service.errors import InvalidContent, pointer_to_member
 from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field, shown, too_many
-from service.rows.formats.json_layouts import is_split, read_list, read_members, rows_to_predict
+from service.rows.formats.json_layouts import (
+    UPLOADED,
+    is_split,
+    read_list,
+    read_members,
+    rows_to_predict,
+)
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import explained, plain_table
 from service.rows.json_reading.numbers import ROWS
@@ -28,7 +34,6 @@ from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
-_KNOWN = ("columns", "rows", "labels")
 _MISSING = object()
 _HEAD_BYTES = 1024
 
@@ -50,10 +55,10 @@ def read(spec: ParseSpec) -> Table:
         if table is not None:
             return table
     for name in parts:
-        if name not in _KNOWN:
+        if name not in UPLOADED:
             raise invalid_field(
                 pointer_to_member((), name),
-                f"there is no such field; known are {', '.join(_KNOWN)}",
+                f"there is no such field; known are {', '.join(UPLOADED)}",
             )
     if "rows" not in parts:
         raise invalid_field("/rows", f"missing; the body is such as {EXAMPLE}")

@@ -59,6 +59,15 @@ class Spread:
 
         return Training(PIPELINE, self.X, self.y, seed=0, spread=given)
 
+    def assert_workers_do_all(self) -> None:
+        training = self.begin()
+        for _ in training:
+            pass
+        assert bits(training.result()) == self.expected
+        others: Any = training.problems[0].cluster
+        assert others._own._values == {}
+        assert not self.warnings
+
     def bits_with(self, at_epoch: Callable[[int], None], silent_s: float = 5.0) -> dict[str, Any]:
         training = self.begin(silent_s)
         for progress in training:
@@ -77,13 +86,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
 
 def test_bits_are_those_of_this_process(spread: Spread) -> None:
     """All passes are done by the workers."""
-    training = spread.begin()
-    for _ in training:
-        pass
-    assert bits(training.result()) == spread.expected
-    others: Any = training.problems[0].cluster
-    assert others._own._values == {}
-    assert not spread.warnings
+    spread.assert_workers_do_all()
 
 
 def test_killed_worker_is_replaced(spread: Spread) -> None:
