@@ -17,9 +17,9 @@ from service.dashboard.curves import Curve, curves_of
 from service.dashboard.forms.filled import number_in
 from service.dashboard.page import back, checked, form_of, page, queue
 from service.errors import InvalidRequest
+from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.core.store import JobFilter
-from service.jobs.read_schemas import JobRead
 from service.jobs.training import KIND as TRAINING
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope

@@ -26,8 +26,8 @@ from service.datasets.dataset import Dataset
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.uploads import Upload, read_limits, receive
 from service.errors import InvalidContent, NotFound, ServiceError
+from service.jobs.collection.schemas import JobRead
 from service.jobs.core.store import JobFilter
-from service.jobs.read_schemas import JobRead
 from service.rows.format_table import FORMATS
 from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec
 from service.rows.table.layout import NO_TARGET

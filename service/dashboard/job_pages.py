@@ -14,6 +14,7 @@ from service.dashboard.context import PageContext
 from service.dashboard.curves import curves_of
 from service.dashboard.page import back, form_of, go, page
 from service.errors import NotFound
+from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons import KIND as COMPARISON
 from service.jobs.comparisons.reading import comparison
 from service.jobs.core.job import Job
@@ -21,7 +22,6 @@ from service.jobs.core.lifecycle import FINAL, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.read_schemas import JobRead
 from service.web.access.scopes import requires_scope
 from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from service.jobs.collection_routes import Collection
+from service.jobs.collection.routes import Collection
+from service.jobs.collection.schemas import JOB_FORM, DeliveryList, DeliveryRead, TraceRead
 from service.jobs.core.access import JobAccess
 from service.jobs.core.store import JobStore
 from service.jobs.kinds import KindName
-from service.jobs.read_schemas import JOB_FORM, DeliveryList, DeliveryRead, TraceRead
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.http.content_negotiation import choose

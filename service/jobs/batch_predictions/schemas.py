@@ -8,8 +8,8 @@ from annotated_types import MinLen
 from pydantic import BaseModel, Field
 
 from service.jobs.batch_predictions.results import MEDIA_TYPES, Format
+from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.jobs.core.job import Job
-from service.jobs.read_schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.web.http.names import ModelReference
 from service.web.schemas import ReadModel
 

@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import Path, Request, Response
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.collection_routes import Collection
+from service.jobs.collection.routes import Collection
+from service.jobs.collection.schemas import Form
 from service.jobs.comparisons import KIND
 from service.jobs.comparisons.reading import comparison
 from service.jobs.comparisons.schemas import (
@@ -22,7 +23,6 @@ from service.jobs.comparisons.size_plot import SizePlot, plot
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
-from service.jobs.read_schemas import Form
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.http.names import JobId

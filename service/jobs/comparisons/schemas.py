@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal, Self
 from annotated_types import Ge, Le, MinLen
 from pydantic import Field, model_validator
 
-from service.jobs.comparisons.sizes import Sizes
-from service.jobs.core.job import Job
-from service.jobs.read_schemas import (
+from service.jobs.collection.schemas import (
     JobErrorRead,
     JobModelRead,
     KindCreate,
     KindRead,
     TraceRead,
 )
+from service.jobs.comparisons.sizes import Sizes
+from service.jobs.core.job import Job
 from service.jobs.training.schemas import (
     MAX_SEED,
     Classes,

@@ -9,13 +9,13 @@ from typing import Any
 
 from service.datasets.dataset import Dataset
 from service.errors import Fault, InvalidContent
+from service.jobs.collection.schemas import JobErrorRead
 from service.jobs.comparisons import KIND
 from service.jobs.comparisons.entries import entries_of, spec_of
 from service.jobs.comparisons.results import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
 from service.jobs.comparisons.sizes import check_sizes, size_of
 from service.jobs.core.submission import Draft, Submission
-from service.jobs.read_schemas import JobErrorRead
 from service.jobs.training.admission import check_labels, check_spec
 from service.jobs.training.memory_plan import peak_bytes, rows_stay_in_files
 from service.jobs.training.schemas import MAX_SEED, Folds, JobCreate, classes_in, default_scaling

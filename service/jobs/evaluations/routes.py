@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.collection_routes import Collection
+from service.jobs.collection.routes import Collection
+from service.jobs.collection.schemas import Form
 from service.jobs.core.access import JobAccess
 from service.jobs.core.job import Job
 from service.jobs.core.store import JobStore
@@ -19,7 +20,6 @@ from service.jobs.evaluations.schemas import (
     EvaluationSummary,
 )
 from service.jobs.evaluations.submission import Evaluations
-from service.jobs.read_schemas import Form
 from service.web.access.routing import Routes
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris"}

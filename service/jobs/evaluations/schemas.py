@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.jobs.core.job import Job
-from service.jobs.read_schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.models.versions import Label
 from service.web.http.names import ModelReference
 from service.web.schemas import ReadModel

@@ -10,8 +10,8 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Response
 
 from service.errors import ServiceError
+from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job
-from service.jobs.read_schemas import JobRead
 from service.jobs.training import KIND
 from service.jobs.training.schemas import MAX_JOBS, JobBatchCreate, JobCreate
 from service.jobs.training.submission import Trainings

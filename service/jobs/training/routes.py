@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.collection_routes import Collection
+from service.jobs.collection.routes import Collection
+from service.jobs.collection.schemas import JOB_FORM
 from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
-from service.jobs.read_schemas import JOB_FORM
 from service.jobs.training.batch_routes import add_batch
 from service.jobs.training.schemas import JobCreate, JobPlanRead
 from service.jobs.training.submission import Trainings

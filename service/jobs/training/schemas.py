@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from service.datasets.dataset import Dataset
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
-from service.jobs.read_schemas import Callback
+from service.jobs.collection.schemas import Callback
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
 from service.rows.spec import Label

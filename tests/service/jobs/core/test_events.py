@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from service.jobs.collection.event_routes import follow
 from service.jobs.core import watcher as watcher_module
 from service.jobs.core.events import Event, EventKind, EventLog
 from service.jobs.core.leases import Leases, Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
 from service.jobs.core.watcher import Watcher
-from service.jobs.history_routes import follow
 from service.storage.database import Database
 from service.storage.database.tables import jobs as jobs_table
 from service.web.health import Health

@@ -9,11 +9,11 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Header, Request, Response
 
 from service.errors import InvalidRequest, NotFound, Unavailable
+from service.jobs.collection.schemas import EventPage, EventRead
 from service.jobs.core.access import JobAccess
 from service.jobs.core.events import Batch, Event
 from service.jobs.core.job import Job
 from service.jobs.core.watcher import Condition, Watcher
-from service.jobs.read_schemas import EventPage, EventRead
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.keys import Scope
 from service.web.access.scopes import requires_scope

@@ -11,14 +11,14 @@ from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
 
 from service.errors import NotFound
+from service.jobs.collection.event_routes import add_events
+from service.jobs.collection.schemas import Form, JobCancel
 from service.jobs.core.access import JobAccess
 from service.jobs.core.job import Job
 from service.jobs.core.kind import Kind
 from service.jobs.core.lifecycle import Effect, State
 from service.jobs.core.store import JobFilter
 from service.jobs.core.submission import Submission
-from service.jobs.history_routes import add_events
-from service.jobs.read_schemas import Form, JobCancel
 from service.web.access.keys import Scope
 from service.web.access.routing import Routes
 from service.web.access.scopes import require, requires_scope
