@@ -104,30 +104,30 @@ Every error is a problem (RFC 9457) with a stable `code`; [/problems](/problems)
 The [dashboard](/) offers the same in a browser; the [guide](/guide/) has it all by task.
 """
 
-TAGS = {
-    "datasets": "Rows for training and prediction. A dataset never changes.",
-    training.KIND.section: training.KIND.about,
-    "solvers": "The available solvers, with all parameters and their ranges.",
-    "models": "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
-    "predictions": "Rows in, labels out, in one request.",
-    **{kind.section: kind.about for kind in KINDS.values() if kind is not training.KIND},
-    "open inference protocol": "The same predictions for clients such as `tritonclient.http`.",
-    "operations": "Health, metrics, limits, the audit trail, and the meaning of errors.",
+SECTIONS = {
+    "datasets": (
+        "Rows for training and prediction. A dataset never changes.",
+        "guide/#upload-data",
+    ),
+    training.KIND.section: (training.KIND.about, training.KIND.guide),
+    "solvers": ("The available solvers, with all parameters and their ranges.", "solvers/"),
+    "models": (
+        "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
+        "models/",
+    ),
+    "predictions": ("Rows in, labels out, in one request.", "guide/#predict"),
+    **{kind.section: (kind.about, kind.guide) for kind in KINDS.values()},
+    "open inference protocol": (
+        "The same predictions for clients such as `tritonclient.http`.",
+        "guide/#predict",
+    ),
+    "operations": (
+        "Health, metrics, limits, the audit trail, and the meaning of errors.",
+        "operations/",
+    ),
 }
-"""The sections of the OpenAPI document, in the order of `/docs`, which opens the first three."""
-GUIDE = {
-    "datasets": "guide/#upload-data",
-    "jobs": "guide/#train",
-    "predictions": "guide/#predict",
-    "models": "models/",
-    "solvers": "solvers/",
-    "batch predictions": "guide/#predict",
-    "evaluations": "evaluations-and-comparisons/#evaluations",
-    "comparisons": "evaluations-and-comparisons/#comparisons",
-    "open inference protocol": "guide/#predict",
-    "operations": "operations/",
-}
-"""Where the guide explains each section."""
+"""The sections of the OpenAPI document, in the order of `/docs`, which opens the first three: what
+they are about, and where the guide explains it."""
 THREADS = 100
 """Most requests that use the database or files at once."""
 
@@ -251,8 +251,8 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         openapi_tags=[
-            {"name": name, "description": f"{about} [Guide](/guide/{GUIDE[name]})"}
-            for name, about in TAGS.items()
+            {"name": name, "description": f"{about} [Guide](/guide/{place})"}
+            for name, (about, place) in SECTIONS.items()
         ],
         lifespan=lifespan,
         openapi_url=None,  # `docs` adds it

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from fastapi import FastAPI
 from playwright.sync_api import Browser, expect
 
 from tests.journeys.conftest import server
@@ -62,6 +63,16 @@ def test_links_lead_to_pages_and_headings(site: Path) -> None:
                 broken.append(f"{page.relative_to(site)}: {target}")
     assert len(pages) > 50
     assert broken == []
+
+
+def test_service_links_to_pages_and_headings(app: FastAPI, site: Path) -> None:
+    """From every section of the OpenAPI document, where callers start to read."""
+    for section in app.openapi()["tags"]:
+        (target,) = re.findall(r"\(/guide/([^)]*)\)", section["description"])
+        name, _, heading = target.partition("#")
+        page = site / name / "index.html"
+        assert page.exists(), target
+        assert not heading or heading in links_of(page).ids, target
 
 
 def test_no_file_comes_from_another_host(site: Path) -> None:

@@ -10,5 +10,6 @@ KIND = Kind(
     "predict",
     package=__name__,
     about="Predictions for a whole dataset, as a job.",
+    guide="guide/#predict",
     title=lambda spec: f"Predictions of {spec['model']['name']}",
 )

@@ -19,5 +19,6 @@ KIND = Kind(
     "train",
     package=__name__,
     about="Several models trained on the same rows and ranked, as a job.",
+    guide="evaluations-and-comparisons/#comparisons",
     title=_title,
 )

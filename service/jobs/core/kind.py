@@ -24,6 +24,8 @@ class Kind:
     package: str
     about: str
     """Its section of the OpenAPI document."""
+    guide: str
+    """The place below `/guide/` that explains it."""
     title: Callable[[Mapping[str, Any]], str]
     """Of a job with this spec, on the dashboard."""
 

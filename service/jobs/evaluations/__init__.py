@@ -10,5 +10,6 @@ KIND = Kind(
     "train",
     package=__name__,
     about="A model compared with labeled data, as a job.",
+    guide="evaluations-and-comparisons/#evaluations",
     title=lambda spec: f"Evaluation of {spec['model']['name']}",
 )

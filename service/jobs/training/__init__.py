@@ -10,5 +10,6 @@ KIND = Kind(
     "train",
     package=__name__,
     about="Training in the background: queue, watch, pause, cancel. A crash loses no job.",
+    guide="guide/#train",
     title=lambda spec: str(spec["model_name"]),
 )
