@@ -29,6 +29,8 @@ SECRET = f"whsec_{base64.b64encode(b'0123456789abcdef0123456789abcdef').decode()
 AT_ONCE = 250
 LIFE_S = (0.5, 2.5)
 """From a start to the next kill."""
+LONG = (pytest.mark.torture, pytest.mark.timeout(900))
+"""Ten parts of two minutes each: 10,000 deliveries and 100 kills in all."""
 
 
 @pytest.fixture(
@@ -85,14 +87,14 @@ def unsent(database: Database) -> int:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "kills"),
-    [(30, 1), pytest.param(10_000, 100, marks=(pytest.mark.torture, pytest.mark.timeout(3600)))],
+    ("wanted", "kills", "seed"),
+    [(30, 1, 0), *(pytest.param(1000, 10, seed, marks=LONG) for seed in range(1, 11))],
 )
 def test_every_end_is_delivered_under_one_id(
-    tmp_path: Path, environment: dict[str, str], wanted: int, kills: int
+    tmp_path: Path, environment: dict[str, str], wanted: int, kills: int, seed: int
 ) -> None:
     """At least once each, whatever is killed; no job has two ids, and every request is signed."""
-    draws, data_dir = random.Random(1), tmp_path / "var"
+    draws, data_dir = random.Random(seed), tmp_path / "var"
     url = environment.get("SVM_DATABASE_URL", f"sqlite:///{data_dir / 'service.db'}")
     with receiving(unreliable(draws)) as receiver:
         for number in range(kills):
