@@ -13,7 +13,7 @@ import typer
 
 from service import __version__
 from service.cli.client_commands import client_commands
-from service.cli.output import InputFile, Json
+from service.cli.output import InputFile, Json, end_quietly_if_cut
 from service.cli.resource_commands import resource_commands
 from service.cli.uploading import upload_command
 
@@ -30,7 +30,11 @@ cli.add_typer(key_commands, name="keys", rich_help_panel=PROCESSES)
 
 
 def main() -> None:
-    cli()
+    try:
+        cli()
+    except SystemExit as end:
+        end_quietly_if_cut(end)
+        raise
 
 
 def _print_version(wanted: bool) -> None:

@@ -77,6 +77,21 @@ def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     Console().print(table)
 
 
+def end_quietly_if_cut(end: SystemExit) -> None:
+    """At the end of a command: raise the exit code of a command whose output has no reader.
+
+    Typer and Rich end such a command with code 1.
+    """
+    cut = isinstance(end.__context__, BrokenPipeError)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        cut = True
+    if cut:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is buffered
+        raise SystemExit(CUT) from None
+
+
 @contextmanager
 def connected(url: str | None, as_json: bool = False) -> Iterator[Client]:
     """A client with few retries, so that a busy service is reported soon.
@@ -100,8 +115,7 @@ def connected(url: str | None, as_json: bool = False) -> Iterator[Client]:
             print_json(error.job.data)
         raise fail(str(error), JOB_FAILED) from None
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is buffered
-        raise typer.Exit(CUT) from None
+        raise  # the end of every command handles it
     except OSError as error:
         raise fail(
             f"{error.filename}: {error.strerror}" if error.strerror else str(error)

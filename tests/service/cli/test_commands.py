@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -287,6 +288,16 @@ def test_closed_pipe_ends_the_command_quietly(spawned: Run) -> None:
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (141, "")
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "predict --help", "keys list"])
+def test_closed_pipe_ends_commands_without_a_service(tmp_path: Path, command: str) -> None:
+    """Wherever they print: no traceback, and the same exit status."""
+    line = f"({COMMAND} {command}; echo $? >&2) | true"
+    environment = os.environ | {"SVM_DATA_DIR": str(tmp_path)}
+    shell = ["bash", "-c", line]
+    done = subprocess.run(shell, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.stderr == "141\n"
 
 
 def test_failed_job_has_its_own_status(run: Run) -> None:
