@@ -96,7 +96,10 @@ def receiving(
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            size = int(self.headers["Content-Length"])
+            body = self.rfile.read(size)
+            if len(body) < size:
+                return  # the sender was killed
             sni = names.get(self.client_address)
             headers = {name.lower(): value for name, value in self.headers.items()}
             receiver.requests.append(Received(self.path, headers, body, sni))
