@@ -26,7 +26,7 @@ class Unknown:
     def __init__(self, encoder: Encoder) -> None:
         kinds = np.array([column.kind == "category" for column in encoder.columns], dtype=bool)
         self._encoder = encoder
-        self._lowest: Vector = np.where(kinds, 0.0, -np.inf)
+        self._lowest: Vector = np.where(kinds, 0.0, -np.inf)[None]  # sooner compared with a row
         self._all_trained = bool((encoder.counts > 0).all())
 
     def count(self, X: Vector) -> tuple[int, int]:

@@ -55,6 +55,17 @@ class Columns:
         return frozenset(self.names or ())
 
     @cached_property
+    def take(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        """The cells of an object, in order. Raises KeyError."""
+        names = self.names or []
+        return itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[n] for n in names)
+
+    @cached_property
+    def n_colons(self) -> int:
+        """In all names."""
+        return "".join(self.names or ()).count(":")
+
+    @cached_property
     def header(self) -> bytes | None:
         """The names as the first line of a CSV file, if none of them needs quotes."""
         names = self.names or []
@@ -92,6 +103,26 @@ class Columns:
     def text_readers(self) -> list[Reader]:
         """The same of a cell of a text file."""
         return [self._reader(column, of_text=True) for column in self.table or ()]
+
+    @cached_property
+    def _plain_readers(self) -> list[Reader]:
+        """The same, sooner, of a row whose numbers are plain."""
+        return [
+            float if column.kind == "number" else read
+            for column, read in zip(self.table or (), self.text_readers, strict=True)
+        ]
+
+    def raw_texts(self, row: list[str]) -> list[float]:
+        """Of a table: the raw values of a row of a text file. Raises BadCell."""
+        numbers = "".join(self._numbers_and_others[0](row))
+        if numbers.isascii() and "_" not in numbers:  # float() takes 1_000 and other digits
+            try:
+                values = [read(cell) for read, cell in zip(self._plain_readers, row, strict=True)]
+                if math.isfinite(sum(values)):  # it also takes nan
+                    return values
+            except ValueError:
+                pass
+        return [read(cell) for read, cell in zip(self.text_readers, row, strict=True)]
 
     @cached_property
     def styled_readers(self) -> list[Reader]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -21,19 +22,31 @@ class TableScorer:
     The bits of a row depend on that row alone. A cell without an output adds 0.
     """
 
-    def __init__(self, encoder: Encoder, numbers: LinearScorer, coefficients: Vector) -> None:
+    def __init__(
+        self, encoder: Encoder, offset: Vector | None, numbers: LinearScorer, coefficients: Vector
+    ) -> None:
+        """`numbers` takes those of the encoder less the offset."""
         self._encoder = encoder
         self._numbers = numbers
         none = np.zeros((1, len(coefficients)))  # of the output that does not exist
         weights: Vector = np.concatenate([coefficients.T, none])
         # For each category that of a missing cell, of an unknown level, then of its levels: the
-        # code of a cell is its place, from `_firsts` on.
+        # place of a cell is its code - MISSING, from the first one on.
         places = [np.arange(*ends) for ends in pairwise([*encoder.starts, len(encoder.slots)])]
         order = [np.concatenate([each[:-3:-1], each[:-2]]) for each in places]
         slots = encoder.slots[np.concatenate([*order, np.empty(0, dtype=np.int64)])]
         self._level_weights: Vector = weights[slots]
-        self._firsts = encoder.starts + 2.0
         self._ones = np.ones(len(encoder.categories))
+        # One gather and one sum make of a row its numbers less the offset and the places of its
+        # categories. Matrices of one row: NumPy adds those in a third of the time.
+        self._cells = np.concatenate([encoder.sources, encoder.indicated, encoder.categories])
+        less = -np.zeros(encoder.n_numbers) if offset is None else -offset
+        self._shift: Vector = np.concatenate([less, encoder.starts - MISSING])[None]
+        self._numbers_end = encoder.n_numbers
+        self._has_categories = len(encoder.categories) > 0
+        self._has_indicators = len(encoder.indicated) > 0
+        self._has_dates = bool(encoder.dates)
+        self._indicators = slice(len(encoder.sources), encoder.n_numbers)
 
     @property
     def nbytes(self) -> int:
@@ -48,14 +61,24 @@ class TableScorer:
 
     def __call__(self, X: Vector) -> Vector:
         """X, raw values, float64 in C order."""
-        scores = self._numbers(self._encoder.numbers(X))
-        if len(self._ones):
-            codes = X.take(self._encoder.categories, axis=1)
-            np.fmax(codes, MISSING, out=codes)
-            codes += self._firsts
-            weights = self._level_weights.take(codes.astype(np.int64), axis=0)
+        end = self._numbers_end
+        cells = X.take(self._cells, axis=1)
+        if self._has_dates or not math.isfinite(np.vdot(cells, cells)):
+            self._fill(X, cells)
+        elif self._has_indicators:
+            cells[:, self._indicators] = 0.0
+        cells += self._shift
+        scores = self._numbers(cells[:, :end])
+        if self._has_categories:
+            weights = self._level_weights.take(cells[:, end:].astype(np.int64), axis=0)
             scores += np.vecmat(self._ones, weights)
         return scores
+
+    def _fill(self, X: Vector, cells: Vector) -> None:
+        """Set the numbers of rows with gaps or dates, and the codes of missing levels."""
+        cells[:, : self._numbers_end] = self._encoder.numbers(X)
+        codes = cells[:, self._numbers_end :]
+        np.copyto(codes, MISSING, where=np.isnan(codes))
 
 
 def table_scorer(
@@ -70,4 +93,5 @@ def table_scorer(
     weights = unscaled_weights(scaling, coefficients[:, :m])
     if weights is None:
         return None
-    return TableScorer(encoder, LinearScorer(scaling.offset, weights, intercepts), coefficients)
+    numbers = LinearScorer(None, weights, intercepts)
+    return TableScorer(encoder, scaling.offset, numbers, coefficients)

@@ -18,13 +18,15 @@ from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.formats.shared.cells import examine
 from service.rows.formats.shared.uploaded_rows import explained, possible, uploaded_records
-from service.rows.json_reading.numbers import read_lists
+from service.rows.json_reading.numbers import PIECE_BYTES, read_lists
 from service.rows.spec import RowLimits, Rows
 from service.rows.table.layout import Layout
 from svm.data.columns import UNKNOWN
 
 BLOCK_ROWS = 4096
 """Rows whose values are kept as Python objects at a time."""
+_UNUSUAL = b'"\r\0#='
+"""What is more than cells: such as quotes, comments, Excel's line that says the delimiter."""
 
 
 def read_csv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
@@ -72,7 +74,8 @@ def _read_either(
 def _read_plain(
     body: bytes, columns: Columns, limits: RowLimits, delimiter: str
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    read = None if columns.table is not None else _numbers_at_once(body, columns, delimiter)
+    at_once = _numbers_at_once if columns.table is None else _table_at_once
+    read = at_once(body, columns, delimiter)
     if read is not None:
         return read
     text = decode_text(body)
@@ -104,6 +107,34 @@ def _numbers_at_once(
     # Lines of plain numbers are JSON but for the brackets.
     X = read_lists(b"[[%b]]" % text.replace(b"\n", b"],["), columns.n_features)
     return None if X is None else (X, ignored)
+
+
+def _table_at_once(
+    body: bytes, columns: Columns, delimiter: str
+) -> tuple[NDArray[np.float64], tuple[()]] | None:
+    """The same of raw values: of some rows whose header, if there is one, has the names of the
+    model in its order."""
+    if len(body) > PIECE_BYTES or columns.n_features == 1 or body.startswith(BOM):
+        return None
+    if len(body.translate(None, _UNUSUAL)) < len(body):
+        return None
+    try:
+        lines = body.decode().strip("\n").split("\n")
+        rows = [line.split(delimiter) for line in lines]
+        first = rows[0]
+        named = first == columns.names
+        if named:
+            del rows[0]
+        if set(map(len, rows)) != {columns.n_features}:
+            return None
+        X = np.array(list(map(columns.raw_texts, rows)), np.float64)
+    except (UnicodeDecodeError, BadCell):
+        return None
+    if not named and (
+        not columns.names_set.isdisjoint(map(str.strip, first)) or (X[0] == UNKNOWN).all()
+    ):
+        return None
+    return X, ()
 
 
 def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | None:

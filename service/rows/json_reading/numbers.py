@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import orjson
@@ -31,6 +31,8 @@ _BETWEEN_ROWS = re.compile(rb"(?<=[\]}])[ \t\r\n]*,[ \t\r\n]*(?=[\[{])")
 _OPENING, _CLOSING = b'{"%b":[' % ROWS.encode(), b"]}"
 _BETWEEN_NUMBERS = re.compile(rb",")
 _GIVEN_UP = (ValueError, TypeError, KeyError, RuntimeError, AttributeError, OverflowError)
+
+T = TypeVar("T")
 
 Array: TypeAlias = NDArray[np.float64]
 Part: TypeAlias = tuple[Array, tuple[str, ...]]
@@ -136,47 +138,49 @@ def read_any_document(
     table; and the names that are not of features."""
     others: dict[str, Any] = {}
 
-    def parts() -> Iterator[Part]:
-        for piece in _pieces(body, _OPENING, _CLOSING, flat=False):
-            document = orjson.loads(piece)
-            rows = document.pop(ROWS)
-            if not others.keys().isdisjoint(document):
-                raise ValueError("a name comes twice")
-            others.update(document)
-            yield _of_values(rows, columns, piece, len(document) + 1)
+    def part(piece: bytes) -> Part:
+        document = orjson.loads(piece)
+        rows = document.pop(ROWS)
+        if not others.keys().isdisjoint(document):
+            raise ValueError("a name comes twice")
+        others.update(document)
+        return _of_values(rows, columns, piece, len(document) + 1)
 
-    read = _joined(parts())
+    pieces = [body] if len(body) <= PIECE_BYTES else _pieces(body, _OPENING, _CLOSING, flat=False)
+    read = _joined(part, pieces)
     return None if read is None else (read[0], others, read[1])
 
 
 def read_any_lines(lines: list[bytes], columns: Columns) -> tuple[Array, tuple[str, ...]] | None:
     """The same of a list or an object on each line."""
 
-    def parts() -> Iterator[Part]:
-        for start in range(0, len(lines), LINES_AT_ONCE):
-            some = lines[start : start + LINES_AT_ONCE]
-            yield _of_values(list(map(orjson.loads, some)), columns, b"\n".join(some), 0)
+    def part(some: list[bytes]) -> Part:
+        return _of_values(list(map(orjson.loads, some)), columns, b"\n".join(some), 0)
 
-    return _joined(parts())
+    starts = range(0, len(lines), LINES_AT_ONCE)
+    return _joined(part, (lines[start : start + LINES_AT_ONCE] for start in starts))
 
 
-def _joined(parts: Iterator[Part]) -> Part | None:
-    """All parts as one; None if one was given up."""
+def _joined(read: Callable[[T], Part], pieces: Iterable[T]) -> Part | None:
+    """All pieces as one part; None if there is none or one was given up."""
     try:
-        arrays, names = zip(*parts, strict=True)
+        parts = list(map(read, pieces))
     except _GIVEN_UP:
         return None
-    X = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-    return X, tuple(dict.fromkeys(chain.from_iterable(names)))
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return None
+    arrays, names = zip(*parts, strict=True)
+    return np.concatenate(arrays), tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
 def _of_values(rows: list[Any], columns: Columns, text: bytes, n_members: int) -> Part:
     """Raises one of `_GIVEN_UP`."""
-    n_features = columns.n_features
-    cells, ignored = cells_in_order(rows, columns.names, n_features, text, n_members)
+    cells, ignored = cells_in_order(rows, columns, text, n_members)
     if columns.table is not None:
         return np.array(list(map(columns.raw_values, cells)), np.float64), ignored
     X = np.array(cells)
-    if X.shape != (len(rows), n_features) or X.dtype.kind not in "biuf":
+    if X.shape != (len(rows), columns.n_features) or X.dtype.kind not in "biuf":
         raise ValueError("not all rows are numbers")
     return X.astype(np.float64, copy=False), ignored

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from itertools import chain
-from operator import itemgetter
 from typing import Any
+
+from service.rows.columns import Columns
 
 
 def cells_in_order(
-    rows: list[Any], names: list[str] | None, n_features: int, text: bytes, n_members: int
+    rows: list[Any], columns: Columns, text: bytes, n_members: int
 ) -> tuple[list[Any], tuple[str, ...]]:
-    """The cells of each row, and the names in objects that are not among `names`.
+    """The cells of each row, and the names in objects that are not of features.
 
     `n_members`: how many members `text` has besides those of the rows.
     Raises one of ValueError, TypeError, KeyError if the rows must be looked at one by one.
     """
     ignored: tuple[str, ...] = ()
-    exact = set(map(len, rows)) == {n_features}
+    names, exact = columns.names, set(map(len, rows)) == {columns.n_features}
     if dict not in set(map(type, rows)):
         if not exact:
             raise ValueError("not all rows have the width")
@@ -25,10 +26,10 @@ def cells_in_order(
         if names is None:
             raise ValueError("the rows need no names")
         objects = [row for row in rows if type(row) is dict]
-        take = itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
+        take = columns.take
         cells = [list(take(row)) if type(row) is dict else row for row in rows]
         if exact:
-            n_members += len(objects) * (len(names) + sum(name.count(":") for name in names))
+            n_members += len(objects) * (len(names) + columns.n_colons)
         else:
             ignored = _ignored(objects, names)
             n_members += sum(map(len, objects))

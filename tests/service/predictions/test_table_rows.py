@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from service.errors import InvalidContent, ServiceError
 from service.predictions import wire_format
 from service.predictions.loaded_models import LoadedModel
+from service.rows.cell_texts.reading import Reading
+from service.rows.cell_texts.text import BOM
 from service.rows.formats.json_rows import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
@@ -40,7 +43,9 @@ pytestmark = pytest.mark.one_application()
 
 PATH = "/v1/models/passengers/predict"
 FITTED = fitted_table()
-ROW = raw_rows(1, 5, unknown=0.0, missing=0.0)
+ROWS = raw_rows(2, 5, unknown=0.0, missing=0.0)
+ROWS[:, NAMES.index("port")] = 0.0  # needs no quotes
+ROW = ROWS[:1]
 
 
 def model(fitted: FittedPipeline = FITTED) -> LoadedModel:
@@ -149,6 +154,43 @@ def test_both_readers_agree_on_any_cells(rows: list[list[Any]], named: bool) -> 
     assert outcome(
         lambda: wire_format.decode("application/json", body, model(), Limits())
     ) == outcome(lambda: explained_rows(body, features, RowLimits(10, 4096, 1 << 20)))
+
+
+texts = st.one_of(
+    st.floats().map(str),
+    st.integers(-(2**70), 2**70).map(str),
+    st.sampled_from(["", "NA", "male", "1", "true", "1_000", "\u0663", "nan", "1e999", "a,b", "#"]),
+    st.sampled_from(["2024-05-01", " 3\t", "age", "port", "class: é", "other", "sep=", "\n", "'"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 7), texts), max_size=3),
+    st.sampled_from(["named", "turned", "without names"]),
+    st.sampled_from([None, ",", "\t"]),
+)
+def test_both_readers_agree_on_any_texts(
+    changes: list[tuple[int, int, str]], header: str, uploaded: str | None
+) -> None:
+    """The one of a few plain lines, and the one of other texts: they begin with a mark here."""
+    rows = written(ROWS, "text")
+    for i, j, text in changes:
+        rows[i][j] = text
+    names = {"named": NAMES, "turned": NAMES[::-1]}.get(header)
+    asked = replace(model(), reading=Reading(delimiter=uploaded))
+    body = csv_of(rows, names, uploaded or ",")
+    media_type = "text/tab-separated-values" if uploaded == "\t" else "text/csv"
+
+    def outcome(body: bytes) -> object:
+        try:
+            X = wire_format.decode(media_type, body, asked, Limits()).X
+            assert isinstance(X, np.ndarray)
+            return X.tobytes()
+        except ServiceError as error:
+            return error.code, error.detail, error.faults
+
+    assert outcome(body) == outcome(BOM + body)
 
 
 def test_predictions_are_those_of_the_model(
