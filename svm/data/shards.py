@@ -33,7 +33,17 @@ def shard_edges(X: Rows) -> Indices:
     if n == 0:
         return np.zeros(2, dtype=np.int64)
     sizes = row_sizes(X, np.arange(n)) if is_csr(X) else d
-    return cuts(sizes, n, max(SHARD_VALUES, VALUES_TO_FEATURE * d))
+    return cuts(sizes, n, _values_of_shard(d))
+
+
+def expected_shards(n: int, d: int, values: int) -> int:
+    """How many shards n rows with d features and this number of stored values have: exact if all
+    rows have as many."""
+    return -(-n // max(1, _values_of_shard(d) * n // max(1, values)))
+
+
+def _values_of_shard(d: int) -> int:
+    return max(SHARD_VALUES, VALUES_TO_FEATURE * d)
 
 
 def leaf_edges(X: Rows, rows: Indices | None) -> Indices:

@@ -9,6 +9,7 @@ from svm.problem import Problem
 from svm.solvers.auto import Auto
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.gradient_descent import GradientDescent
+from svm.solvers.in_passes import computes_in_passes
 from svm.solvers.kernel_pegasos import KernelPegasos
 from svm.solvers.newton import Newton
 from svm.solvers.pegasos import Pegasos
@@ -57,14 +58,6 @@ def sources_of(solver: Hyperparameters | type[Hyperparameters]) -> tuple[str, ..
     return tuple(
         name for name, each in SOLVERS.items() if "kernel" not in each.__dataclass_fields__
     )
-
-
-def computes_in_passes(solver: AnySolver, problem: Problem) -> bool:
-    """Whether all that it does with the rows are sums over them, and values of each."""
-    if problem.kernel is not None or problem.some_rows is not None:
-        return False
-    batch = isinstance(solver, GradientDescent) and solver.batch_size == "all"
-    return batch or isinstance(solver, Newton)
 
 
 _LINEAR, _KERNEL = Newton(), SMO()

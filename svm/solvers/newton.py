@@ -237,10 +237,10 @@ class Newton(Hyperparameters):
         The first steps need no more rows, and take a sixteenth of the time. Their levels have no
         centers, which rows outside of the sample lack.
         """
-        n, (least, least_to_feature) = problem.n_samples, SAMPLED_FROM
+        n = problem.n_samples
         values = n * stored_values(problem.X) // problem.X.shape[0]
-        share = max(SAMPLE_SHARE, -(-values // SAMPLE_VALUES))
-        if n < least or n // share < least_to_feature * (problem.n_features + 1):
+        share = sample_share(n, problem.n_features, values)
+        if share == 0:
             return state
         sample = problem.sample(share)
         near = self._after_sample(sample, self.start(sample))
@@ -300,6 +300,14 @@ class Newton(Hyperparameters):
     def enclosure(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
         """The best primal value and the best bound so far."""
         return state.best_primal, state.best_dual
+
+
+def sample_share(n_samples: int, n_features: int, values: int) -> int:
+    """k, if a training on rows with `values` numbers begins on every k-th run of them; or 0."""
+    least, least_to_feature = SAMPLED_FROM
+    share = max(SAMPLE_SHARE, -(-values // SAMPLE_VALUES))
+    few = n_samples < least or n_samples // share < least_to_feature * (n_features + 1)
+    return 0 if few else share
 
 
 def sample_bytes(n_samples: int, values: int, value_bytes: int) -> int:

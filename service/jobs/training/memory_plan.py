@@ -69,18 +69,19 @@ def peak_bytes(
     """The peak memory of a worker, with the rows in memory or in files."""
     assert dataset.classes is not None
     n, labels = dataset.n_samples, dataset.classes
-    size = _size(dataset)
+    size = data_size(dataset)
     # The rows of a split are copied.
     copies = 1 if spec.validation is None or validation is not None else 2
     rows = 0 if in_files else copies * rows_bytes(size)
     if validation is not None and not in_files:  # as they are, recoded, and mapped
-        rows += 3 * rows_bytes(_size(validation))
+        rows += 3 * rows_bytes(data_size(validation))
     training = training_bytes(spec.pipeline(), size, in_files=in_files)
     measured = n if validation is None else validation.n_samples
     return WORKER_BYTES + rows + _with_scores(spec, training, measured, len(labels))
 
 
-def _size(dataset: Dataset) -> DataSize:
+def data_size(dataset: Dataset) -> DataSize:
+    """Of its rows."""
     labels = dataset.classes or ()
     longest = max((len(label) for label in labels if isinstance(label, str)), default=2)
     return DataSize(

@@ -8,8 +8,8 @@ from service.jobs.collection.schemas import JOB_FORM
 from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.jobs.training.batch_routes import add_batch
-from service.jobs.training.schemas import JobCreate, JobPlanRead
-from service.jobs.training.submission import Trainings
+from service.jobs.training.schemas import JobCreate
+from service.jobs.training.submission import JobPlanRead, Trainings
 from service.web.access.routing import Routes
 
 EXAMPLE = {

@@ -25,7 +25,7 @@ from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.web.http.names import INVALID_NAME, NAME, AliasName, DatasetReference, ModelName
 from service.web.http.tags import Tags
-from service.web.schemas import ReadModel, ShownAs, WriteModel
+from service.web.schemas import ShownAs, WriteModel
 from svm.encoding import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
@@ -285,21 +285,3 @@ class JobBatchCreate(WriteModel):
     jobs: Annotated[list[Annotated[Any, ShownAs(JobCreate)]], MinLen(1), MaxLen(MAX_JOBS)]
     """Each as in `POST /v1/jobs`; they may be about the same model, which gets a version of each.
     Together at most `control_body_bytes` of `/v1/info`."""
-
-
-class JobPlanRead(ReadModel):
-    """What a training would cost; nothing is queued."""
-
-    dataset_id: str
-    n_samples: int
-    n_features: int
-    trainings: int
-    """Of the model, and one for each fold."""
-    binary_problems: int
-    """In each training."""
-    cost_per_epoch: str
-    """Of each binary problem, with n rows and d features."""
-    memory_bytes: int
-    """What a worker needs at most."""
-    rows_in_files: bool
-    """Whether the rows stay in files and are read a few at a time."""

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, NotFound
 from service.jobs.core.submission import Draft, Submission
+from service.jobs.spread.plan import SpreadPlanRead, spread_plan
 from service.jobs.training import KIND
 from service.jobs.training.admission import check_trainable
-from service.jobs.training.memory_plan import peak_bytes, rows_stay_in_files
+from service.jobs.training.memory_plan import data_size, peak_bytes, rows_stay_in_files
 from service.jobs.training.schemas import (
     MAX_SEED,
     Folds,
     JobCreate,
-    JobPlanRead,
     ValidationDataset,
+    ValidationSplit,
 )
 from service.jobs.training.validation_set import POINTER
 from service.jobs.training.warm_starts import check_start, find_start
 from service.models.versions import ModelVersion
+from service.web.schemas import ReadModel
+from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
+
+
+class JobPlanRead(ReadModel):
+    """What a training would cost; nothing is queued."""
+
+    dataset_id: str
+    n_samples: int
+    n_features: int
+    trainings: int
+    """Of the model, and one for each fold."""
+    binary_problems: int
+    """In each training."""
+    cost_per_epoch: str
+    """Of each binary problem, with n rows and d features."""
+    memory_bytes: int
+    """What a worker needs at most."""
+    rows_in_files: bool
+    """Whether the rows stay in files and are read a few at a time."""
+    spread: SpreadPlanRead | None
+    """What the passes over the rows take if other machines share them, each of `trainings`; null if
+    other machines cannot."""
 
 
 class Trainings(Submission[JobCreate]):
@@ -37,15 +62,18 @@ class Trainings(Submission[JobCreate]):
         limit = self.stores.limits.worker_memory_bytes
         in_files = rows_stay_in_files(body, dataset, limit, validation)
         n_classes = len(body.classes or dataset.classes or ())
+        n_samples = dataset.only(body.classes).n_samples
+        size = replace(data_size(dataset), n_classes=n_classes)
         return JobPlanRead(
             dataset_id=dataset.id,
-            n_samples=dataset.only(body.classes).n_samples,
+            n_samples=n_samples,
             n_features=dataset.n_features,
             trainings=1 + (body.validation.folds if isinstance(body.validation, Folds) else 0),
             binary_problems=len(splits_of(body.multiclass, n_classes)),
             cost_per_epoch=body.solver.cost_per_epoch,
             memory_bytes=peak_bytes(body, dataset, validation, in_files=in_files),
             rows_in_files=in_files,
+            spread=spread_plan(body.pipeline(), size, _trained_rows(body, n_samples)),
         )
 
     def _checked(
@@ -70,3 +98,10 @@ class Trainings(Submission[JobCreate]):
             return self.stores.datasets.find(named.dataset_id)
         except NotFound as error:
             raise InvalidContent.at(POINTER, "invalid-field", error.detail) from None
+
+
+def _trained_rows(body: JobCreate, n_samples: int) -> int:
+    """Of the training that makes the model: n_samples without those of a validation set."""
+    if isinstance(body.validation, ValidationSplit):
+        return n_samples - held_out_rows(n_samples, body.validation.fraction)
+    return n_samples
