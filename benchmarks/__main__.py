@@ -24,12 +24,12 @@ from benchmarks import (
     one_answer,
     parts,
     passes,
-    serving,
     small_jobs,
     solvers,
     tables,
     under_load,
 )
+from benchmarks.serving import compare as serving
 
 MEASUREMENTS: dict[str, Callable[[], object]] = {
     "passes": passes.main,

@@ -26,7 +26,9 @@ import httpx2
 import numpy as np
 import uvloop
 
-from benchmarks import serving
+from benchmarks.serving.loads import Load, request_of, wrk_script
+from benchmarks.serving.models import keep_models
+from benchmarks.serving.servers import service, wrk
 from benchmarks.under_load import client
 from service.jobs.core.leases import Leases, Report
 from service.settings import Settings
@@ -38,7 +40,7 @@ RATE = 50.0
 """Commits a second; a training makes five to nine."""
 SHARE = 0.1
 """Of the load at saturation, where latencies are measured."""
-LOAD = serving.Load("linear64", 1, 64)
+LOAD = Load("linear64", 1, 64)
 CONNECTIONS = 8
 DATABASES = ("sqlite", "postgresql")
 ROWS = b"a,b,c\n1,2,x\n2,1,y\n3,2,x\n1,3,y\n"
@@ -62,26 +64,25 @@ def main(
 def measure(folder: Path, url: str | None, rounds: int, seconds: float) -> dict[str, float]:
     """At saturation and at `SHARE` of it, without commits (`idle`) and with them (`busy`)."""
     url = url or f"sqlite:///{folder / 'var' / 'service.db'}"
-    n_features = serving.keep_models(folder, False, url)[LOAD.model]
-    body, headers = serving.request_of(LOAD, n_features)
-    script = serving.wrk_script(folder, body, headers)
-    command: list[str | Path] = [serving.BIN / "svm-service", "serve", "--port", "0"]
+    n_features = keep_models(folder, False, url)[LOAD.model]
+    body, headers = request_of(LOAD, n_features)
+    script = wrk_script(folder, body, headers)
     rates: dict[str, list[float]] = {"idle": [], "busy": []}
     costs: dict[str, list[float]] = {"idle": [], "busy": []}
     times: dict[str, list[list[float]]] = {"idle": [], "busy": []}
-    with serving.started(command, folder, serving.ADDRESS, SVM_DATABASE_URL=url) as server:
+    with service(folder, SVM_DATABASE_URL=url) as server:
         _queue_job(server.url)
         predict = f"{server.url}/v1/models/{LOAD.model}/predict"
         content_type = {"Content-Type": LOAD.media_type}
         httpx2.post(predict, content=body, headers=content_type, timeout=60).raise_for_status()
-        limit, _ = serving.wrk(predict, script, LOAD.connections, seconds)
+        limit, _ = wrk(predict, script, LOAD.connections, seconds)
         for _ in range(rounds):
             for when in rates:
                 with ExitStack() as stack:
                     if when == "busy":
                         stack.enter_context(_committing(folder, url))
                     before = server.cpu_s()
-                    rate, count = serving.wrk(predict, script, LOAD.connections, seconds)
+                    rate, count = wrk(predict, script, LOAD.connections, seconds)
                     rates[when].append(rate)
                     costs[when].append((server.cpu_s() - before) / count * 1e6)
                     times[when].append(_times(predict, body, limit * SHARE, seconds))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.service_process import Service, running
-from benchmarks.serving import fitted_gaussian, fitted_linear
+from benchmarks.serving.models import fitted_gaussian, fitted_linear
 from service.predictions.batcher import scored
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.wire_format import PlainExchange

@@ -7,8 +7,9 @@ import statistics
 import numpy as np
 import pytest
 
-from benchmarks import course_results, footprint, lists, one_answer, serving, under_load
+from benchmarks import course_results, footprint, lists, one_answer, under_load
 from benchmarks.service_process import Service
+from benchmarks.serving.models import fitted_gaussian, fitted_linear
 from tests.journeys.server import Server, ok
 
 
@@ -60,8 +61,8 @@ def test_lists_are_measured() -> None:
 
 def test_predictions_are_equal_by_every_path(service: Service) -> None:
     """Few rows, every format, also by a batch job."""
-    differences = one_answer.differences("linear", serving.fitted_linear(64), 300)
-    differences |= one_answer.differences("gaussian", serving.fitted_gaussian(64), 100)
+    differences = one_answer.differences("linear", fitted_linear(64), 300)
+    differences |= one_answer.differences("gaussian", fitted_gaussian(64), 100)
     differences |= one_answer.differences_over_http(service, 700)
     assert len(differences) == 2 * len(one_answer.SIZES) + 2 * (
         4 * 3 + 1

@@ -1,4 +1,4 @@
-"""The least that a server can do: an ASGI app that reads the body and sends a constant reply."""
+"""The least that uvicorn can do: an ASGI app that reads the body and sends a constant reply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Message = MutableMapping[str, Any]
 _replies: dict[str, bytes] = {}
 
 
-async def raw(
+async def constant(
     scope: MutableMapping[str, Any],
     receive: Callable[[], Awaitable[Message]],
     send: Callable[[Message], Awaitable[None]],

@@ -1,0 +1,176 @@
+"""What is sent: requests of several kinds, and the script by which wrk sends them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.serving.models import NAMES
+from svm.data.matrices import Vector
+
+CONTENT_TYPES = {
+    "JSON": "application/json",
+    "objects": "application/json",
+    "CSV": "text/csv",
+    "LIBSVM": "text/x-libsvm",
+    "NPY": "application/x-npy",
+    "V2 JSON": "application/json",
+    "V2 binary": "application/octet-stream",
+}
+"""By the form of a body."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests of one kind, over several connections."""
+
+    model: str
+    rows: int
+    connections: int
+    form: str = "JSON"
+    """A key of `CONTENT_TYPES`."""
+    outputs: tuple[str, ...] = ("label",)
+    differing: bool = False
+    """Every request has a trace and an id of its own, as callers send them."""
+
+    @property
+    def path(self) -> str:
+        if self.form.startswith("V2"):
+            return f"/v2/models/{self.model}/infer"
+        return f"/v1/models/{self.model}/predict"
+
+    @property
+    def media_type(self) -> str:
+        return CONTENT_TYPES[self.form]
+
+    def __str__(self) -> str:
+        heads = ", differing heads" if self.differing else ""
+        asked = "" if self.outputs == ("label",) else f", {' and '.join(self.outputs)}"
+        shape = f"{self.rows} × {NAMES[self.model]}"
+        at_once = "connection" if self.connections == 1 else "connections"
+        return f"{self.form} {shape}{asked}, {self.connections} {at_once}{heads}"
+
+
+LOADS = (
+    *(
+        Load("linear64", 1, connections, differing=differing)
+        for connections in (1, 16, 64)
+        for differing in (False, True)
+    ),
+    Load("linear64", 100, 16),
+    Load("linear256", 1000, 1),
+    *(Load("linear64", 100, 16, form) for form in ("objects", "CSV", "LIBSVM", "NPY")),
+    Load("linear256", 1000, 1, "NPY"),
+    *(
+        Load(model, rows, connections, form)
+        for form in ("V2 JSON", "V2 binary")
+        for model, rows, connections in (("linear64", 1, 16), ("linear64", 100, 16))
+    ),
+    Load("linear256", 1000, 1, "V2 binary"),
+    Load("classes10", 1, 16),
+    Load("classes10", 100, 16),
+    Load("calibrated", 1, 16, outputs=("label", "probability")),
+    Load("linear64", 1, 16, outputs=("label", "explanation")),
+    *(Load("gaussian64", 1, connections) for connections in (1, 16, 64)),
+)
+
+
+def request_of(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
+    """The body, and the headers that it needs."""
+    X: Vector = np.random.default_rng(1).normal(size=(load.rows, n_features))
+    headers = {"Content-Type": load.media_type}
+    if load.form == "V2 binary":
+        head, tensor = _inference_head(X), X.tobytes()
+        headers["Inference-Header-Content-Length"] = str(len(head))
+        return head + tensor, headers
+    return _BODIES[load.form](X, load), headers
+
+
+def _json(X: Vector, load: Load) -> bytes:
+    rows = {"instances": X.tolist()}
+    return json.dumps(
+        rows | ({} if load.outputs == ("label",) else {"outputs": load.outputs})
+    ).encode()
+
+
+def _objects(X: Vector, load: Load) -> bytes:
+    names = [f"x{i}" for i in range(X.shape[1])]
+    rows = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    return json.dumps({"instances": rows}).encode()
+
+
+def _csv(X: Vector, load: Load) -> bytes:
+    return "".join(",".join(map(repr, row)) + "\n" for row in X.tolist()).encode()
+
+
+def _libsvm(X: Vector, load: Load) -> bytes:
+    lines = (" ".join(f"{i}:{value!r}" for i, value in enumerate(row, 1)) for row in X.tolist())
+    return "".join(f"0 {line}\n" for line in lines).encode()
+
+
+def _npy(X: Vector, load: Load) -> bytes:
+    file = io.BytesIO()
+    np.save(file, X)
+    return file.getvalue()
+
+
+def _inference(X: Vector, load: Load) -> bytes:
+    tensor = {"name": "x", "shape": list(X.shape), "datatype": "FP64", "data": X.ravel().tolist()}
+    return json.dumps({"inputs": [tensor], "outputs": [{"name": "label"}]}).encode()
+
+
+def _inference_head(X: Vector) -> bytes:
+    tensor = {
+        "name": "x",
+        "shape": list(X.shape),
+        "datatype": "FP64",
+        "parameters": {"binary_data_size": X.nbytes},
+    }
+    outputs = [{"name": "label", "parameters": {"binary_data": True}}]
+    return json.dumps({"inputs": [tensor], "outputs": outputs}).encode()
+
+
+_BODIES: Mapping[str, Callable[[Vector, Load], bytes]] = {
+    "JSON": _json,
+    "objects": _objects,
+    "CSV": _csv,
+    "LIBSVM": _libsvm,
+    "NPY": _npy,
+    "V2 JSON": _inference,
+}
+
+
+def wrk_script(folder: Path, body: bytes, headers: dict[str, str], differing: bool = False) -> Path:
+    (folder / "body").write_bytes(body)
+    script = folder / "load.lua"
+    lines = [
+        'wrk.method = "POST"',
+        f'wrk.body = io.open("{folder / "body"}", "rb"):read("*a")',
+        *(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items()),
+    ]
+    script.write_text("\n".join(lines) + (_DIFFERING if differing else ""))
+    return script
+
+
+_DIFFERING = """
+local requests, n = {}, 0
+function init(_)
+  for i = 1, 1000 do
+    local headers = {}
+    for name, value in pairs(wrk.headers) do headers[name] = value end
+    headers["traceparent"] = string.format("00-%032x-%016x-01", i * 7919, i * 104729)
+    headers["X-Request-Id"] = string.format("request-%d", i)
+    requests[i] = wrk.format("POST", nil, headers)
+  end
+end
+function request()
+  n = n % #requests + 1
+  return requests[n]
+end
+"""
+"""Made before the first one is sent, so that the load costs wrk no more."""

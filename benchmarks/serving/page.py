@@ -1,0 +1,77 @@
+"""The page of the documentation that shows the figures."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.serving.loads import Load
+
+if TYPE_CHECKING:
+    from benchmarks.serving.compare import Figures
+
+LIMITS = ("C", "Granian", "uvicorn")
+"""Servers with a constant reply, the cheapest first."""
+PEERS = ("hand-written", "LitServe", "BentoML", "MLServer")
+TEXT = """# Speed of predictions
+
+What a prediction over HTTP costs, beside the least that a server can do and beside other servers. \
+This page is the output of `python -m benchmarks.serving --page docs/speed.md`; measure it on your \
+machine before you plan with it.
+
+The server runs on one core, the load (`wrk`) on another, and the servers take turns. CPU is the \
+processor time of the server for a request, the kernel's work for its sockets included. The other \
+columns are the processor time of another server for the same request, as a multiple of ours: \
+above 1 it needs more than we do.
+
+- **C**, **Granian** and **uvicorn** read the same request and send a constant reply of the same \
+size: a loop of system calls in C, an RSGI app, and an ASGI app with uvloop and httptools. They \
+read no number and score nothing. What C needs is what sockets cost on this machine, and no server \
+can need less.
+- **hand-written** is FastAPI, Pydantic and scikit-learn, as one would write it; **LitServe**, \
+**BentoML** and **MLServer** answer with the same scikit-learn model, each with one worker.
+- "Differing heads": every request has a trace id and a request id of its own.
+
+"""
+NOTES = """
+A request needs the kernel's time for its sockets whatever the server does. One connection at a \
+time pays more: each request wakes the server anew.
+
+HTTP/2 is the work of a proxy in front of the service ([operations](operations.md)).
+"""
+
+
+def write_page(path: Path, measured: Mapping[Load, Mapping[str, Figures]]) -> None:
+    """Write the Markdown."""
+    asked = {name for figures in measured.values() for name in figures}
+    others = [name for name in (*LIMITS, *PEERS) if name in asked]
+    lines = [
+        "| request | a second | CPU, µs | " + " | ".join(others) + " |",
+        "|---|---:|---:|" + "---:|" * len(others),
+    ]
+    for load, figures in measured.items():
+        ours = figures["service"]
+        cells = [f"{figures[name].ratio:.2f}" if name in figures else "" for name in others]
+        row = [str(load), f"{ours.rate:,.0f}", f"{ours.cpu_us:,.0f}", *cells]
+        lines.append(f"| {' | '.join(row)} |")
+    path.write_text(f"{TEXT}{_machine()}\n\n" + "\n".join(lines) + f"\n{NOTES}")
+
+
+def _machine() -> str:
+    names = ("svm-service", "uvicorn", "uvloop", "httptools", "numpy", "pysimdjson", "scikit-learn")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    return (
+        f"Measured with {versions}, Python {platform.python_version()}, on {_processor()}, "
+        f"{os.cpu_count()} cores, Linux {platform.release().partition('-')[0]}."
+    )
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
