@@ -45,6 +45,11 @@ class Load:
         return f"/v1/models/{self.model}/predict"
 
     @property
+    def is_plain(self) -> bool:
+        """Lists of numbers for labels, as any server takes them."""
+        return self.form == "JSON" and self.outputs == ("label",)
+
+    @property
     def media_type(self) -> str:
         return CONTENT_TYPES[self.form]
 
@@ -121,7 +126,7 @@ def _npy(X: Vector, load: Load) -> bytes:
 
 def _inference(X: Vector, load: Load) -> bytes:
     tensor = {"name": "x", "shape": list(X.shape), "datatype": "FP64", "data": X.ravel().tolist()}
-    return json.dumps({"inputs": [tensor], "outputs": [{"name": "label"}]}).encode()
+    return json.dumps({"inputs": [tensor]}).encode()
 
 
 def _inference_head(X: Vector) -> bytes:

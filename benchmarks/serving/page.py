@@ -39,7 +39,7 @@ can need less.
 """
 NOTES = """
 A request needs the kernel's time for its sockets whatever the server does. One connection at a \
-time pays more: each request wakes the server anew.
+time pays more: each request wakes the server.
 
 HTTP/2 is the work of a proxy in front of the service ([operations](operations.md)).
 """

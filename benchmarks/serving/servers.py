@@ -47,7 +47,7 @@ class Rival:
     command: Callable[[Path, int], list[str]]
     """Of the folder of models and a port."""
     path: Callable[[Load, int], str | None]
-    """Of a load with so many bytes of reply; None if it is not asked."""
+    """Of a load and the size of its reply in bytes; None if it is not asked."""
     needs: Path
     """A program: without it the server is left out."""
 
@@ -56,14 +56,12 @@ def _constant(_: Load, reply_bytes: int) -> str:
     return f"/{reply_bytes}"
 
 
-def _lists(path: str) -> Callable[[Load, int], str | None]:
-    """For labels of rows as lists."""
+def _any_lists(load: Load, _: int) -> str | None:
+    return f"/predict/{load.model}" if load.is_plain else None
 
-    def path_of(load: Load, _: int) -> str | None:
-        asked = load.form == "JSON" and load.outputs == ("label",)
-        return path.format(load.model) if asked else None
 
-    return path_of
+def _lists(load: Load, _: int) -> str | None:
+    return "/predict" if load.is_plain and load.model == "linear64" else None
 
 
 def _v2(load: Load, _: int) -> str | None:
@@ -82,15 +80,13 @@ def rivals(peers: Path | None) -> Sequence[Rival]:
     known = [
         Rival("uvicorn", _uvicorn("constant_asgi:constant"), _constant, BIN / "uvicorn"),
         Rival("C", _compiled, _constant, Path(shutil.which("cc") or "cc")),
-        Rival("hand-written", _uvicorn("hand_written:app"), _lists("/predict/{}"), BIN / "uvicorn"),
+        Rival("hand-written", _uvicorn("hand_written:app"), _any_lists, BIN / "uvicorn"),
     ]
     if peers is not None:
         known += [
             Rival("Granian", _granian(peers), _constant, peers / "granian/bin/granian"),
-            Rival(
-                "LitServe", _litserve(peers), _lists("/predict"), peers / "litserve/bin/litserve"
-            ),
-            Rival("BentoML", _bentoml(peers), _lists("/predict"), peers / "bentoml/bin/bentoml"),
+            Rival("LitServe", _litserve(peers), _lists, peers / "litserve/bin/litserve"),
+            Rival("BentoML", _bentoml(peers), _lists, peers / "bentoml/bin/bentoml"),
             Rival("MLServer", _mlserver(peers), _v2, peers / "mlserver/bin/mlserver"),
         ]
     return [rival for rival in known if rival.needs.exists()]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import course_results, footprint, lists, one_answer, under_load
 from benchmarks.service_process import Service
+from benchmarks.serving import compare
+from benchmarks.serving.loads import Load
 from benchmarks.serving.models import fitted_gaussian, fitted_linear
 from tests.journeys.server import Server, ok
 
@@ -79,3 +83,19 @@ def test_predictions_are_timed_during_trainings(service: Service) -> None:
         assert 0 < figures[f"{what} p50"] <= figures[f"{what} p99"] < 60_000, figures
     ratio = figures["busy predict p99"] / figures["idle predict p99"]
     assert figures["busy p99 / idle p99"] == ratio
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+def test_servers_are_compared(tmp_path: Path) -> None:
+    """Each server answers, and has a column of the page."""
+    loads = [Load("linear64", 1, 2, differing=True), Load("linear64", 2, 1, "objects")]
+    page = tmp_path / "speed.md"
+    lists, objects = compare.main(loads, rounds=1, seconds=1, page=page).values()
+    limits = {"uvicorn", "C"} if shutil.which("cc") else {"uvicorn"}
+    assert lists.keys() == limits | {"service", "hand-written"}
+    assert objects.keys() == limits | {"service"}
+    assert all(each.rate > 1 and each.cpu_us > 1 for each in lists.values()), lists
+    assert lists["service"].ratio == 1
+    [head, *rows] = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    assert all(f" {name} " in head for name in limits)
+    assert [row.split(" | ")[0] for row in rows] == [f"| {load}" for load in loads]
