@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from service.jobs.kinds import KINDS
 from service.web.docs import REPLIES
 from tests.journeys.server import Server, ok, running
 from tests.service.jobs.core.receiver import receiving
@@ -37,7 +38,7 @@ def _replies(server: Server, callback: str) -> dict[str, Any]:
     dataset_id = server.upload(FLOWERS.encode(), name="flowers")["id"]
     spec: dict[str, Any] = {
         "dataset_id": dataset_id,
-        "model_name": "flowers",
+        "model_name": "iris",
         "solver": {"name": "newton", "C": 10.0},
         "scaling": "standardize",
         "seed": 1,
@@ -47,7 +48,7 @@ def _replies(server: Server, callback: str) -> dict[str, Any]:
     while '"delivered"' not in server.http.get(f"/v1/jobs/{job_id}/deliveries").text:
         time.sleep(0.1)
     alias = server.http.put(
-        "/v1/models/flowers/aliases/champion", json={"version": 1}, headers={"If-None-Match": "*"}
+        "/v1/models/iris/aliases/champion", json={"version": 1}, headers={"If-None-Match": "*"}
     )
     several = {
         **spec,
@@ -55,48 +56,34 @@ def _replies(server: Server, callback: str) -> dict[str, Any]:
         "grid": {"solver": [{"name": "newton"}], "C": [1.0]},
     }
     del several["solver"], several["model_name"]
-    about = {"dataset_id": dataset_id, "model": "flowers"}
-    ids = {}
-    for kind, body in (
-        ("evaluations", about),
-        ("comparisons", several),
-        ("batch-predictions", {**about, "outputs": ["label"]}),
-    ):
-        ids[kind] = ok(server.http.post(f"/v1/{kind}", json=body), 202)["id"]
-        server.finished({"id": ids[kind]})
-    version, one = "/v1/models/flowers/versions/1", f"/v1/jobs/{job_id}"
+    version, one = "/v1/models/iris/versions/1", f"/v1/jobs/{job_id}"
     gets = {
+        **_of_kinds(server, several),
         "DatasetRead": f"/v1/datasets/{dataset_id}",
         "DatasetPage": "/v1/datasets",
         "JobRead": one,
         "JobPage": "/v1/jobs?kind=train",
         "DeliveryList": f"{one}/deliveries",
         "TraceRead": f"{one}/trace",
-        "ModelRead": "/v1/models/flowers",
+        "ModelRead": "/v1/models/iris",
         "ModelPage": "/v1/models",
         "ModelVersionRead": version,
-        "ModelVersionPage": "/v1/models/flowers/versions",
+        "ModelVersionPage": "/v1/models/iris/versions",
         "ModelCardRead": f"{version}/card",
-        "AliasPage": "/v1/models/flowers/aliases",
-        "EvaluationRead": f"/v1/evaluations/{ids['evaluations']}",
-        "EvaluationPage": "/v1/evaluations",
-        "ComparisonRead": f"/v1/comparisons/{ids['comparisons']}",
-        "ComparisonPage": "/v1/comparisons",
-        "BatchPredictionRead": f"/v1/batch-predictions/{ids['batch-predictions']}",
-        "BatchPredictionPage": "/v1/batch-predictions",
-        "ChangePage": "/v1/audit?resource=models/flowers",
+        "AliasPage": "/v1/models/iris/aliases",
+        "ChangePage": "/v1/audit?resource=models/iris",
         "InfoRead": "/v1/info",
         "ProblemKindRead": "/problems/not-a-number",
         "ServerMetadata": "/v2",
-        "ModelMetadata": "/v2/models/flowers",
+        "ModelMetadata": "/v2/models/iris",
     }
     posts = {
         "DatasetSplitRead": (f"/v1/datasets/{dataset_id}/split", {"fraction": 0.25, "seed": 1}),
         "JobBatchRead": ("/v1/jobs:batch", {"jobs": [spec, {**spec, "solver": {"name": "svc"}}]}),
         "JobPlanRead": ("/v1/jobs?validate_only=true", spec),
         "ComparisonPlanRead": ("/v1/comparisons?validate_only=true", several),
-        "PredictionRead": ("/v1/models/flowers/predict", ROWS),
-        "InferRead": ("/v2/models/flowers/infer", {"id": "7", "inputs": [TENSOR]}),
+        "PredictionRead": ("/v1/models/iris/predict", ROWS),
+        "InferRead": ("/v2/models/iris/infer", {"id": "7", "inputs": [TENSOR]}),
     }
     json_only = {"Accept": "application/json"}
     events = server.http.get(f"{one}/events", headers=json_only)
@@ -106,6 +93,21 @@ def _replies(server: Server, callback: str) -> dict[str, Any]:
         **{name: ok(server.http.get(path), 200) for name, path in gets.items()},
         **{name: ok(server.http.post(p, json=b), 200, 201) for name, (p, b) in posts.items()},
     }
+
+
+def _of_kinds(server: Server, comparison: dict[str, Any]) -> dict[str, str]:
+    """Where a finished job of each kind but trainings is, and a list of such jobs, by the schemas
+    of these replies. The example of comparisons would have too many entries."""
+    gets: dict[str, str] = {}
+    for kind in KINDS.values():
+        if kind.name == "train":
+            continue
+        body = comparison if kind.name == "compare" else kind.routes.EXAMPLE
+        job = ok(server.http.post(kind.path, json=body), 202)
+        server.finished(job)
+        name = kind.noun.title().replace(" ", "")
+        gets |= {f"{name}Read": f"{kind.path}/{job['id']}", f"{name}Page": kind.path}
+    return gets
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ def test_document_is_valid(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
-MOST_BYTES = 300_000
+MOST_BYTES = 236_000 + 16_000 * len(KINDS)
+"""Each kind of job has eight operations or more, with replies and examples of its own."""
 
 
 def test_document_that_is_served_is_small(client: TestClient, document: dict[str, Any]) -> None:
@@ -78,7 +79,16 @@ def _resolved(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
 
 def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
     """The calls a user's way needs are documented."""
-    assert {
+    of_each_kind = {
+        f"{method} {kind.path}{rest}"
+        for kind in KINDS.values()
+        for method, rest in (
+            *(("post", ""), ("get", ""), ("get", "/{id}"), ("delete", "/{id}")),
+            *(("post", f"/{{id}}/{verb}") for verb in ("cancel", "pause", "resume")),
+            ("get", "/{id}/events"),
+        )
+    }
+    assert of_each_kind | {
         "post /v1/datasets",
         "get /v1/datasets",
         "get /v1/datasets/{id}",
@@ -88,16 +98,8 @@ def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
         "get /v1/datasets/{id}/content",
         "get /v1/solvers",
         "get /v1/solvers/{name}",
-        "post /v1/jobs",
         "post /v1/jobs:batch",
-        "get /v1/jobs",
-        "get /v1/jobs/{id}",
-        "delete /v1/jobs/{id}",
-        "post /v1/jobs/{id}/cancel",
-        "post /v1/jobs/{id}/pause",
-        "post /v1/jobs/{id}/resume",
         "get /v1/jobs/{id}/trace",
-        "get /v1/jobs/{id}/events",
         "get /v1/models",
         "get /v1/models/{name}",
         "get /v1/models/{name}/versions",
@@ -111,19 +113,7 @@ def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
         "post /v1/models/{name}/aliases/{alias}/predict",
         "post /v2/models/{name}/infer",
         "post /v2/models/{name}/versions/{version}/infer",
-        "post /v1/comparisons",
-        "get /v1/comparisons",
-        "get /v1/comparisons/{id}",
-        "delete /v1/comparisons/{id}",
-        "post /v1/evaluations",
-        "get /v1/evaluations",
-        "get /v1/evaluations/{id}",
-        "delete /v1/evaluations/{id}",
-        "post /v1/batch-predictions",
-        "get /v1/batch-predictions",
-        "get /v1/batch-predictions/{id}",
         "get /v1/batch-predictions/{id}/results",
-        "delete /v1/batch-predictions/{id}",
         "get /livez",
         "get /readyz",
         "get /metrics",

@@ -18,7 +18,8 @@ class Kind:
     name: str
     """In the table and in filters."""
     noun: str
-    """Of one job, such as `batch prediction`; its collection is `/v1/batch-predictions`."""
+    """Of one job, such as `batch prediction`; its collection is `/v1/batch-predictions`, so the
+    plural must end in s; its schemas are called `BatchPredictionCreate`, `…Read` and `…Page`."""
     scope: Scope
     """Of keys that may queue, steer and delete such jobs."""
     package: str

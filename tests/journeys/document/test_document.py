@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from service.jobs.kinds import KINDS
 from service.rows.spec import CSV
 from tests.journeys.document.links import linked
 from tests.journeys.server import Server, ok, running
@@ -87,14 +88,10 @@ def kept(server: Server) -> list[str]:
         dataset, "iris", **pegasos, **split, calibration="sigmoid", set_alias="candidate"
     )
     ids = ["iris", "candidate", dataset, job["id"]]
-    use = {"dataset_id": dataset, "model": "iris"}
-    compare = {"dataset_id": dataset, "model_name": "compared", **split}
-    for kind, body in (
-        ("evaluations", use),
-        ("batch-predictions", use),
-        ("comparisons", {**compare, "specs": [pegasos, {**pegasos, "scaling": "max-abs"}]}),
-    ):
-        started = server.finished(ok(server.http.post(f"/v1/{kind}", json=body), 202))
+    for kind in KINDS.values():
+        if kind.name == "train":
+            continue
+        started = server.finished(ok(server.http.post(kind.path, json=kind.routes.EXAMPLE), 202))
         assert started["state"] == "succeeded", started
         ids.append(started["id"])
     return ids

@@ -27,11 +27,10 @@ KNOWN = {
 
 def path_of(template: str, document: dict[str, Any]) -> str:
     """The path with valid parameters of resources that do not exist."""
-    ids = {"datasets": "ds_", "jobs": "job_", "evaluations": "job_", "batch-predictions": "job_"}
 
     def value(match: re.Match[str]) -> str:
         if match[1] == "id":
-            return ids.get(template.split("/")[2], "job_") + "0" * 32
+            return ("ds_" if template.startswith("/v1/datasets/") else "job_") + "0" * 32
         if template == "/v1/solvers/{name}":
             return "pegasos"
         return KNOWN[match[1]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -9,14 +10,24 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from service.client.asynchronous.job import PLURALS
 from service.jobs.core.kind import Kind
+from service.jobs.engine.worker_process import Worker
 from service.jobs.kinds import KINDS
+from service.settings import Settings
 from tests.service.jobs.data import csv_of, upload
+from tests.service.jobs.stopping import StopAfter
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
 
 __all__ = ["registered"]
 
 pytestmark = pytest.mark.one_application
+
+ITS_OWN = {
+    *("id", "attempt", "created_at", "started_at", "finished_at", "elapsed_s", "url"),
+    *("cpu_s", "version", "trace"),
+}
+"""Members of a reply, at any depth, that differ between jobs with the same results."""
 
 
 @pytest.fixture(params=KINDS.values(), ids=list(KINDS))
@@ -167,3 +178,31 @@ def test_jobs_of_other_kinds_are_not_found(
         assert events.status_code == expected
         if expected == 404:
             assert steer(client, f"{other.path}/{job['id']}", "cancel") == (404, "not-found")
+
+
+def test_stopped_job_ends_with_the_same_results(
+    client: TestClient, job: dict[str, Any], kind: Kind, settings: Settings
+) -> None:
+    """After several attempts, each of which gets a little further."""
+    assert Worker(settings, threading.Event()).take_next_job()
+    again = client.post(kind.path, json=kind.routes.EXAMPLE).json()["id"]
+    checks = 1
+    while client.get(f"/v1/jobs/{again}").json()["state"] == "queued":
+        assert Worker(settings, StopAfter(checks)).take_next_job()
+        checks *= 2
+    undisturbed, stopped = (client.get(f"{kind.path}/{id}").json() for id in (job["id"], again))
+    assert stopped["attempt"] > 1
+    assert undisturbed["state"] == "succeeded", undisturbed
+    assert _without(ITS_OWN, stopped) == _without(ITS_OWN, undisturbed)
+
+
+def _without(names: set[str], reply: Any) -> Any:
+    if isinstance(reply, dict):
+        return {key: _without(names, each) for key, each in reply.items() if key not in names}
+    return [_without(names, each) for each in reply] if isinstance(reply, list) else reply
+
+
+def test_client_knows_where_results_are() -> None:
+    """Those of a training are a model version."""
+    paths = {name: f"/v1/{plural}" for name, plural in PLURALS.items()}
+    assert paths == {kind.name: kind.path for kind in KINDS.values() if kind.name != "train"}
