@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Coroutine
@@ -19,8 +18,6 @@ from markupsafe import Markup
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from service import __version__
 from service.dashboard import formatting
@@ -32,6 +29,7 @@ from service.web.access.authenticator import COOKIE
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.http.callers import caller_of
+from service.web.http.compression import versioned
 from service.web.problems import status_of
 from service.web.problems.codes import PROBLEMS
 
@@ -39,26 +37,12 @@ HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
 FORM = "application/x-www-form-urlencoded"
 Model = TypeVar("Model", bound=BaseModel)
-FOREVER = "public, max-age=31536000, immutable"
-
-
-class Assets(StaticFiles):
-    """Styles and scripts; their addresses change with their content, so browsers can cache them."""
-
-    def __init__(self) -> None:
-        super().__init__(directory=ASSETS)
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        if scope["query_string"]:
-            response.headers["Cache-Control"] = FOREVER
-        return response
 
 
 @cache
 def asset(name: str) -> str:
     """The address of an asset."""
-    return f"/assets/{name}?v={hashlib.sha256((ASSETS / name).read_bytes()).hexdigest()[:12]}"
+    return versioned(f"/assets/{name}", ASSETS / name)
 
 
 def _environment() -> jinja2.Environment:

@@ -12,9 +12,10 @@ from service.dashboard import (
 )
 from service.dashboard.context import PageContext
 from service.dashboard.forms.questions import job_fields
-from service.dashboard.page import Assets, PageRoute, compile_templates
+from service.dashboard.page import ASSETS, PageRoute, compile_templates
 from service.web.access.routing import Routes
 from service.web.docs import DocumentedAPI
+from service.web.http.compression import CompressedFiles
 
 
 def mount(app: DocumentedAPI, context: PageContext) -> None:
@@ -26,7 +27,7 @@ def mount(app: DocumentedAPI, context: PageContext) -> None:
     ):
         pages.add(routes, context)
     app.add_routes(routes)
-    app.mount("/assets", Assets())
+    app.mount("/assets", CompressedFiles(directory=ASSETS))
 
 
 def warm_up() -> None:

@@ -20,10 +20,10 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.routing import iter_route_contexts
 from starlette.responses import HTMLResponse, Response
-from starlette.staticfiles import StaticFiles
 
 from service.web.access.routing import Routes
 from service.web.access.scopes import SCHEME, requires_scope, scopes_of
+from service.web.http.compression import CompressedFiles, versioned
 from service.web.http.headers import CSP, policy_with_scripts
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
 from service.web.problems import replies as problems
@@ -109,13 +109,13 @@ class DocumentedAPI(FastAPI):
 
 def mount(app: DocumentedAPI) -> None:
     """Add `/docs` and its assets."""
-    app.mount("/docs/assets/own", StaticFiles(directory=OWN_ASSETS))
-    app.mount("/docs/assets", StaticFiles(directory=ASSETS))
+    app.mount("/docs/assets/own", CompressedFiles(directory=OWN_ASSETS))
+    app.mount("/docs/assets", CompressedFiles(directory=ASSETS))
     page = get_swagger_ui_html(
         openapi_url="/openapi.json",
         title=f"{app.title}: documentation",
-        swagger_js_url="/docs/assets/swagger-ui-bundle.js",
-        swagger_css_url="/docs/assets/swagger-ui.css",
+        swagger_js_url=_versioned("swagger-ui-bundle.js"),
+        swagger_css_url=_versioned("swagger-ui.css"),
         swagger_favicon_url="/docs/assets/favicon.png",
         swagger_ui_parameters={
             "docExpansion": "none",  # our script opens the first sections
@@ -138,6 +138,10 @@ def mount(app: DocumentedAPI) -> None:
     @requires_scope(None)
     async def docs() -> HTMLResponse:
         return HTMLResponse(content, headers=policy)
+
+
+def _versioned(name: str) -> str:
+    return versioned(f"/docs/assets/{name}", ASSETS / name)
 
 
 def _with_own_assets(page: str) -> str:

@@ -90,7 +90,8 @@ def _add_plots(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -
         operation_id="get_plot",
         summary="Get a plot of a version",
         description="An SVG picture of at most 200 kB with a white background, a title and a "
-        "description; the same bytes every time.\n\n"
+        "description; the same bytes every time. Compressed, if you accept gzip, it has no "
+        "`Repr-Digest`.\n\n"
         "- `boundary`: areas of the predicted classes with the data, and the margins of two "
         "classes; in the plane of the data's two principal components if there are more than two "
         "features. Without the data's points if the dataset was deleted.\n"

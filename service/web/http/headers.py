@@ -22,6 +22,8 @@ POLICIES = {
 }
 DATA = "default-src 'none'; frame-ancestors 'none'"
 CSP = "content-security-policy"
+FOREVER = "public, max-age=31536000, immutable"
+"""Of files whose address changes with their content."""
 FIXED = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
