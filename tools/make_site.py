@@ -60,7 +60,7 @@ def build(site: Path) -> str:
         if done.returncode or "Warning" in said:
             raise RuntimeError(said)
         for page in (work / "site").rglob("*.html"):
-            page.write_text(_accessible(page.read_text()))
+            page.write_text(_light(_accessible(page.read_text())))
         shutil.rmtree(site, ignore_errors=True)
         shutil.copytree(work / "site", site)
     return said
@@ -138,6 +138,14 @@ def _accessible(html: str) -> str:
     return re.sub(
         r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', html
     )
+
+
+def _light(html: str) -> str:
+    """A page that loads the index of the search late."""
+    bundle = re.compile(r'<script src="([^"]*)assets/javascripts/bundle')
+    if bundle.search(html) is None:
+        raise RuntimeError("the builder has renamed its script")
+    return bundle.sub(r'<script src="\1search.js"></script>\g<0>', html)
 
 
 def _reference(pages: Path) -> list[str]:

@@ -19,6 +19,9 @@ from tools.make_site import SITE
 
 __all__ = ["chromium", "server"]
 
+SEARCH = "body > div[style*=z-index]"
+"""The last thing that the scripts of a page add."""
+
 
 @pytest.fixture(autouse=True)
 def site() -> Path:
@@ -89,12 +92,28 @@ def test_search_finds(server: Server, chromium: Browser, word: str) -> None:
     context = chromium.new_context()
     watched = Watched(context, server)
     page = watched.open("/guide/")
-    page.locator("body > div input").first.wait_for(state="attached")  # which a script adds
+    page.locator(SEARCH).wait_for(state="attached")
     page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("combobox", name="Search")).to_be_focused()  # or keys would be lost
     page.keyboard.type(word)
     found = page.locator("ol a").filter(has_text=re.compile(word, re.IGNORECASE))
     expect(found.first).to_be_visible()
     watched.assert_no_errors()
+    context.close()
+
+
+@IN_A_BROWSER
+def test_index_of_the_search_is_loaded_when_the_page_is_used(
+    server: Server, chromium: Browser
+) -> None:
+    """It is larger than all else."""
+    context = chromium.new_context()
+    watched = Watched(context, server)
+    page = watched.open("/guide/")
+    page.wait_for_load_state("networkidle")
+    assert not any(url.endswith("search.json") for url in watched.requests)
+    with page.expect_request("**/search.json"):
+        page.keyboard.press("Tab")
     context.close()
 
 
@@ -111,7 +130,7 @@ def test_pages_are_accessible(
     kinds = ("", "quickstart/", "solvers/", "reference/svm.training/", "faq/", "CHANGELOG/")
     for path in kinds:
         page = watched.open(f"/guide/{path}")
-        page.locator("body > div input").first.wait_for(state="attached")  # scripts have run
+        page.locator(SEARCH).wait_for(state="attached")  # scripts have run
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         watched.examine()
     watched.assert_no_errors()
