@@ -51,7 +51,7 @@ def require_raw(X: Vector, columns: Columns) -> None:
         raise InvalidData(
             "feature-mismatch", f"expected rows with {len(columns)} columns, got {X.shape[1]}"
         )
-    bounds = _bounds(columns)
+    bounds = bounds_of(columns)
     if all(_are_raw(X[k : k + BLOCK_ROWS], *bounds) for k in range(0, len(X), BLOCK_ROWS)):
         return
     for j, column in enumerate(columns):
@@ -77,7 +77,7 @@ def require_raw(X: Vector, columns: Columns) -> None:
             raise InvalidData(code, f"{where}: {cells[i]:g} is not {expected}")
 
 
-def _bounds(columns: Columns) -> tuple[Vector, Vector, npt.NDArray[np.bool_]]:
+def bounds_of(columns: Columns) -> tuple[Vector, Vector, npt.NDArray[np.bool_]]:
     """The least and the largest value of each column, and whether its values are whole."""
     largest = np.finfo(np.float64).max
     bounds = {

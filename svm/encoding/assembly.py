@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,14 @@ import numpy.typing as npt
 
 from svm.data.matrices import Indices, Matrix, Vector, read_only
 
+BLOCK_ROWS = 4096
+"""Whose numbers fit into the processor's cache."""
+
 
 def outputs(
     X: Vector,
-    numbers: Vector,
+    numbers_of: Callable[[Vector], Vector],
+    n_numbers: int,
     places: tuple[Indices, Indices, Indices, Indices],
     n_outputs: int,
     *,
@@ -20,25 +25,28 @@ def outputs(
 ) -> Matrix:
     """(n_samples, n_outputs), dense or CSR: the numbers, and 1 in the output of each category.
 
-    X holds raw values. `places`: the columns of categories, their first slots, the slots of their
-    unknown levels, and the output of each slot. The output `n_outputs` does not exist: it is left
-    out. In CSR all numbers are stored, zeros too.
+    X holds raw values; `numbers_of` gives those of some rows. `places`: the columns of categories,
+    their first slots, the slots of their unknown levels, and the output of each slot. The output
+    `n_outputs` does not exist: it is left out. In CSR all numbers are stored, zeros too.
     """
     from svm.loops.tables import dense_outputs, sparse_outputs
 
-    n, width = len(X), numbers.shape[1] + len(places[0])
-    X, numbers = read_only(X), read_only(numbers)
+    n, width = len(X), n_numbers + len(places[0])
+    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
     if not sparse:
         out = np.zeros((n, n_outputs))
-        dense_outputs(X, numbers, *places, out)
+        for rows in blocks:
+            dense_outputs(read_only(X[rows]), read_only(numbers_of(X[rows])), *places, out[rows])
         return out
     from scipy.sparse import csr_array
 
     wide = np.int32 if n * width <= np.iinfo(np.int32).max else np.int64
     data = np.empty(n * width)
     indices: npt.NDArray[Any] = np.empty(n * width, dtype=wide)
-    indptr: npt.NDArray[Any] = np.empty(n + 1, dtype=wide)
-    sparse_outputs(X, numbers, *places, n_outputs, data, indices, indptr)
+    indptr: npt.NDArray[Any] = np.zeros(n + 1, dtype=wide)
+    for rows in blocks:
+        some = read_only(X[rows]), read_only(numbers_of(X[rows])), *places
+        sparse_outputs(*some, n_outputs, data, indices, indptr[rows.start : rows.stop + 1])
     if indptr[-1] < len(data):
         data, indices = data[: indptr[-1]].copy(), indices[: indptr[-1]].copy()
     return csr_array((data, indices, indptr), shape=(n, n_outputs))

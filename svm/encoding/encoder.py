@@ -175,10 +175,16 @@ class Encoder:
 
         X has been checked (`require_raw`). In CSR all numbers are stored, zeros too.
         """
-        numbers = scaling.first(self.n_numbers).transform(self.numbers(X))
-        assert isinstance(numbers, np.ndarray)
+        scaling = scaling.first(self.n_numbers)
+
+        def numbers(X: Vector) -> Vector:
+            scaled = scaling.transform(self.numbers(X))
+            assert isinstance(scaled, np.ndarray)
+            return scaled
+
+        X = np.ascontiguousarray(X)
         places = self.categories, self.starts, self.unknown, self.slots
-        return outputs(np.ascontiguousarray(X), numbers, places, self.n_outputs, sparse=sparse)
+        return outputs(X, numbers, self.n_numbers, places, self.n_outputs, sparse=sparse)
 
     def neutral_for(self, scaling: Scaling) -> Encoder:
         """This encoder, with the offset of the scaling for missing cells of columns that had none

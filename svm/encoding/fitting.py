@@ -70,7 +70,10 @@ def _scaling(name: ScalingName, encoder: Encoder, X: Vector) -> Scaling:
     if name == "none":
         return Scaling()
     places = np.flatnonzero(encoder.scaled)
-    learned = fit_scaling(name, np.ascontiguousarray(encoder.numbers(X)[:, places]))
+    numbers = encoder.numbers(X)
+    if len(places) < encoder.n_numbers:
+        numbers = np.ascontiguousarray(numbers[:, places])
+    learned = fit_scaling(name, numbers)
     offset, scale = np.zeros(encoder.n_outputs), np.ones(encoder.n_outputs)
     assert learned.scale is not None
     scale[places] = learned.scale

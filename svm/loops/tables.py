@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
 from svm.data.matrices import Indices, Vector
 from svm.loops import compiled
 
@@ -52,10 +55,10 @@ def sparse_outputs(
     indices: Indices,
     indptr: Indices,
 ) -> None:
-    """The same in CSR; all numbers are stored, zeros too. Entries after the last one are unused."""
+    """The same in CSR, from the place `indptr[0]` on; all numbers are stored, zeros too. Entries
+    after the last one are unused."""
     m = numbers.shape[1]
-    k = 0
-    indptr[0] = 0
+    k = indptr[0]
     for i in range(len(X)):
         for j in range(m):
             data[k] = numbers[i, j]
@@ -68,6 +71,20 @@ def sparse_outputs(
                 indices[k] = output
                 k += 1
         indptr[i + 1] = k
+
+
+@compiled
+def are_raw(X: Vector, low: Vector, high: Vector, whole: npt.NDArray[np.bool_]) -> bool:
+    """Whether every cell is missing or between the bounds of its column, and whole if those of the
+    column are."""
+    for i in range(len(X)):
+        for j in range(X.shape[1]):
+            cell = X[i, j]
+            if math.isnan(cell):
+                continue
+            if not low[j] <= cell <= high[j] or (whole[j] and cell != np.floor(cell)):
+                return False
+    return True
 
 
 @compiled

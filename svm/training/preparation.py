@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.columns import Columns, require_raw
+from svm.data.columns import Columns, bounds_of, require_raw
 from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import (
     LARGEST,
@@ -19,6 +19,7 @@ from svm.data.matrices import (
     Vector,
     as_matrix,
     in_layout,
+    read_only,
     require_finite,
     require_moderate,
 )
@@ -262,8 +263,11 @@ def _raw(X: Any, columns: Columns) -> Vector:
     """X as raw values of the columns. Raises InvalidData."""
     if isinstance(X, StoredRows):
         raise InvalidData("plan-too-large", "a table with kinds of columns must fit in memory")
+    from svm.loops.tables import are_raw
+
     raw = raw_matrix(X)
-    require_raw(raw, columns)
+    if raw.shape[1] != len(columns) or not are_raw(read_only(raw), *bounds_of(columns)):
+        require_raw(raw, columns)
     return raw
 
 

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svm.data.columns import UNKNOWN, Column, require_raw
+from svm.data.columns import UNKNOWN, Column, bounds_of, require_raw
+from svm.data.matrices import read_only
 from svm.encoding import Encoding, fit_encoder
 from svm.encoding.notes import notes
 from svm.errors import InvalidData, InvalidHyperparameter
+from svm.loops.tables import are_raw
 from tests.svm.cases.strategies import PROPERTY
 from tests.svm.cases.tables import KINDS, NAN, SlowEncoder, table
 
@@ -45,6 +47,7 @@ def test_outputs_are_those_of_the_slow_encoder(
     encoder, fitted = fit_encoder(encoding, scaling, X, columns)
     for raw in (X, rows):
         require_raw(raw, columns)
+        assert are_raw(read_only(raw), *bounds_of(columns))
         expected = np.array([slow.outputs(row) for row in raw.tolist()])
         dense: Any = encoder.transform(raw, fitted)
         sparse: Any = encoder.transform(raw, fitted, sparse=True)
@@ -120,6 +123,7 @@ def test_value_that_is_not_raw_is_located(j: int, value: float, code: str) -> No
     with pytest.raises(InvalidData, match=rf"row 7 .*column {j}") as error:
         require_raw(X, columns)
     assert error.value.code == code
+    assert not are_raw(read_only(X), *bounds_of(columns))
     with pytest.raises(InvalidData, match="columns"):
         require_raw(X[:, :2], columns)
 

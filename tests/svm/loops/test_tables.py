@@ -10,6 +10,7 @@ import pytest
 from svm.data.columns import FIRST_DAY, LAST_DAY, UNKNOWN, Column
 from svm.data.matrices import Vector
 from svm.encoding import Encoder, Encoding
+from svm.encoding.assembly import BLOCK_ROWS
 from svm.encoding.dates import PARTS, date_parts
 
 COLUMNS = (
@@ -71,7 +72,8 @@ def numbers(X: Vector, fitted: Encoder) -> Vector:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_outputs(sparse: bool) -> None:
-    fitted, X = encoder(), raw_rows(2000)
+    """Of more rows than are encoded at a time."""
+    fitted, X = encoder(), raw_rows(2 * BLOCK_ROWS + 10)
     expected = np.zeros((len(X), fitted.n_outputs))
     expected[:, : fitted.n_numbers] = numbers(X, fitted)
     slots = fitted.slots[fitted.level_slots(X)]
