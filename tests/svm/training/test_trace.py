@@ -155,8 +155,7 @@ def test_ends_by_the_cost_change_at_the_same_update() -> None:
 def test_interrupted_anywhere_with_the_same_points(solver: AnySolver) -> None:
     """Each cut loses nothing: the reports of all attempts together have the points of an
     undisturbed training, with validation errors."""
-    by_update = solver.name not in ("newton", "dual-coordinate-descent")
-    trace = UPDATES if by_update else EPOCHS
+    trace = UPDATES if solver.traces_updates else EPOCHS
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=5))
     others: dict[str, Any] = {"trace": trace, "validation": (X[:20], LABELS[:20])}
     looks = itertools.count()

@@ -20,7 +20,6 @@ from svm.solvers import (
     KernelPegasos,
     Newton,
     Pegasos,
-    SubGradient,
     sources_of,
 )
 from svm.solvers.protocol import Inheritance
@@ -44,13 +43,10 @@ from tests.svm.cases.trainings import bits, run, train, written_and_read
 X, LABELS = blobs(3, n_rows=40)
 FEWER, FEWER_LABELS = X[:100], LABELS[:100]
 GAP = Stopping(duality_gap=1e-2, max_epochs=2000)
+SETTINGS: dict[str, dict[str, Any]] = {"gradient-descent": {"C": 0.1, "learning_rate": 0.02}}
 WARM = (
-    Pegasos(lambda_=0.02),
+    *(solver_of(name, **SETTINGS.get(name, {"lambda_": 0.05})) for name in SOLVERS),
     Pegasos(C=0.5, averaging="suffix", intercept="augmented"),
-    SubGradient(C=1.0),
-    GradientDescent(C=0.1, learning_rate=0.02),
-    DualCoordinateDescent(lambda_=0.02),
-    Newton(C=10.0),
     KernelPegasos(lambda_=0.05),
 )
 each = pytest.mark.parametrize("solver", WARM, ids=lambda solver: f"{solver.name}")
