@@ -7,7 +7,7 @@ export OPENBLAS_NUM_THREADS := 1
 # Hundreds of processes of the tests would each compile all modules that they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test shared check client docs site generated soundness torture protocol fuzz bench docker clean
+.PHONY: help run test shared check client docs site generated long soundness torture protocol fuzz bench docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
@@ -39,6 +39,9 @@ site: $(VENV)/.site ## Build the documentation that the service shows at /guide
 
 generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
 	$(BIN)/python -m pytest -m generated
+
+long: $(VENV)/.test $(VENV)/.site ## Run the tests of whole processes that take seconds each
+	$(BIN)/python -m pytest -m long -n 2 --dist loadfile
 
 soundness: $(VENV)/.test ## Check 5,000 certificates, exports on 100,000 rows, 64 tables of R, course results over 20 seeds
 	$(BIN)/python -m pytest -m soundness -s

@@ -94,6 +94,7 @@ def test_difference_below_both_bounds_is_marked() -> None:
     assert not noisy.below
 
 
+@pytest.mark.long
 def test_small_jobs_are_counted() -> None:
     """With one worker and with two, and the time that they compute."""
     results = small_jobs.main(jobs=6, rounds=1, databases=("SQLite",))
@@ -101,6 +102,7 @@ def test_small_jobs_are_counted() -> None:
     assert all(result.jobs_per_s > 0.2 and result.cpu_ms > 0.5 for result in results)
 
 
+@pytest.mark.long
 def test_jobs_with_parts_are_timed() -> None:
     """Each kind, with one worker and with two."""
     results = parts.main(rounds=1, rows=200, predicted=5_000)

@@ -118,8 +118,7 @@ def test_index_of_the_search_is_loaded_when_the_page_is_used(
 
 
 @IN_A_BROWSER
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_pages_are_accessible(
     server: Server, chromium: Browser, width: int, scheme: Literal["light", "dark"]
 ) -> None:

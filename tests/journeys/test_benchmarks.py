@@ -36,6 +36,7 @@ def test_table_of_the_course_results(service: Service) -> None:
         assert row.reported.algorithm in str(row)
 
 
+@pytest.mark.long
 def test_footprint_is_measured(service: Service) -> None:
     figures = footprint.measure(service, upload_mb=1.0)
     assert figures.keys() == {
@@ -55,6 +56,7 @@ def test_footprint_is_measured(service: Service) -> None:
     assert max(each["n_samples"] for each in uploads if each["n_features"] == 64) >= 1000
 
 
+@pytest.mark.long
 def test_lists_are_measured() -> None:
     """With few rows; long lists have a second page."""
     figures = lists.main(rows=60, rounds=1)
@@ -74,6 +76,7 @@ def test_predictions_are_equal_by_every_path(service: Service) -> None:
     assert set(differences.values()) == {0}
 
 
+@pytest.mark.long
 def test_predictions_are_timed_during_trainings(service: Service) -> None:
     figures = under_load.measure(service, seconds=1.0, rate=50)
     asked = ("idle predict", "idle livez", "busy predict", "busy livez")
@@ -85,6 +88,7 @@ def test_predictions_are_timed_during_trainings(service: Service) -> None:
     assert figures["busy p99 / idle p99"] == ratio
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 def test_servers_are_compared(tmp_path: Path) -> None:
     """Each server answers, and has a column of the page."""

@@ -30,6 +30,7 @@ def _address(server: Server) -> tuple[str, int]:
     return host, int(port)
 
 
+@pytest.mark.long
 def test_request_during_shutdown_gets_a_reply(service: Server) -> None:
     """On idle and new connections; the reply has `Connection: close`.
 
@@ -60,6 +61,7 @@ def test_request_during_shutdown_gets_a_reply(service: Server) -> None:
     assert service.process.wait(20) == 0
 
 
+@pytest.mark.long
 def test_unused_connections_do_not_delay_shutdown(service: Server) -> None:
     """An idle one, and one without any request."""
     with Connection(_address(service)) as used, Connection(_address(service)) as silent:

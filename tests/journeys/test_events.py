@@ -238,6 +238,7 @@ def test_long_poll_answers_when_the_job_ends(quiet: Server) -> None:
     assert time.monotonic() - started < 15, "it waited for its 30 s"
 
 
+@pytest.mark.long
 def test_open_streams_do_not_delay_shutdown(tmp_path: Path) -> None:
     """SIGTERM ends a hundred streams of a queued job, and the service."""
     with running(tmp_path / "var", SVM_WORKERS="0") as server:

@@ -9,6 +9,7 @@ import pytest
 from tests.journeys.server import Server, running
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("auth", ["off", "on"])
 def test_other_host_names_are_refused(tmp_path: Path, auth: str) -> None:
     """Pages, the documentation, the API and predictions, with the setting to change. IP addresses
@@ -26,6 +27,7 @@ def test_other_host_names_are_refused(tmp_path: Path, auth: str) -> None:
             assert server.http.get("/readyz", headers={"Host": host}).status_code == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("proxies", "evaded"), [("", False), ("127.0.0.1, 10.0.0.0/8", True)])
 def test_callers_do_not_choose_their_address(tmp_path: Path, proxies: str, evaded: bool) -> None:
     """`X-Forwarded-For` is ignored, unless it comes from a proxy in the settings."""

@@ -53,6 +53,7 @@ def test_absurd_learning_rate_diverges(
     assert caught.value.suggestion in str(caught.value)
 
 
+@pytest.mark.soundness
 @pytest.mark.parametrize("C", [1e-100, 1.0, 1e100])
 @pytest.mark.parametrize("scale", [1e-100, 1e60, 1e100])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -177,6 +178,7 @@ def test_ends_of_the_range_of_gamma(kernel: Any, gamma: float) -> None:
     assert 0.0 < worst.dual <= worst.primal * (1.0 + 1e-12)
 
 
+@pytest.mark.soundness
 @pytest.mark.parametrize(
     ("size", "layout"),
     [

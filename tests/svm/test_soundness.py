@@ -310,6 +310,7 @@ def test_words_are_true_on_3000_problems() -> None:
     assert not faults, (len(faults), faults[:5])
 
 
+@pytest.mark.soundness
 def test_certificates_are_sound_and_tight() -> None:
     """dual ≤ optimum ≤ primal on 40 problems of all solvers, kernels, intercepts and weights."""
     check(40)

@@ -22,6 +22,7 @@ KILLS = int(os.environ.get("TORTURE_KILLS", "160"))
 """Number of kills on one machine, and in a cluster."""
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(300)
 def test_some_kills_on_one_machine(tmp_path: Path) -> None:
     """One of each kind of process, with SQLite and files; two of the solvers."""

@@ -59,6 +59,7 @@ class Clients:
                     self.problems.append(reply.text)
 
 
+@pytest.mark.torture
 def test_keys_create_one_job_each_despite_a_kill(tmp_path: Path, backend: dict[str, str]) -> None:
     """On SQLite and files; `make fuzz` tests all backends."""
     _send_and_kill(tmp_path / "var", backend, n_keys=30, n_clients=6, kills=1)

@@ -43,6 +43,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 CLOCK = {"elapsed_s", "cpu_s", "trace"}
 
 
+@pytest.mark.torture
 def test_kills_of_workers_of_a_job_with_parts(tmp_path: Path) -> None:
     """One job of each kind, with a kill in each."""
     print(torture(tmp_path, len(KINDS)))

@@ -95,6 +95,7 @@ def traversals(chance: random.Random) -> Iterator[str]:
         yield "".join(chance.choices(parts, k=chance.randrange(1, 7)))
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.fuzz)])
 def test_names_create_no_files(

@@ -22,6 +22,7 @@ __all__ = ["registered"]
 RACERS = 6
 
 
+@pytest.mark.torture
 @ON_ALL_BACKENDS
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("races", [10, pytest.param(1000, marks=pytest.mark.fuzz)])

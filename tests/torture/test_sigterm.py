@@ -20,6 +20,7 @@ LONG: dict[str, Any] = {
 ENVIRONMENT = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "3600"}
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(300)
 def test_sigterm_checkpoints_the_running_job(tmp_path: Path) -> None:
     """Exit code 0 within 30 s, and no process is left. The next start has the same dataset, ended

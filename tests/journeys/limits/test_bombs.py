@@ -47,6 +47,7 @@ def warm(server: Server) -> Server:
     return server
 
 
+@pytest.mark.fuzz
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("made", [bombs, text_bombs, workbook_bombs, archive_bombs])
 def test_bombs_are_refused_at_once(warm: Server, made: Callable[[], dict[str, Bomb]]) -> None:

@@ -34,6 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("path", [PREDICT, INFER])
 def test_bodies_over_the_limit_are_refused(server: Server, path: str, known: bool) -> None:

@@ -34,6 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("sent", ["nothing", "half an upload", "half a prediction"])
 def test_flood_of_connections_causes_only_503(server: Server, sent: str) -> None:
     """Predictions and uploads meanwhile succeed or receive 503 with Retry-After; a connection that
@@ -75,6 +76,7 @@ def test_flood_of_connections_causes_only_503(server: Server, sent: str) -> None
         raise AssertionError([reply.text for reply in again])
 
 
+@pytest.mark.long
 def test_limit_of_open_files_is_raised(tmp_path: Path) -> None:
     """To the hard limit, also for child processes."""
     limit = ("prlimit", "--nofile=256:1024")

@@ -57,6 +57,7 @@ def _at_checkpoint(job: Job, attempt: int = 1) -> Job:
     raise AssertionError(f"{job.refresh().data} ended without a checkpoint")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_backup_under_load_is_restored_elsewhere(tmp_path: Path) -> None:
     """Datasets, jobs, models, digests and predictions are those at the time of the backup. A

@@ -49,6 +49,7 @@ def locked_by_another_transaction(url: str, dataset_id: str) -> Iterator[None]:
         connection.rollback()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_reads_and_probes_do_not_wait_for_writers(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str

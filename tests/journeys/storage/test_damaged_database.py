@@ -13,6 +13,7 @@ from tests.journeys.server import COMMAND
 PAGE = 4096
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [0, 1, 20], ids=["all of it", "all but the header", "its end"])
 def test_damage_is_detected_at_the_start(migrated: Path, tmp_path: Path, first: int) -> None:
     """The log says what to do, and the process ends at once."""

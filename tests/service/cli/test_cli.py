@@ -58,6 +58,7 @@ def _address(process: subprocess.Popen[Any]) -> str:
     return match[1]
 
 
+@pytest.mark.long
 def test_server_starts_fast_and_uses_little_memory(start: Start) -> None:
     """Ready after 1.6 s of work, or a few times that on a slow or busy machine, in one of three
     starts, and at most 150 MB resident."""
@@ -75,6 +76,7 @@ def test_server_starts_fast_and_uses_little_memory(start: Start) -> None:
     pytest.fail(f"ready after {work_s:.2f} s of work")
 
 
+@pytest.mark.long
 def test_server_starts_again_after_any_end(start: Start, tmp_path: Path) -> None:
     """Exit code 0 for SIGTERM and SIGINT. The data directory is unlocked, even after SIGKILL. While
     a server runs, a second one on its data ends with exit code 1 and names the first."""
@@ -99,6 +101,7 @@ def test_server_starts_again_after_any_end(start: Start, tmp_path: Path) -> None
             pass
 
 
+@pytest.mark.long
 def test_supervisor_is_a_fork_that_shares_memory_and_outlives_no_server(
     start: Start, tmp_path: Path
 ) -> None:
@@ -139,6 +142,7 @@ def test_supervisor_is_a_fork_that_shares_memory_and_outlives_no_server(
     assert psutil.wait_procs(all_below, timeout=60)[1] == []
 
 
+@pytest.mark.long
 def test_long_poll_does_not_delay_shutdown(start: Start) -> None:
     """A long poll for a job is answered at once when the server shuts down."""
     server = start("serve", "--port", "0")
@@ -205,6 +209,7 @@ def test_worker_without_a_shared_database_names_the_setting(start: Start) -> Non
     assert message.startswith("SVM_DATABASE_URL: ")
 
 
+@pytest.mark.long
 def test_workers_of_a_machine_end_cleanly(start: Start) -> None:
     """Exit code 0 at SIGTERM, no process is left, even if the database is not reachable."""
     process = start(
@@ -254,6 +259,7 @@ def test_migrate_prepares_the_database(
         assert "is up to date" in output
 
 
+@pytest.mark.long
 def test_keys_are_created_and_revoked_while_the_service_runs(start: Start, tmp_path: Path) -> None:
     """A server that other machines can reach has a first key; new ones are valid at once."""
     process = start("serve", "--host", "0.0.0.0", "--port", "0")

@@ -64,6 +64,7 @@ def _served(model: Any, body: dict[str, Any]) -> Any:
         return http.post("/invocations", content=content, headers=headers)
 
 
+@pytest.mark.long
 def test_array_without_names(client: Client) -> None:
     """Rows are an array, too."""
     from service.client.mlflow_models import log_version

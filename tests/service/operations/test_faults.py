@@ -239,6 +239,7 @@ def test_failing_file_store_is_unavailable(to_s3: Proxy, s3_url: str, settings: 
         assert read(client, job_id)["state"] == "succeeded"
 
 
+@pytest.mark.long
 def test_cut_connections_to_the_file_store_lose_nothing(
     to_s3: Proxy, s3_url: str, settings: Settings, database: Database
 ) -> None:

@@ -131,6 +131,7 @@ def test_job_without_space_for_its_model_fails(small_disk: Path, settings: Setti
         assert "free disk space" in job["error"]["hint"]
 
 
+@pytest.mark.long
 def test_resources_can_be_deleted_on_a_full_disk(small_disk: Path) -> None:
     """Deletes, alias moves, pause, cancel and a start succeed with no byte free. New data are
     refused. The reserve is complete again after space is freed."""

@@ -47,6 +47,7 @@ def _callers(server: Server) -> set[int]:
     return {each.raddr.port for each in connections if each.status == "ESTABLISHED"}
 
 
+@pytest.mark.long
 def test_pool_of_a_proxy_outlives_a_pause(service: Server, tmp_path: Path) -> None:
     """POST, which nginx does not repeat: all are answered, on the connections of before."""
     service.http.close()
@@ -71,6 +72,7 @@ def test_pool_of_a_proxy_outlives_a_pause(service: Server, tmp_path: Path) -> No
             client.socket.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("service", [{"SVM_KEEP_ALIVE_S": "1"}], indirect=True)
 @pytest.mark.parametrize("request_", [PREDICT, LIVEZ], ids=["protocol", "application"])
 def test_idle_connection_is_closed_in_time(service: Server, request_: bytes) -> None:

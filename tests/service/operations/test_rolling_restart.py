@@ -136,6 +136,7 @@ def _call(url: str, outcomes: Counter[str], ended: threading.Event) -> None:
     connection.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "restarts", [1, pytest.param(10, marks=[pytest.mark.torture, pytest.mark.timeout(900)])]
 )

@@ -52,6 +52,7 @@ Path(sys.argv[2]).write_text(" ".join(set(sys.modules) - known))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("there", ["model", "nothing"])
 def test_first_requests_import_and_make_nothing(
     registered: RegisteredModels, settings: Settings, tmp_path: Path, there: str

@@ -278,6 +278,7 @@ def _is_accepted(address: tuple[str, int]) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_timeouts_do_not_affect_other_connections(address: tuple[str, int]) -> None:
     """A connection that is idle between two requests, or waits for a reply."""
     with Connection(address) as client:

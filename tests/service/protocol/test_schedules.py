@@ -19,6 +19,7 @@ def test_every_schedule_is_one_of_the_model(run_schedule: RunSchedule, count: in
     _run(run_schedule, count)
 
 
+@pytest.mark.protocol
 @pytest.mark.timeout(24 * 3600)
 @pytest.mark.parametrize("count", [5, pytest.param(2000, marks=pytest.mark.protocol)])
 def test_every_schedule_on_postgres_is_one_of_the_model(

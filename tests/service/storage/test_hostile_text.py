@@ -20,6 +20,7 @@ def _token(*parts: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_of_callers_never_breaks_a_statement(client: TestClient, text: str) -> None:
     """In names, tags, filters, page tokens, cells and keys."""

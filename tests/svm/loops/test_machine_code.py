@@ -87,6 +87,7 @@ def test_every_signature_is_compiled_once(folder: Path) -> None:
     assert hits(call(folder, "float64", "float32", "int64")) == 4
 
 
+@pytest.mark.long
 def test_two_processes_that_compile_at_once_do_not_mix_their_code(folder: Path) -> None:
     first, second = (call(folder, dtype, ask=True) for dtype in ("float64", "float32"))
     for process in (first, second):
@@ -103,6 +104,7 @@ def test_two_processes_that_compile_at_once_do_not_mix_their_code(folder: Path) 
     hits(call(folder, "float64", "float32"))
 
 
+@pytest.mark.long
 def test_damaged_files_are_compiled_again(folder: Path) -> None:
     """Empty, cut, or half of them zeros; what was compiled again is found."""
     hits(call(folder, "float64"))

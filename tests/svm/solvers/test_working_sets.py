@@ -39,6 +39,7 @@ def unequal(seed: int = 1) -> Any:
     return np.random.default_rng(seed).integers(1, 32, size=CLASSES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("C", [0.1, 10.0])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("intercept", intercepts_of("smo"))

@@ -83,6 +83,7 @@ def test_pairs_of_another_training_are_refused() -> None:
     assert 0 not in some.own
 
 
+@pytest.mark.long
 def test_points_of_a_trace_come_back_with_their_pairs() -> None:
     """Also those that an interruption kept from being reported."""
 

@@ -66,6 +66,7 @@ CASES: dict[str, tuple[dict[str, Any], int, int, int]] = {
 DENSE_ONLY = ("nystroem", "nystroem newton", "nystroem single", "products", "wide", "many rows")
 
 
+@pytest.mark.soundness
 @pytest.mark.parametrize("place", ["dense", "csr", "dense files", "csr files"])
 @pytest.mark.parametrize("case", CASES)
 def test_estimate_covers_the_peak(case: str, place: str, tmp_path: Path) -> None:
@@ -128,6 +129,7 @@ def test_estimate_covers_the_peak_of_a_table(case: str) -> None:
     assert peak <= estimate <= 4 * peak + 120 * MIB, (peak / MIB, estimate / MIB)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gap", [1e-3, 1e-6])
 def test_rows_of_newton_from_files_take_few_bytes(gap: float, tmp_path: Path) -> None:
     """Two classes, beside the buffers: at most 40 bytes a row."""

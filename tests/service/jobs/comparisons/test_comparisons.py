@@ -236,6 +236,7 @@ SEARCH: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_stopped_workers_save_and_the_last_one_ends_with_the_same_results(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 from pathlib import Path
 
+import pytest
 from standardwebhooks import Webhook
 
 from tests.journeys.server import running
@@ -15,6 +16,7 @@ from tests.service.jobs.data import csv_of
 SECRET = f"whsec_{base64.b64encode(b'0123456789abcdef0123456789abcdef').decode()}"
 
 
+@pytest.mark.long
 def test_training_calls_back(tmp_path: Path) -> None:
     """The worker that ends the job wakes the API, which sends the callback; one that ends a job of
     a killed service is sent by the next."""

@@ -84,6 +84,7 @@ def test_job_continues_on_the_other_machine(
     assert read(client, job, wait_s=30)["state"] == "canceled"
 
 
+@pytest.mark.long
 def test_stopped_machine_saves_its_job(
     client: TestClient, settings: Settings, machines: list[Child]
 ) -> None:
@@ -102,6 +103,7 @@ def test_stopped_machine_saves_its_job(
     client.post(f"/v1/jobs/{job}/cancel")
 
 
+@pytest.mark.long
 def test_queued_job_wakes_a_worker_on_another_machine(
     client: TestClient, machines: list[Child]
 ) -> None:

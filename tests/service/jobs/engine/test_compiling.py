@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from service.storage.machine_code import machine_code_folder
 from tests.journeys.server import ok, running
 from tests.service.jobs.data import csv_of
@@ -25,12 +27,14 @@ def first_job(data_dir: Path) -> list[dict[str, Any]]:
     return [event["data"] for event in page["events"] if event["event"] == "progress"]
 
 
+@pytest.mark.long
 def test_first_job_says_that_it_compiles(tmp_path: Path) -> None:
     """Without the step of the installation."""
     shown = first_job(tmp_path / "var")
     assert any(progress.get("compiling") for progress in shown)
 
 
+@pytest.mark.long
 def test_after_the_installation_the_first_job_does_not_compile(tmp_path: Path) -> None:
     """What `make run` does: into the folder that the service uses."""
     environment = {name: os.environ[name] for name in os.environ if name != "NUMBA_CACHE_DIR"}

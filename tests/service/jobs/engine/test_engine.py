@@ -100,6 +100,7 @@ def test_job_survives_its_killed_worker_with_the_same_model(
     assert rows[0][2] < before, "the first epochs were trained again"
 
 
+@pytest.mark.long
 def test_killed_worker_loses_no_point_of_a_trace(
     client: TestClient, settings: Settings, engine: Child
 ) -> None:
@@ -176,6 +177,7 @@ def test_stopped_engine_saves_its_job_and_leaves_no_process(
     client.post(f"/v1/jobs/{job_id}/cancel")
 
 
+@pytest.mark.long
 def test_killed_engine_process_is_started_again(
     client: TestClient, settings: Settings, engine: Child
 ) -> None:
@@ -216,6 +218,7 @@ def test_job_that_takes_too_much_memory_says_so(
     assert job["error"]["code"] == "out-of-memory", job["error"]
 
 
+@pytest.mark.long
 def test_workers_end_without_jobs_and_are_back_for_the_next(tmp_path: Path) -> None:
     """Then only the supervisor is left. A job that is queued just when they end is not missed."""
     settings = settings_in(tmp_path, workers=2)

@@ -139,6 +139,7 @@ def test_helper_changes_no_result(client: TestClient, shared: Settings, asks: As
     assert files(shared, "checkpoints") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asks", JOBS)
 def test_stopped_helpers_give_back_what_they_have_done(
     client: TestClient, shared: Settings, asks: Asks
@@ -152,6 +153,7 @@ def test_stopped_helpers_give_back_what_they_have_done(
     assert files(shared, "checkpoints") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asks", JOBS)
 def test_stopped_workers_resume_a_job_with_parts(
     client: TestClient, shared: Settings, asks: Asks

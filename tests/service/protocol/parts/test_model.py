@@ -43,6 +43,7 @@ def test_no_state_of_larger_models_breaks_an_invariant(size: Size) -> None:
     assert explored.states >= NIGHTLY[size]
 
 
+@pytest.mark.protocol
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.__name__)
 def test_planted_fault_is_found_in_the_model(planted: type[Rules]) -> None:
     """With the steps that lead there."""

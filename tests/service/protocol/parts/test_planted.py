@@ -21,6 +21,7 @@ FOUND_BY = {
 """The first seed that finds a fault, if it is not 0: tried first, to save time."""
 
 
+@pytest.mark.protocol
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_fault_is_found_by_a_schedule(
     run_parts: RunParts, monkeypatch: pytest.MonkeyPatch, name: str

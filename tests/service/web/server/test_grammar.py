@@ -26,7 +26,7 @@ Address = tuple[str, int]
 
 pytestmark = pytest.mark.one_application(limits=Limits(predict_body_bytes=600_000))
 
-STREAMS = 60
+STREAMS = 20
 """Of each test and seed; more find nothing else."""
 ROWS = b'{"instances": [[1, 2, 3], [0.5, -1e-3, 7]], "outputs": ["decision", "label"]}'
 TENSOR = b'{"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}]}'

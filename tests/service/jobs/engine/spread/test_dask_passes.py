@@ -101,6 +101,7 @@ def test_killed_worker_is_replaced(spread: Spread) -> None:
     spread.cluster.wait(spread.connection, 2)
 
 
+@pytest.mark.long
 def test_silent_worker_is_not_awaited(spread: Spread) -> None:
     """A second one does its part. Its late answers have the same bits."""
     stopped = spread.cluster.workers[0]

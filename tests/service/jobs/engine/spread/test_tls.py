@@ -45,6 +45,7 @@ def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[
     dask.config.refresh()
 
 
+@pytest.mark.long
 def test_passes_of_an_encrypted_cluster(certified: dict[str, str], tmp_path: Path) -> None:
     """The workers do all of them, with the settings of Dask alone."""
     with cluster(1, certified, scheme="tls") as made:
