@@ -192,6 +192,12 @@ def nothing(run: Run) -> None:
     """A pass that only fetches."""
 
 
+def reading(run: Run) -> None:
+    """A pass that only reads rows, which processes then keep."""
+    for _ in run.parts(run.rows):
+        pass
+
+
 def _total(nodes: Mapping[tuple[int, int], Sum], n_units: int) -> Sum:
     """The sum of subtrees that are all units together."""
     level = dict(nodes)

@@ -26,7 +26,7 @@ FURTHER_READS = 2
 """The first gradient, and the certificate."""
 STEP_VECTORS = 7
 """Of d numbers each, in all messages of a step beside its Hessian: weights, and sums by class."""
-SHARD_NUMBERS = 13
+SHARD_NUMBERS = 12
 """Of each shard, in all messages of a step: counts and sums of its rows."""
 
 

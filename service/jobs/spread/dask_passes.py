@@ -23,8 +23,9 @@ from service.jobs.spread.connection import Connection
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
 from svm.problem import Problem
-from svm.problem.elsewhere import Elsewhere
-from svm.problem.keeper import Answer, Keeper, Recipe, Step
+from svm.problem.elsewhere import Elsewhere, reading
+from svm.problem.keeper import SETUP, Answer, Keeper, Recipe, Step
+from svm.problem.passes import Pass
 
 CELLS_TO_WORKER = 4
 """Parts of the data for each worker, so that new ones can take over some."""
@@ -111,6 +112,15 @@ class DaskPasses(Elsewhere):
         self.moved_bytes = 0
         """To and from workers."""
         self._versions = versions()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have workers fetch files and read rows, while this process trains on a sample of them.
+        Their answers are those of a pass that is over."""
+        every = range(self.layout.n_cells)
+        now = _Pass(self._number, Step(Pass(function=reading), (), ()), False, set(every))
+        for worker, share in self._shares(sorted(every), self._usable()):
+            self._send(now, share, worker, (SETUP,))
 
     def carried_out(
         self, units: Sequence[int], step: Step, *, fetch: bool = False

@@ -17,6 +17,7 @@ from svm.solvers.smoothing.class_sums import fresh
 from svm.solvers.smoothing.smoothed_hinge import (
     Active,
     builds_hessian,
+    changes_along,
     gradient_of_sum,
     line_search,
     solver_of_hessian,
@@ -97,21 +98,19 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
     # are near the new, narrower margin would make it far too long.
     near = state.slope_smoothing, state.smoothing
     of = [state.scores, state.centers]
-    notes = problem.compute(_near_margin, *near, of=of, notes=3, together=0).notes
+    passed = problem.compute(_near_margin, *near, of=of, notes=3, chooses=True, together=0)
+    notes, (chosen,) = passed.notes, passed.made
     total, change_total, _ = tree_sum(notes).tolist()
-    n_active, stride = int(notes[:, 2].sum()), 1
-    gap = relative_gap_of(state)
+    count = n_active = int(notes[:, 2].sum())
+    gap, share = relative_gap_of(state), 1.0
     if state.reduced:
         total += change_total
     elif gap > SAMPLED_GAP and n_active:
         stride = 1 + n_active // (SAMPLED_ROWS * (problem.n_features + 1))
-    starts = np.zeros(len(notes) + 1, dtype=np.int64)
-    starts[1:] = np.cumsum(notes[:, 2])
-    chosen = problem.compute(
-        *(_choose, *near, starts, stride), of=of, chooses=True, together=0
-    ).made[0]
-    count = -(-n_active // stride)
-    share = count / n_active if n_active else 1.0
+        count = -(-n_active // stride)
+        share = count / n_active
+        if stride > 1:
+            chosen = _every(problem, stride, chosen, notes[:, 2])
     active = Active(chosen, count, share * mu, sums_changes=state.reduced)
     products = count * problem.n_features**2
     rough = builds_hessian(problem) and gap > ROUGH_GAP and products >= ROUGH_FROM
@@ -122,40 +121,42 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
         step, further = solve(-derivative)
         del solve  # and what it keeps of the rows
         work += further
-        changes = problem.scores(step[:-1], step[-1])
-        length = line_search(problem, point, step, state.scores, changes, state.centers, mu)
+        changes, at_end = changes_along(problem, step, of[0], of[1], mu)
+        length = line_search(problem, point, step, of[0], changes, of[1], mu, at_end)
         if not rough or length <= LONGEST_ROUGH:
             return Step(step, changes, length, -float(derivative @ step), work)
         rough = False
 
 
 def _near_margin(run: Run, smoothing: float, following: float) -> None:
-    """Notes the sum of all sᵢ aᵢ yᵢ; of the rows near the margin, how much is added to theirs if
-    the smoothing is reduced and no slope is clipped; and their number."""
+    """Choose the rows near the margin, with what is added to their sᵢ aᵢ yᵢ if the smoothing is
+    reduced and no slope is clipped. Notes the sum of all sᵢ aᵢ yᵢ, of what is added, and the number
+    of these rows."""
     from svm.loops.newton import near_margin
 
-    starts, none = np.zeros(len(run.notes), dtype=np.int64), np.empty(0, dtype=np.int64)
     scores, centers = run.of
     rows = run.inner, run.y, run.weights, scores, centers
+    starts, none = np.zeros(len(run.notes) + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
     near_margin(*rows, smoothing, following, starts, none, np.empty(0), run.notes)
-
-
-def _choose(run: Run, smoothing: float, following: float, starts: Indices, stride: int) -> None:
-    """Choose the rows near the margin, or every `stride`-th of them, with what is added to their
-    sᵢ aᵢ yᵢ. `starts`: how many are before each leaf, and all."""
-    from svm.loops.newton import near_margin
-
-    own = starts[run.leaf : run.leaf + len(run.edges)]
-    most = int(own[-1] - own[0])
-    positions, changes = np.empty(most, dtype=np.int64), np.empty(most)
-    scores, centers = run.of
-    rows, notes = (run.inner, run.y, run.weights, scores, centers), np.empty((len(own) - 1, 3))
-    near_margin(*rows, smoothing, following, own - own[0], positions, changes, notes)
+    starts[1:] = np.cumsum(run.notes[:, 2])
+    positions, changes = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
+    # Its sums can have other bits, as the compiler may add in another order.
+    near_margin(*rows, smoothing, following, starts, positions, changes, np.empty_like(run.notes))
     positions += run.rows.start
-    if stride > 1:
-        some = slice(-int(own[0]) % stride, most, stride)
-        positions, changes = positions[some].copy(), changes[some].copy()
     run.chosen = Chosen(positions, changes)
+
+
+def _every(problem: Problem, stride: int, chosen: RowValues, counts: Vector) -> RowValues:
+    """Every `stride`-th of some chosen rows; `counts`: how many each leaf has."""
+    starts = np.zeros(len(counts) + 1, dtype=np.int64)
+    starts[1:] = np.cumsum(counts)
+    return problem.compute(_some, starts, stride, of=[chosen], chooses=True, together=0).made[0]
+
+
+def _some(run: Run, starts: Indices, stride: int) -> None:
+    rows, values = run.of[0].within(run.rows)
+    some = slice(-int(starts[run.leaf]) % stride, None, stride)
+    run.chosen = Chosen(rows[some].copy(), values[some].copy())
 
 
 def relative_gap_of(state: NewtonState) -> float:

@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Floats, Indices, Vector
 from svm.data.shards import tree_sum
 from svm.errors import Diverged
-from svm.problem import Problem
+from svm.problem import Problem, passes
 from svm.problem.objectives import hinge_losses, mean_weight
 from svm.problem.passes import Chosen, RowValues, Run
 from svm.solvers.work import PASSES, PRODUCTS, hessian_work, pass_work, product_work
@@ -288,17 +288,20 @@ def line_search(
     changes: RowValues,
     centers: RowValues,
     mu: float,
+    at_end: Floats | None = None,
 ) -> float:
     """The t ≥ 0 that minimizes the smoothed objective at point + t step, up to `LINE_SEARCH`.
 
     Its derivative in t is increasing and piecewise linear: Newton's method on it, inside a bracket,
-    ends after a few pieces.
+    ends after a few pieces. `at_end`: the derivatives at t = 1, if they are known.
     """
     ridge, of = penalty(problem), [scores, changes, centers]
     linear, quadratic = float(ridge @ (point * step)), float(ridge @ (step * step))
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(50):
-        derivatives = problem.compute(_slopes_along, mu, t, of=of, notes=2, together=0).notes
+        derivatives, at_end = at_end, None
+        if derivatives is None:
+            derivatives = problem.compute(_slopes_along, mu, t, of=of, notes=2, together=0).notes
         slope, curvature = (tree_sum(derivatives) / problem.n_samples).tolist()
         slope += linear + t * quadratic
         curvature += quadratic
@@ -315,6 +318,25 @@ def line_search(
             break
         t = following
     return t
+
+
+def changes_along(
+    problem: Problem, step: Vector, scores: RowValues, centers: RowValues, mu: float
+) -> tuple[RowValues, Floats]:
+    """How the scores change along a step, and the derivatives at its end: in one pass."""
+    w, b = np.ascontiguousarray(step[:-1]), float(step[-1])
+    passed = problem.compute(_changes_along, w, b, mu, of=[scores, centers], notes=2, makes=1)
+    return passed.made[0], passed.notes
+
+
+def _changes_along(run: Run, w: Vector, b: float, mu: float) -> None:
+    from svm.loops.newton import slope_and_curvature
+
+    passes.scores(run, w, b)
+    scores, centers = run.of
+    slope_and_curvature(
+        *(run.inner, run.y, run.weights, scores, run.made[0], centers, mu, 1.0, run.notes)
+    )
 
 
 def _slopes_along(run: Run, mu: float, t: float) -> None:

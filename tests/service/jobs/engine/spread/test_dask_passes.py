@@ -89,6 +89,14 @@ def test_bits_are_those_of_this_process(spread: Spread) -> None:
     spread.assert_workers_do_all()
 
 
+def test_rows_are_read_before_the_first_pass(spread: Spread) -> None:
+    """While the process of the job trains on a sample."""
+    others: Any = spread.begin().problems[0].cluster
+    for _ in range(2):
+        sent, answered = others._replies.get(timeout=60.0)
+        assert (sent.number, answered.answer.missing) == (0, ())
+
+
 def test_killed_worker_is_replaced(spread: Spread) -> None:
     """The other one makes again what it had, and a new one takes part."""
 

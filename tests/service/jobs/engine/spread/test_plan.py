@@ -22,7 +22,7 @@ from tests.service.jobs.data import csv_of, job_body, upload
 from tests.svm.cases.elsewhere import Processes
 from tests.svm.cases.trainings import train
 
-READ = "scores", "_fresh", "_add_hessian", "_end_of_step", "_add_product", "_add_violations"
+READ = "_changes_along", "_fresh", "_add_hessian", "_end_of_step", "_add_product", "_add_violations"
 """Passes that read rows."""
 
 
