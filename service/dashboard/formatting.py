@@ -77,7 +77,7 @@ def interval(share: float, n: int) -> tuple[float, float]:
 
 def between(share: float, n: int) -> str:
     """The interval as `91.4 to 99.6 %`."""
-    return "{:.3g} to {:.3g} %".format(*(100 * bound for bound in interval(share, n)))
+    return "{:.1f} to {:.1f} %".format(*(100 * bound for bound in interval(share, n)))
 
 
 def measured_on(metrics: Mapping[str, Any] | None) -> tuple[float, str] | None:

@@ -11,6 +11,7 @@
     const plain = { minimumFractionDigits: digits, maximumFractionDigits: digits };
     return values.map((value) => (value == null ? "" : digits == null || Math.abs(value) >= 1e6 ? short(value) : value.toLocaleString("en", plain)));
   };
+  const power = (exponent) => (exponent == null ? "–" : short(10 ** exponent));
   const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
   const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
   const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
@@ -49,16 +50,13 @@
   const against = () => document.querySelector("#against [aria-pressed=true]")?.dataset.against ?? "time";
   const x = () => AGAINST[against()];
 
-  // Six powers of ten.
-  const decades = (_, __, least, most) => [...Array(6).keys()].map((i) => 10 ** Math.round(Math.log10(least) + (i / 5) * Math.log10(most / least)));
-
   const curve = (steep) => ({
-    scales: { x: { time: false, range: span }, y: { distr: steep ? 3 : 1 } },
-    axes: [axis(x().axis, ticks, 44), steep ? { ...axis("cost", (_, values) => values.map(short), 72), splits: decades, filter: (_, ticks) => ticks } : axis("cost", ticks, 72)],
+    scales: { x: { time: false, range: span } },
+    axes: [axis(x().axis, ticks, 44), axis("cost", steep ? (_, values) => values.map(power) : ticks, 72)],
     series: [
       { label: x().label, value: (_, value) => x().value(value) },
-      { label: "cost", stroke: color("--k0"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
-      { label: "bound", stroke: color("--k1"), width: 2, value: (_, value) => short(value), points: { size: 5 } },
+      { label: "cost", stroke: color("--k0"), width: 2, value: (_, value) => (steep ? power : short)(value), points: { size: 5 } },
+      { label: "bound", stroke: color("--k1"), width: 2, value: (_, value) => (steep ? power : short)(value), points: { size: 5 } },
     ],
   });
 
@@ -79,11 +77,11 @@
   function pictures(box) {
     const cost = chart(box, () => curve(steep())), gap = chart(document.getElementById("gap-chart"), gaps);
     let data = null;
-    // Of a training that diverges: from 1 to 1e300.
+    // Of a training that diverges: from 1 to 1e300, drawn as logarithms, because uPlot has no ticks for so many decades.
     const steep = () => Math.max(...data[1]) > 1e6 * data[1][0] && data[1][0] > 0;
     const show = () => {
       const by = data[{ time: 0, epoch: 3, update: 4 }[against()]];
-      cost.set([by, data[1], steep() ? data[2].map((dual) => (dual > 0 ? dual : null)) : data[2]]);
+      cost.set([by, ...[data[1], data[2]].map((costs) => (steep() ? costs.map((value) => (value > 0 ? Math.log10(value) : null)) : costs))]);
       gap.set([by, data[1].map((primal, i) => (primal > data[2][i] ? (primal - data[2][i]) / primal : null))]);
     };
     const buttons = document.getElementById("against");

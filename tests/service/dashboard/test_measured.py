@@ -89,6 +89,7 @@ def test_texts_of_numbers() -> None:
     assert [counted(n, "class", "classes") for n in (1, 2)] == ["1 class", "2 classes"]
     assert counted(1200, "row") == "1,200 rows"
     assert between(35 / 36, 36) == "85.8 to 99.5 %"
+    assert between(87 / 100, 100) == "79.0 to 92.2 %"
     assert [roughly(s) for s in (0.02, 2.4, 88, 91, 36_000)] == [
         "1 s",
         "2 s",

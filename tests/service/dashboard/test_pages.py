@@ -13,6 +13,9 @@ from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.tables import jobs
 from tests.service.dashboard.browser import Browser
+from tests.service.models.registered_models import RESULT, RegisteredModels, registered
+
+__all__ = ["registered"]
 
 pytestmark = pytest.mark.one_application
 
@@ -38,6 +41,21 @@ def test_errors_are_shown_on_a_page(browser: Browser, path: str, status: int) ->
     assert page.headers["content-type"].startswith("text/html")
     assert "This did not work" in page.text
     assert page.links["Home"] == "/"
+
+
+@pytest.mark.parametrize("missing", ["status", "certificate"])
+def test_pages_show_models_of_which_less_is_known(
+    client: TestClient, registered: RegisteredModels, missing: str
+) -> None:
+    """A certificate without a status, or none."""
+    certificate = {name: value for name, value in RESULT["certificate"].items() if name != missing}
+    result = {} if missing == "certificate" else {"certificate": certificate}
+    version = registered.add("bare")
+    registered.set_result(version, result)
+    for path in ("/", "/models", "/models/bare/versions/1", "/models/bare/versions/1/card"):
+        page = client.get(path)
+        assert page.status_code == 200, path
+        assert "bare" in page.text
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/problems", "/problems/not-found"])

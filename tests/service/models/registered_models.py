@@ -120,11 +120,15 @@ class RegisteredModels:
 
     def set_metrics(self, version: ModelVersion, metrics: dict[str, Any]) -> None:
         """As if its job had measured these."""
+        self.set_result(version, {**version.result, "metrics": metrics})
+
+    def set_result(self, version: ModelVersion, result: dict[str, Any]) -> None:
+        """As if its job had ended with this."""
         statement = model_versions.update().where(
             model_versions.c.artifact_key == version.artifact_key
         )
         with self.database.write() as connection:
-            connection.execute(statement.values(result={**version.result, "metrics": metrics}))
+            connection.execute(statement.values(result=result))
 
     def content(self, version: ModelVersion) -> bytes:
         """The content of the version's file."""
