@@ -1,7 +1,10 @@
-"""How long predictions take at 300 requests a second, idle and while trainings use every core.
+"""How long predictions take at 300 requests a second, idle and beside other work of the service.
+
+    python -m benchmarks.under_load [--seconds 20] [--rate 300]
 
 Requests leave by the clock, whether or not those before them are answered, and a request's time
-counts from the moment when it was due. `/livez` is asked beside them.
+counts from the moment when it was due. `/livez` is asked beside them. The other work: trainings
+that use every core, an upload, a backup, streams of a training's events.
 """
 
 from __future__ import annotations
@@ -10,53 +13,158 @@ import argparse
 import asyncio
 import json
 import os
+import subprocess
+import sys
+import tempfile
+import threading
 import time
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import httpx2
 import numpy as np
+import psutil
 
 from benchmarks.service_process import Service, running
 
 N_FEATURES = 64
 RATE = 300
 CONNECTIONS = 8
+UPLOAD_MB = 200
+STREAMS = 200
+ENDLESS = {"solver": {"name": "pegasos"}, "stopping": {"max_epochs": 1_000_000}}
+
+Neighbor: TypeAlias = Callable[[Service, dict[str, Any]], AbstractContextManager[None]]
+"""Other work of a service, which has this dataset."""
 
 
-def main(seconds: float = 20.0) -> dict[str, float]:
+def main(seconds: float = 20.0, rate: float = RATE) -> dict[str, float]:
     """Print and return the figures, in milliseconds."""
     with running() as service:
-        figures = measure(service, seconds)
+        figures = measure(service, seconds, rate)
     for name, figure in figures.items():
         print(f"{name:>40} {figure:8.2f}")
     return figures
 
 
-def measure(service: Service, seconds: float, rate: float = RATE) -> dict[str, float]:
-    """The 50th and 99th percentile of each, idle and busy, and the ratio of the latter."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(20_000, N_FEATURES))
-    y = np.where(X[:, 0] + random.normal(size=len(X)) > 0, "yes", "no")
-    rows = "\n".join(
-        ",".join([*map(repr, x), label]) for x, label in zip(X.tolist(), y, strict=True)
-    )
-    dataset = service.upload(rows.encode(), header="absent")
+def measure(
+    service: Service, seconds: float, rate: float = RATE, upload_mb: float = UPLOAD_MB
+) -> dict[str, float]:
+    """The 50th and 99th percentile of each, idle and beside each neighbor, and the ratio of the
+    latter."""
+    dataset = service.upload(csv_of(20_000), header="absent")
     spec = {"solver": {"name": "pegasos"}, "stopping": {"max_epochs": 2}}
     service.finished(service.train(dataset, [spec]))
-    _times(service, 1.0, rate)  # the model is loaded, heads are known
+    _times(service, 1.0, rate)  # the model is loaded
+    neighbors: Mapping[str, Neighbor] = {
+        "trainings": trainings,
+        "upload": uploads(upload_mb),
+        "backup": backups,
+        "streams": streams,
+    }
     figures = _percentiles("idle", *_times(service, seconds, rate))
-    endless = {"solver": {"name": "pegasos"}, "stopping": {"max_epochs": 1_000_000}}
-    jobs = service.train(dataset, [endless] * len(os.sched_getaffinity(0)))
+    for name, neighbor in neighbors.items():
+        with neighbor(service, dataset):
+            time.sleep(1.0)
+            figures |= _percentiles(name, *_times(service, seconds, rate))
+        figures[f"{name} p99 / idle p99"] = (
+            figures[f"{name} predict p99"] / figures["idle predict p99"]
+        )
+    return figures
+
+
+def csv_of(n: int) -> bytes:
+    """Rows of `N_FEATURES` numbers, and a label."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, N_FEATURES))
+    y = np.where(X[:, 0] + random.normal(size=n) > 0, "yes", "no")
+    rows = (",".join([*map(repr, x), label]) for x, label in zip(X.tolist(), y, strict=True))
+    return "\n".join(rows).encode()
+
+
+@contextmanager
+def trainings(
+    service: Service, dataset: dict[str, Any], count: int = len(os.sched_getaffinity(0))
+) -> Iterator[None]:
+    """Some that do not end, by default one on each core."""
+    jobs = service.train(dataset, [ENDLESS] * count)
     try:
         while service.http.get(f"/v1/jobs/{jobs[0]}").json()["state"] == "queued":
             time.sleep(0.1)
-        time.sleep(1.0)
-        figures |= _percentiles("busy", *_times(service, seconds, rate))
+        yield
     finally:
         for job in jobs:
             service.http.post(f"/v1/jobs/{job}/cancel")
-    figures["busy p99 / idle p99"] = figures["busy predict p99"] / figures["idle predict p99"]
-    return figures
+
+
+def uploads(megabytes: float) -> Neighbor:
+    """Of a file of this size, one after the other."""
+
+    @contextmanager
+    def uploading(service: Service, _: dict[str, Any]) -> Iterator[None]:
+        content = csv_of(200)
+        content = b"\n".join([content] * max(1, round(megabytes * 1e6 / len(content))))
+
+        def upload() -> None:
+            service.delete(service.upload(content, header="absent"))
+
+        with _repeated(upload):
+            yield
+
+    return uploading
+
+
+@contextmanager
+def backups(service: Service, _: dict[str, Any]) -> Iterator[None]:
+    """Of all data, one after the other."""
+    data_dir = psutil.Process(service.pid).environ()["SVM_DATA_DIR"]
+    program = Path(sys.executable).parent / "svm-service"
+
+    def backup() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            command: list[str | Path] = [program, "backup", f"{folder}/backup.tar"]
+            environment = {**os.environ, "SVM_DATA_DIR": data_dir}
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+
+    with _repeated(backup):
+        yield
+
+
+@contextmanager
+def streams(service: Service, dataset: dict[str, Any]) -> Iterator[None]:
+    """Clients that watch one training."""
+    with trainings(service, dataset, 1), ExitStack() as stack:
+        [job, *_] = service.http.get("/v1/jobs?state=running").json()["jobs"]
+        limits = httpx2.Limits(max_connections=STREAMS)
+        client = stack.enter_context(
+            httpx2.Client(base_url=service.http.base_url, timeout=60, limits=limits)
+        )
+        accept = {"Accept": "text/event-stream"}
+        for _ in range(STREAMS):
+            stream = client.stream("GET", f"/v1/jobs/{job['id']}/events", headers=accept)
+            stack.enter_context(stream).raise_for_status()
+        yield
+
+
+@contextmanager
+def _repeated(work: Callable[[], None]) -> Iterator[None]:
+    """In a thread, until the end of the block."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.is_set():
+            work()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _percentiles(when: str, predictions: list[float], probes: list[float]) -> dict[str, float]:
@@ -117,4 +225,6 @@ async def client(url: str, request: bytes, due: list[float], times: list[float])
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
-    main(parser.parse_args().seconds)
+    parser.add_argument("--rate", type=float, default=RATE, help="predictions a second")
+    chosen = parser.parse_args()
+    main(chosen.seconds, chosen.rate)

@@ -77,15 +77,17 @@ def test_predictions_are_equal_by_every_path(service: Service) -> None:
 
 
 @pytest.mark.long
-def test_predictions_are_timed_during_trainings(service: Service) -> None:
-    figures = under_load.measure(service, seconds=1.0, rate=50)
-    asked = ("idle predict", "idle livez", "busy predict", "busy livez")
+def test_predictions_are_timed_beside_other_work(service: Service) -> None:
+    figures = under_load.measure(service, seconds=1.0, rate=50, upload_mb=1.0)
+    neighbors = ("trainings", "upload", "backup", "streams")
+    asked = [f"{when} {what}" for when in ("idle", *neighbors) for what in ("predict", "livez")]
     names = {f"{what} p{q}" for what in asked for q in (50, 99)}
-    assert figures.keys() == names | {"busy p99 / idle p99"}
+    assert figures.keys() == names | {f"{name} p99 / idle p99" for name in neighbors}
     for what in asked:
         assert 0 < figures[f"{what} p50"] <= figures[f"{what} p99"] < 60_000, figures
-    ratio = figures["busy predict p99"] / figures["idle predict p99"]
-    assert figures["busy p99 / idle p99"] == ratio
+    for name in neighbors:
+        ratio = figures[f"{name} predict p99"] / figures["idle predict p99"]
+        assert figures[f"{name} p99 / idle p99"] == ratio
 
 
 @pytest.mark.long
