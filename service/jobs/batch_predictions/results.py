@@ -69,25 +69,25 @@ def _write_csv(
     path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
 ) -> None:
     labels = [_line([label]).rstrip(b"\n") for label in classes.tolist()]
+    first = {name: values[:1] for name, values in columns.items()}
     with path.open("wb") as file:
-        file.write(_line(list(_flat(classes, columns))))
-        for rows in _rendered(labels, columns):
-            file.write(b"\n".join(map(b",".join, rows)))
+        file.write(_line(list(_flat(classes, first))))
+        for parts in _rendered(labels, columns):
+            rows = parts[0] if len(parts) == 1 else map(b",".join, zip(*parts, strict=True))
+            file.write(b"\n".join(rows))
             file.write(b"\n")
 
 
 def _rendered(
     labels: list[bytes], columns: Mapping[str, npt.NDArray[Any]]
-) -> Iterator[Iterator[tuple[bytes, ...]]]:
-    """The rows, block by block: of each an entry a column, `labels` for the class numbers."""
+) -> Iterator[list[list[bytes]]]:
+    """The columns, block by block: of each an entry a row, `labels` for the class numbers."""
+    by_code = np.array(labels, dtype=object)
     for block in _blocks(len(next(iter(columns.values())))):
-        parts = [
-            [labels[code] for code in values[block].tolist()]
-            if name == "label"
-            else _numbers(values[block])
+        yield [
+            by_code[values[block]].tolist() if name == "label" else _numbers(values[block])
             for name, values in columns.items()
         ]
-        yield zip(*parts, strict=True)
 
 
 def _line(cells: list[Any]) -> bytes:
@@ -108,8 +108,8 @@ def _write_ndjson(
     labels = [orjson.dumps(label) for label in classes.tolist()]
     record = b"{" + b",".join(_member(name, values) for name, values in columns.items()) + b"}\n"
     with path.open("wb") as file:
-        for rows in _rendered(labels, columns):
-            file.writelines(record % row for row in rows)
+        for parts in _rendered(labels, columns):
+            file.writelines(record % row for row in zip(*parts, strict=True))
 
 
 def _member(name: str, values: npt.NDArray[Any]) -> bytes:

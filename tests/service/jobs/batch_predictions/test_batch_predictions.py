@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -14,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.jobs import scoring
+from service.jobs.batch_predictions import results
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -221,3 +223,10 @@ def test_imported_models_give_the_probabilities_that_they_have(
     job = carry_out(client, worker, client.post("/v1/evaluations", json=asked).json()["id"])
     evaluation = client.get(f"/v1/evaluations/{job['id']}").json()
     assert evaluation["metrics"]["calibration"]["log_loss"] > 0
+
+
+def test_labels_alone_are_cells_of_csv(tmp_path: Path) -> None:
+    """Quoted where a reader needs it."""
+    classes, codes = np.array(["a,b", "c"]), np.array([0, 1, 0], dtype=np.int32)
+    results.write("csv", tmp_path / "labels", classes, {"label": codes})
+    assert (tmp_path / "labels").read_text() == 'label\n"a,b"\nc\n"a,b"\n'
