@@ -12,7 +12,7 @@ from service.jobs.parts.offers import Offers, Part
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 
-LEND_S = 0.25
+LEND_S = 0.1
 """A job lends what it has not begun when it has worked this long; a shorter one does it sooner."""
 RETRY_S = 1.0
 """Pause before it tries again."""
