@@ -14,6 +14,11 @@
   const power = (exponent) => (exponent == null ? "–" : short(10 ** exponent));
   const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
   const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
+  // As on the pages: "40 s", "59 min 50 s", "2 h 5 min".
+  const left = (value) => {
+    const all = Math.ceil(value), minutes = Math.floor(all / 60);
+    return all < 90 ? `${all} s` : minutes < 60 ? `${minutes} min ${all % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  };
   const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
   const height = () => (innerWidth < 600 ? 260 : 320);
 
@@ -126,7 +131,7 @@
       put("primal", short(now.primal)); put("dual", short(now.dual)); put("gap", percent(now.relative_gap));
       put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
       put("elapsed", seconds(now.elapsed_s));
-      put("eta", now.compiling ? "compiling for this machine, once" : now.eta_s == null ? "" : `about ${seconds(Math.ceil(now.eta_s))} left`);
+      put("eta", now.compiling ? "compiling for this machine, once" : now.eta_s == null ? "" : `about ${left(now.eta_s)} left`);
       if (now.primal == null || now.dual == null) return;
       const last = data[0].length - 1;
       if (last > 0 && data[1][last] === now.primal && data[2][last] === now.dual
