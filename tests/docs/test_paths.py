@@ -45,6 +45,12 @@ def test_map_shows_every_package() -> None:
     assert shown == sorted(f"{p.as_posix()}/" for p in packages if len(p.parts) <= 3)
 
 
+def test_pictures_are_small() -> None:
+    """All together at most 150 kB."""
+    sizes = [file.stat().st_size for file in (ROOT / "docs" / "images").iterdir()]
+    assert 0 < sum(sizes) <= 150_000
+
+
 def _folders(tree: str) -> Iterator[str]:
     """Whole paths from a tree that is indented by four."""
     parents: list[str] = []
