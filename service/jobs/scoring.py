@@ -36,7 +36,7 @@ MAX_COLUMNS = 100
 PIECES = 16
 """Of all rows, at most."""
 
-Columns = dict[str, npt.NDArray[Any]]
+Outputs = dict[str, npt.NDArray[Any]]
 """By output: class numbers for `label`, else the values; one entry a row."""
 
 
@@ -49,7 +49,7 @@ class Scored:
     fitted: FittedPipeline
     codes: npt.NDArray[np.int32] | None
     """(n_samples,) the dataset's own classes, by number."""
-    columns: Columns
+    outputs: Outputs
     weights: npt.NDArray[np.float64] | None
     """(n_samples,) of the rows, if they have weights."""
     unknown: UnknownCells | None
@@ -74,7 +74,7 @@ class Scoring:
         rows = BLOCK_ROWS * -(-n // (PIECES * BLOCK_ROWS))
         self.pieces = [range(start, min(n, start + rows)) for start in range(0, n, rows)]
 
-    def blocks(self, work: Work, piece: int, done: int) -> Iterator[tuple[slice, Columns]]:
+    def blocks(self, work: Work, piece: int, done: int) -> Iterator[tuple[slice, Outputs]]:
         """The rows of a piece after the first `done`, block by block, and their outputs.
 
         Raises InvalidData and Interrupted.
@@ -129,7 +129,7 @@ def score(
     run = _Run(context, attempt, scoring)
     try:
         with run.kept():
-            columns = run.columns()
+            outputs = run.outputs()
             unknown = scoring.unknown_cells(attempt)
             then(scoring)
     except Interrupted:
@@ -139,7 +139,7 @@ def score(
         return None
     data = scoring.data
     return Scored(
-        scoring.dataset, scoring.version, scoring.fitted, data.codes, columns, data.weights, unknown
+        scoring.dataset, scoring.version, scoring.fitted, data.codes, outputs, data.weights, unknown
     )
 
 
@@ -148,7 +148,7 @@ def score_piece(context: RunContext, part: PartWork) -> None:
     part.check()
     scoring = part.once(lambda: Scoring(context, part))
     rows = scoring.pieces[part.number]
-    done: list[Columns] = []
+    done: list[Outputs] = []
     for block, outputs in scoring.blocks(part, part.number, 0):  # too short to be saved
         done.append(outputs)
         part.show({"fraction": (block.stop - rows.start) / len(rows)}, [])
@@ -162,7 +162,7 @@ class _Run:
         self._attempt = attempt
         self._scoring = scoring
         self._lending = Lending(context.offers, attempt)
-        self._columns: Columns = {}
+        self._outputs: Outputs = {}
         self._done = [0] * len(scoring.pieces)
         """Rows of each piece."""
         try:
@@ -177,7 +177,7 @@ class _Run:
                 self._keep(piece, some)
                 start += count
 
-    def columns(self) -> Columns:
+    def outputs(self) -> Outputs:
         """Of all rows. Raises as `score`."""
         attempt = self._attempt
         while (piece := self._next()) is not None:
@@ -187,7 +187,7 @@ class _Run:
                 if attempt.checkpoint_is_due:
                     attempt.save(self._packed())
                 self._lend(piece)
-        return self._columns
+        return self._outputs
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -203,10 +203,10 @@ class _Run:
         """Add the outputs of the next rows of a piece."""
         start = self._scoring.pieces[piece].start + self._done[piece]
         for name, values in outputs.items():
-            if name not in self._columns:
+            if name not in self._outputs:
                 n = self._scoring.dataset.n_samples
-                self._columns[name] = np.zeros((n, *values.shape[1:]), values.dtype)
-            self._columns[name][start : start + len(values)] = values
+                self._outputs[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+            self._outputs[name][start : start + len(values)] = values
             count = len(values)
         if outputs:
             self._done[piece] += count
@@ -258,7 +258,7 @@ class _Run:
                 "pieces": np.asarray(self._done),
                 **{
                     name: np.concatenate([values[part] for part in parts])
-                    for name, values in self._columns.items()
+                    for name, values in self._outputs.items()
                 },
             }
         )

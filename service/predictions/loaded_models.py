@@ -223,37 +223,37 @@ class LoadedModels:
                 waiting = [self._asked.pop(reference) for reference in references]
                 self._changed_meanwhile.clear()
                 epoch = self._epoch
-                found: Sequence[ModelVersion | Exception]
+                results: Sequence[ModelVersion | Exception]
                 try:
                     find = self._registry.find_all
-                    found = await to_thread.run_sync(find, references, limiter=self._thread)
+                    results = await to_thread.run_sync(find, references, limiter=self._thread)
                 except Exception as error:
-                    found = [error] * len(references)
-                for reference, result, future in zip(references, found, waiting, strict=True):
-                    future.set_result(self._remember(*reference, result, epoch))
+                    results = [error] * len(references)
+                for reference, looked_up, future in zip(references, results, waiting, strict=True):
+                    future.set_result(self._remember(*reference, looked_up, epoch))
         finally:
             self._looking = None
 
     def _remember(
-        self, name: str, reference: Reference, found: ModelVersion | Exception, epoch: int
+        self, name: str, reference: Reference, looked_up: ModelVersion | Exception, epoch: int
     ) -> ModelVersion | Exception:
         """The result of a look-up; the remembered one while the database is unavailable."""
         known = self._known.get(name, {})
-        if isinstance(found, Unavailable):
+        if isinstance(looked_up, Unavailable):
             self._away = True
-            return known[reference].version if reference in known else found
+            return known[reference].version if reference in known else looked_up
         if known.pop(reference, None) is not None:
             self._n_known -= 1
-        if isinstance(found, ModelVersion) and name not in self._changed_meanwhile:
+        if isinstance(looked_up, ModelVersion) and name not in self._changed_meanwhile:
             if self._n_known >= MAX_KNOWN:
                 self._known.clear()
                 self._n_known = 0
             # Without what takes memory and decides no prediction.
-            kept = {"reading": found.result.get("reading")}
-            brief = replace(found, spec={}, result=kept, imported=None)
+            kept = {"reading": looked_up.result.get("reading")}
+            brief = replace(looked_up, spec={}, result=kept, imported=None)
             self._known.setdefault(name, {})[reference] = _Meaning(brief, epoch)
             self._n_known += 1
-        return found
+        return looked_up
 
     async def _load(self, version: ModelVersion) -> LoadedModel:
         try:

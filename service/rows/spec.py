@@ -104,8 +104,8 @@ class Stored:
 
     def labels(self) -> npt.NDArray[Any] | None:
         """(n_samples,): codes if there are classes, else the numbers themselves, or None."""
-        found = next((name for name in ("y", "values") if name in self.arrays), None)
-        return None if found is None else np.load(self.path(found))
+        array = next((name for name in ("y", "values") if name in self.arrays), None)
+        return None if array is None else np.load(self.path(array))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

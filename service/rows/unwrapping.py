@@ -52,7 +52,7 @@ def _inner(
         return _member(spec, path, offered)
     name = name[: -len(".gz")] if name.lower().endswith(".gz") else _name_in_header(path)
     hint = "or send it as its own format, with Content-Encoding: gzip"
-    found = _format(name, offered, f"name it such as data.csv.gz, {hint}")
+    inner_format = _format(name, offered, f"name it such as data.csv.gz, {hint}")
     inner = path.with_name(f"{path.name}-inflated")
     inflater = Inflater(spec.limits.inflated_bytes)
     with path.open("rb") as file, inner.open("wb") as out:
@@ -60,7 +60,7 @@ def _inner(
             for piece in inflater.feed(block):
                 out.write(piece)
         inflater.finish()
-    return _Inner(inner, found)
+    return _Inner(inner, inner_format)
 
 
 def _member(spec: ParseSpec, path: Path, offered: tuple[str, ...]) -> _Inner:

@@ -19,7 +19,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if scored is None:
         return
     with context.blobs.temporary() as path:
-        write(spec["format"], path, scored.fitted.classes, scored.columns)
+        write(spec["format"], path, scored.fitted.classes, scored.outputs)
         blob = context.blobs.adopt(f"predictions/{new_id('results')}", path)
     attempt.finish(
         Outcome(

@@ -51,10 +51,10 @@ def run(context: RunContext, attempt: Attempt) -> None:
         return
     assert scored.codes is not None
     codes = class_numbers(scored.dataset, scored.version.classes)[scored.codes]
-    decision = scored.columns["decision"]
+    decision = scored.outputs["decision"]
     predicted = scored.fitted.codes_from_decision(decision)
     metrics = evaluation_metrics(
-        codes, decision, predicted, scored.columns.get("probability"), scored.version.classes
+        codes, decision, predicted, scored.outputs.get("probability"), scored.version.classes
     )
     if scored.weights is not None:
         n_classes = len(scored.version.classes)

@@ -125,9 +125,9 @@ def check_private(address: str, *, unencrypted: bool) -> None:
     parts = urlsplit(address)
     if unencrypted or parts.scheme == "tls":
         return
-    for *_, found in socket.getaddrinfo(parts.hostname, parts.port, proto=socket.IPPROTO_TCP):
-        if not ipaddress.ip_address(found[0]).is_private:
+    for *_, (ip, *_) in socket.getaddrinfo(parts.hostname, parts.port, proto=socket.IPPROTO_TCP):
+        if not ipaddress.ip_address(ip).is_private:
             raise ValueError(
-                f"{address} is not a private address ({found[0]}): use tls:// with the settings "
+                f"{address} is not a private address ({ip}): use tls:// with the settings "
                 "of Dask for TLS, or say SVM_DASK_UNENCRYPTED=true"
             )

@@ -256,12 +256,12 @@ class _Careful:
         self.labels.append(self._number(label, row, None, hint))
         before = -1
         for pair in pairs:
-            index, colon, value = pair.partition(":")
-            found = self._index(index, colon, before, pair, row)
-            if found is not None:
-                before = found
-                self.indices.append(found)
-                self.values.append(self._number(value, row, found - self.base, VALUE_HINT))
+            text, colon, value = pair.partition(":")
+            index = self._index(text, colon, before, pair, row)
+            if index is not None:
+                before = index
+                self.indices.append(index)
+                self.values.append(self._number(value, row, index - self.base, VALUE_HINT))
         self.lengths.append(len(pairs))
 
     def _index(self, text: str, colon: str, before: int, pair: str, row: int) -> int | None:

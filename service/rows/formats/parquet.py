@@ -185,8 +185,8 @@ class _File:
             f"SELECT row_number() OVER () AS number, {expression} AS value, "
             f"{condition} AS fulfilled FROM {_SOURCE}"
         )
-        found = self._all(f"SELECT number, value FROM ({numbered}) WHERE fulfilled LIMIT 1")
-        return (int(found[0][0]), found[0][1]) if found else None
+        rows = self._all(f"SELECT number, value FROM ({numbered}) WHERE fulfilled LIMIT 1")
+        return (int(rows[0][0]), rows[0][1]) if rows else None
 
     def text_bytes(self, column: _Column) -> int:
         ((total,),) = self._all(f"SELECT coalesce(sum(strlen({column.sql})), 0) FROM {_SOURCE}")
@@ -194,18 +194,18 @@ class _File:
 
     def distinct(self, column: _Column, limit: int) -> list[str]:
         """Texts of a column, at most `limit`."""
-        found = self._all(
+        rows = self._all(
             f"SELECT DISTINCT {column.sql} FROM {_SOURCE} WHERE {column.sql} IS NOT NULL "
             f"LIMIT {limit}"
         )
-        return [text for (text,) in found]
+        return [text for (text,) in rows]
 
     def arrays(self, *expressions: str) -> list[npt.NDArray[Any]]:
         """(n_samples,) each; masked if something is NULL."""
         named = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(expressions))
         result = self.connection.execute(f"SELECT {named} FROM {_SOURCE}", [self.path])
-        found = result.fetchnumpy()
-        return [found[f"c{i}"] for i in range(len(expressions))]
+        columns = result.fetchnumpy()
+        return [columns[f"c{i}"] for i in range(len(expressions))]
 
     def rows(self, expressions: list[str]) -> Iterator[list[tuple[Any, ...]]]:
         """All rows, some at a time."""

@@ -148,38 +148,38 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     """The decision for a column of numbers, maybe with mistakes; None for another one."""
     if question.kind is None and not mostly_numbers(column, question.words):
         return None
-    found = survey(there)
-    mark = found.decided or ("." if not found.only and found.either is None else None)
-    if mark is None and not found.only:
-        likely = question.comma_likely or "," in (found.either or "")
+    surveyed = survey(there)
+    mark = surveyed.decided or ("." if not surveyed.only and surveyed.either is None else None)
+    if mark is None and not surveyed.only:
+        likely = question.comma_likely or "," in (surveyed.either or "")
         mark = question.decimal or (None if likely else ".")
-        if mark is None and found.either is not None:
-            point, comma = readings(found.either)
-            return Ambiguous(found.either, f"{point:g} or {comma:g}", DECIMAL_HINT)
+        if mark is None and surveyed.either is not None:
+            point, comma = readings(surveyed.either)
+            return Ambiguous(surveyed.either, f"{point:g} or {comma:g}", DECIMAL_HINT)
     if question.fixed and question.decimal:
         mark = question.decimal
     mark = mark or "."
-    style = NumberStyle(mark, found.unit, question.grouped)
+    style = NumberStyle(mark, surveyed.unit, question.grouped)
 
     def value(text: str) -> float | None:
         return BOOLEANS[text] if text in BOOLEANS else style.value(text)
 
     bad = frozenset(text for text in there if value(text) is None)
     if bad:
-        if question.fixed and found.n_numbers == len(there):
+        if question.fixed and surveyed.n_numbers == len(there):
             return Wrong(bad)
-        other_units = found.mixed and all(map(is_number, bad))
+        other_units = surveyed.mixed and all(map(is_number, bad))
         return None if column.overflowed else Wrong(bad, other_units=other_units)
     notes: dict[str, Any] = {}
-    marks = found.separators - {mark}
-    if mark == "," and (found.only or found.either is not None):
+    marks = surveyed.separators - {mark}
+    if mark == "," and (surveyed.only or surveyed.either is not None):
         notes["decimal"] = ","
     if marks:
         notes["thousands"] = min(marks)
-    if found.unit:
-        notes["unit"] = found.unit
-    if found.negative:
-        notes["negative"] = found.negative
+    if surveyed.unit:
+        notes["unit"] = surveyed.unit
+    if surveyed.negative:
+        notes["negative"] = surveyed.negative
     if column.overflowed and style.plain and not notes and not question.tried_plain:
         return Again(lambda: ValueColumn(question.words))
     if column.overflowed:

@@ -284,21 +284,21 @@ def _share(rows: list[list[str]], width: int) -> float:
 def first_records(text: str, delimiter: str) -> list[list[str]]:
     """The first records without comments."""
     part = Slice(text, '"' in text)
-    found: list[list[str]] = []
+    records: list[list[str]] = []
     comments: list[list[str]] = []
     try:
         for record in chain.from_iterable(split_records(part, delimiter)):
             if is_blank(record):
                 continue
-            if not found and (record[0].startswith(COMMENT) or _says_delimiter(record)):
+            if not records and (record[0].startswith(COMMENT) or _says_delimiter(record)):
                 comments.append(record)
-            elif not found or not is_comment(record, len(found[0])):
-                found.append(record)
-            if len(found) == RECORDS:
+            elif not records or not is_comment(record, len(records[0])):
+                records.append(record)
+            if len(records) == RECORDS:
                 break
     except csv.Error:
-        if not found:
+        if not records:
             raise
-    if len(comments) == 1 and found and len(comments[0]) == len(found[0]) > 1:
-        return [comments[0], *found]  # such as "#id": the names
-    return found
+    if len(comments) == 1 and records and len(comments[0]) == len(records[0]) > 1:
+        return [comments[0], *records]  # such as "#id": the names
+    return records

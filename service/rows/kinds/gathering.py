@@ -216,8 +216,8 @@ class TextColumn:
     def mark(self) -> str | None:
         """The decimal mark that the column must have, if its texts are numbers."""
         there = [text for text in self.texts if text not in self.words]
-        found = survey(there)
-        return found.decided if found.n_numbers == len(there) else None
+        surveyed = survey(there)
+        return surveyed.decided if surveyed.n_numbers == len(there) else None
 
     def fresh(self) -> TextColumn:
         """The same before the first cell."""

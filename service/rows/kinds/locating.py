@@ -44,17 +44,17 @@ def add_faults(
     unnamed: bool,
 ) -> None:
     """Add each wrong cell of some rows, `done` rows before them."""
-    found: list[tuple[int, int, CellFault]] = []
+    wrong_cells: list[tuple[int, int, CellFault]] = []
     for position, decision in wrong.items():
         gatherer = gatherers[position]
         for row, cell in enumerate(batch[position], done + 1):
             if isinstance(gatherer, TypedColumn):
                 if gatherer.is_wrong(cell) or _is_wrong_text(cell, decision):
-                    found.append((row, position, _fault_of_value(cell, decision)))
+                    wrong_cells.append((row, position, _fault_of_value(cell, decision)))
             elif _is_wrong(cell.strip(BLANKS), decision, gatherer):
                 hint = HEADER_HINT if unnamed and row == 1 else NUMBER_HINT
-                found.append((row, position, _fault_of_text(cell, decision, hint)))
-    for row, position, fault in sorted(found, key=lambda place: place[:2]):
+                wrong_cells.append((row, position, _fault_of_text(cell, decision, hint)))
+    for row, position, fault in sorted(wrong_cells, key=lambda place: place[:2]):
         faults.add(*fault, row=row, column=names[position])
 
 

@@ -144,11 +144,11 @@ def _roles(spec: ParseSpec, texts: list[str]) -> dict[str, dict[str, str]]:
 
 
 def _only(roles: dict[str, dict[str, str]], texts: list[str], role: str) -> int | None:
-    found = [i for i, name in enumerate(texts) if roles.get(name, {}).get("role") == role]
-    if len(found) > 1:
+    positions = [i for i, name in enumerate(texts) if roles.get(name, {}).get("role") == role]
+    if len(positions) > 1:
         message = f"`schema` has two columns with the role {role}"
         raise InvalidRequest("invalid-parameter", message)
-    return found[0] if found else None
+    return positions[0] if positions else None
 
 
 def _roles_of_stored(spec: ParseSpec, texts: list[str]) -> dict[str, dict[str, str]]:

@@ -53,8 +53,8 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     if not reasons:
         return table
     dropped = {in_X[place] for place in reasons}
-    found = {table.columns[in_X[place]]: reason for place, reason in reasons.items()}
-    ignored = [*({"name": name, "reason": why} for name, why in found.items()), *table.ignored]
+    reason_of = {table.columns[in_X[place]]: reason for place, reason in reasons.items()}
+    ignored = [*({"name": name, "reason": why} for name, why in reason_of.items()), *table.ignored]
     if len(dropped) == table.n_features:
         raise no_features(ignored)
     _write_without(folder, list(reasons), len(in_X), table.n_samples)
@@ -64,8 +64,8 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
         columns=[name for i, name in enumerate(table.columns) if i not in dropped],
         table=_described(table.table, dropped),
         ignored=ignored,
-        warnings=[*(ignoring(name, why) for name, why in found.items()), *table.warnings],
-        reading=_reading(table.reading, list(found)),
+        warnings=[*(ignoring(name, why) for name, why in reason_of.items()), *table.warnings],
+        reading=_reading(table.reading, list(reason_of)),
     )
 
 
