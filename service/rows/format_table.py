@@ -203,9 +203,10 @@ def check_format(media_type: str, head: bytes) -> None:
     elif expected.binary and head:
         seen = seen or "something else"
     if seen is not None:
-        raise UnsupportedFormat(
-            "format-mismatch", f"Content-Type says {media_type}, but the body looks like {seen}"
-        )
+        message = f"Content-Type says {media_type}, but the body looks like {seen}"
+        if seen == GZIP:
+            message += "; say Content-Encoding: gzip"
+        raise UnsupportedFormat("format-mismatch", message)
 
 
 def _kind_of_archive(head: bytes) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from service.errors import InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import is_value
+from service.rows.cell_texts.reading import DELIMITERS
 from service.rows.cell_texts.text import BOM, decode_text, records, unterminated
 from service.rows.cell_values import BadCell, Reader, read_cell
 from service.rows.columns import Columns
@@ -39,13 +40,37 @@ def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
 def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
-    if columns.reading.is_plain(delimiter):
-        X, ignored = _read_plain(body, columns, limits, delimiter)
-    else:
-        X, ignored = _read_either(body, columns, limits, delimiter)
+    if columns.table is None:
+        body = _without_blank_end(body, delimiter, columns.reading.delimiter)
+    read = _read_plain if columns.reading.is_plain(delimiter) else _read_either
+    try:
+        X, ignored = read(body, columns, limits, delimiter)
+    except InvalidContent as error:
+        other = _between_names(body, columns) if error.code == "feature-mismatch" else None
+        if other in (None, delimiter):
+            raise
+        X, ignored = _read_plain(body, columns, limits, other)
     if len(X) > limits.rows:
         raise too_many("rows", limits.rows)
     return Rows(X, ignored=ignored)
+
+
+def _between_names(body: bytes, columns: Columns) -> str | None:
+    """The delimiter with which the first line has the names of all features, such as that of a
+    German Excel; None if there is none."""
+    line = body.removeprefix(BOM).partition(b"\n")[0].decode(errors="replace")
+    for delimiter in DELIMITERS:
+        names = {name.strip().strip('"') for name in line.split(delimiter)}
+        if columns.names and names.issuperset(columns.names):
+            return delimiter
+    return None
+
+
+def _without_blank_end(body: bytes, *delimiters: str | None) -> bytes:
+    """The body without the rows of delimiters only at its end, as Excel writes below a table."""
+    marks = "".join(mark for mark in delimiters if mark is not None)
+    end = len(body.rstrip(f"{marks} \t\r\n".encode()))
+    return body[: body.find(b"\n", end) + 1] if b"\n" in body[end:-1] else body
 
 
 def _read_either(

@@ -34,6 +34,7 @@ from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
+ROWS_EXAMPLE = f'{{"{ROWS}": [{{"a": 1, "b": "x"}}]}}'
 _MISSING = object()
 _HEAD_BYTES = 1024
 
@@ -188,7 +189,9 @@ def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
         raise invalid_field("", f"give an object with `{ROWS}`, not {shown(document)}")
     rows = document.pop(ROWS, _MISSING)
     if rows is _MISSING:
-        raise invalid_field(f"/{ROWS}", "missing; give the rows to predict")
+        raise invalid_field(
+            f"/{ROWS}", f"missing; give the rows to predict, such as {ROWS_EXAMPLE}"
+        )
     if type(rows) is not list:
         raise invalid_field(f"/{ROWS}", f"give a list of rows, not {shown(rows)}")
     if not rows:

@@ -42,14 +42,16 @@ def read(spec: ParseSpec) -> Table:
     except csv.Error:
         raise unterminated(1) from None
     columns = arranged(spec, dialect.n_cells, dialect.names, dialect.unnamed)
+    blank: list[int] = []
 
     def passes(faults: Faults) -> Iterator[Batch]:
-        return _batches(dialect, spec.limits, faults, columns.names)
+        blank.clear()
+        return _batches(dialect, spec.limits, faults, columns.names, blank)
 
     builder = Builder(spec, columns, passes)
     with _without_cycles():
         table = builder.build(comma_likely=dialect.delimiter == ";")
-    return replace(table, reading=_reading(dialect) | (table.reading or {}))
+    return replace(table, reading=_reading(dialect, sum(blank)) | (table.reading or {}))
 
 
 @contextmanager
@@ -64,8 +66,9 @@ def _without_cycles() -> Iterator[None]:
             gc.enable()
 
 
-def _reading(dialect: Dialect) -> dict[str, Any]:
+def _reading(dialect: Dialect, n_blank: int) -> dict[str, Any]:
     return {
+        **({"blank_rows": n_blank} if n_blank else {}),
         "encoding": dialect.encoding,
         "delimiter": dialect.delimiter,
         "header": "present" if dialect.header else "absent",
@@ -74,9 +77,14 @@ def _reading(dialect: Dialect) -> dict[str, Any]:
 
 
 def _batches(
-    dialect: Dialect, limits: ReadLimits, faults: Faults, names: list[str] | None
+    dialect: Dialect,
+    limits: ReadLimits,
+    faults: Faults,
+    names: list[str] | None,
+    blank: list[int],
 ) -> Iterator[Batch]:
-    """The cells of some rows, column by column; a row with another width is a fault."""
+    """The cells of some rows, column by column; a row with another width is a fault. How many rows
+    of delimiters only were left out is added to `blank`."""
     width = dialect.n_cells
     header, done = dialect.header, 0
     block_bytes = min(max(BLOCK_BYTES, COLUMN_BYTES * width), SLICE_BYTES)
@@ -85,7 +93,7 @@ def _batches(
             _check_lines(part.text, limits, done)
         batch: Batch | None = None if header else split_columns(part, dialect)
         if batch is None:
-            rows = _rows(part, dialect, done + 1 - header)
+            rows = _rows(part, dialect, done + 1 - header, blank)
             if header and rows:
                 rows = _without_header(rows, width)
                 header = False
@@ -100,12 +108,14 @@ def _batches(
         done += len(batch[0])
 
 
-def _rows(part: Slice, dialect: Dialect, first_row: int) -> list[list[str]]:
+def _rows(part: Slice, dialect: Dialect, first_row: int, blank: list[int]) -> list[list[str]]:
     """The records of a slice without their trailing delimiters."""
     rows: list[list[str]] = []
     try:
         for records in split_records(part, dialect.delimiter):
-            rows += [record for record in records if not is_blank(record)]
+            kept = [record for record in records if not is_blank(record)]
+            rows += kept
+            blank.append(len(records) - len(kept))
     except csv.Error:
         before = sum(not row[0].startswith(COMMENT) for row in rows)
         raise unterminated(first_row + before) from None

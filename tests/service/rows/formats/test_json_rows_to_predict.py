@@ -64,6 +64,7 @@ def test_rows_without_names_are_in_column_order() -> None:
         ([{"a": 1, "b": "x"}, {"a": 2}], "feature-mismatch", "row 2 lacks 'b'"),
         ({"a": [], "b": []}, "empty-data", "no row"),
         ({"instance": [[1, "x"]]}, "invalid-field", "give the rows to predict"),
+        ({"a": 1, "b": "x"}, "invalid-field", "such as"),
         ([[1, "x"]], "invalid-field", "give an object with `instances`"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service.errors import InvalidContent
 from service.rows.cell_texts.dates import COMPACT, FORMS, ISO
 from service.rows.cell_texts.reading import Reading
 from service.rows.columns import Columns
@@ -124,6 +125,41 @@ def test_one_table_has_one_digest(text: str) -> None:
     read = rows_to_predict(result, text)
     kept = read[~np.isnan(read).all(axis=1)]  # blank rows are rows to predict
     np.testing.assert_array_equal(kept, raw(result))
+
+
+@pytest.mark.parametrize("end", [";;\n;;\n", "; ;\n\n;;"])
+def test_blank_rows_below_a_table_are_counted(end: str) -> None:
+    """As Excel writes them. The file itself can be sent to predict."""
+    text = "a;b;k\n" + "".join(f"{i};{i / 4};{'xy'[i % 2]}\n" for i in range(1, 21))
+    result = upload(text + end)
+    assert (result.parsed.n_samples, result.parsed.table) == (20, None)
+    assert result.parsed.reading is not None
+    assert result.parsed.reading["blank_rows"] == 2
+    assert "blank_rows" not in (upload(text).parsed.reading or {})
+    reading = Reading.of(json.loads(json.dumps(result.parsed.reading)))
+    known = Columns(2, ["a", "b"], reading=reading)
+    read = FORMATS[CSV].read_rows
+    assert read is not None
+    for body in (text + end, text.replace(";", ",") + end.replace(";", ",")):
+        rows = read(body.encode(), known, RowLimits(1000, 4096, 1 << 20))
+        np.testing.assert_array_equal(rows.X, result.arrays["X"])
+    with pytest.raises(InvalidContent, match="row 2"):
+        read(b"a;b\n1;2\n;\n3;4\n", known, RowLimits(1000, 4096, 1 << 20))
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", " "])
+def test_rows_to_predict_may_have_another_delimiter(delimiter: str) -> None:
+    """If the first line has the names of the features between it."""
+    text = "k,b,a\n1,2,3\n4,5,6\n".replace(",", delimiter)
+    table = (Column("a"), Column("b", "category", ("2", "5")))
+    read = FORMATS[CSV].read_rows
+    assert read is not None
+    for columns in (Columns(2, ["a", "b"]), Columns(2, ["a", "b"], table)):
+        rows = read(text.encode(), columns, RowLimits(1000, 4096, 1 << 20))
+        assert rows.ignored == ("k",)
+        assert np.asarray(rows.X)[:, 0].tolist() == [3, 6]
+    with pytest.raises(InvalidContent, match="lacks 'a', 'b'"):
+        read(b"a;c\n1;2\n", columns, RowLimits(1000, 4096, 1 << 20))
 
 
 def test_months_are_dates() -> None:
