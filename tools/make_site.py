@@ -27,7 +27,7 @@ NAVIGATION: dict[str, list[str]] = {
         "courses.md",
     ],
     "Read the result": ["reading-results.md", "models.md"],
-    "Serve it": ["guide.md", "client.md", "command-line.md", "problems.md"],
+    "Serve it": ["guide.md", "client.md", "command-line.md", "speed.md", "problems.md"],
     "Operate it": ["operations.md", "deployment.md", "scaling.md", "security.md", "CHANGELOG.md"],
 }
 """In the order in which a person asks; the titles are those of the pages."""
