@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -174,8 +174,12 @@ def started(command: Sequence[str], folder: Path, port: int, **variables: str) -
                 raise RuntimeError(f"no server: {said.read().decode()}")
             yield Server(url, psutil.Process(process.pid))
         finally:
+            own = psutil.Process(process.pid).children(recursive=True)
             process.terminate()
             process.wait(40)
+            for child in own:  # LitServe leaves some
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
 
 
 def _answers(process: subprocess.Popen[bytes], url: str, within_s: float = 60.0) -> bool:
