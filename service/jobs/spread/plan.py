@@ -6,10 +6,10 @@ from service.web.schemas import ReadModel
 from svm.data.shards import expected_shards
 from svm.model.pipeline import Pipeline
 from svm.solvers.in_passes import expected_passes
+from svm.solvers.newton import FLOAT_BYTES
 from svm.training.memory import DataSize
 from svm.transforms.features import Identity, Square, n_outputs
 
-FLOAT_BYTES = 8
 LABEL_BYTES = 1
 
 
