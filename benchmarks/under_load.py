@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -151,20 +152,20 @@ def streams(service: Service, dataset: dict[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def _repeated(work: Callable[[], None]) -> Iterator[None]:
-    """In a thread, until the end of the block."""
+    """In a thread, until the end of the block. Raises what `work` raises."""
     ended = threading.Event()
 
     def run() -> None:
         while not ended.is_set():
             work()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as thread:
+        repeated = thread.submit(run)
+        try:
+            yield
+        finally:
+            ended.set()
+        repeated.result()
 
 
 def _percentiles(when: str, predictions: list[float], probes: list[float]) -> dict[str, float]:
