@@ -12,29 +12,16 @@ import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 
 from benchmarks.serving.loads import LOADS, Load, request_of, wrk_script
 from benchmarks.serving.models import keep_models
-from benchmarks.serving.page import write_page
+from benchmarks.serving.page import Figures, write_page
 from benchmarks.serving.servers import Server, free_port, rivals, service, started, wrk
 
 OURS = "service"
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Of one server under one load, medians of the rounds."""
-
-    rate: float
-    """Requests a second."""
-    cpu_us: float
-    """Of the server, for a request."""
-    ratio: float
-    """Its processor time in those of ours, by rounds: 2 is twice as much."""
 
 
 def main(

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks.serving.loads import Load
-
-if TYPE_CHECKING:
-    from benchmarks.serving.compare import Figures
 
 LIMITS = ("C", "Granian", "uvicorn")
 """Servers with a constant reply, the cheapest first."""
@@ -43,6 +40,18 @@ time pays more: each request wakes the server.
 
 HTTP/2 is the work of a proxy in front of the service ([operations](operations.md)).
 """
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one server under one load, medians of the rounds."""
+
+    rate: float
+    """Requests a second."""
+    cpu_us: float
+    """Of the server, for a request."""
+    ratio: float
+    """Its processor time in those of ours, by rounds: 2 is twice as much."""
 
 
 def write_page(path: Path, measured: Mapping[Load, Mapping[str, Figures]]) -> None:

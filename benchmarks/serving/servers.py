@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,13 +143,11 @@ def free_port() -> int:
         return port
 
 
-@contextmanager
-def service(folder: Path, **variables: str) -> Iterator[Server]:
+def service(folder: Path, **variables: str) -> AbstractContextManager[Server]:
     """Ours, without workers, on the models that `keep_models` put there."""
     port = free_port()
     command = [str(BIN / "svm-service"), "serve", "--port", str(port)]
-    with started(command, folder, port, **variables) as server:
-        yield server
+    return started(command, folder, port, **variables)
 
 
 @contextmanager
