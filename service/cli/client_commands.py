@@ -15,6 +15,7 @@ from service.cli.showing import (
     print_evaluation,
     print_event,
     print_job,
+    print_plan,
     print_predictions,
 )
 from service.cli.specs import spec_of
@@ -70,6 +71,9 @@ def train(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show progress until its end.")
     ] = False,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Show what it would cost, queue nothing.")
+    ] = False,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -88,7 +92,12 @@ def train(
         by = job.pop("solver", {})
         if isinstance(by, Mapping):
             by = {"name": DEFAULT_SOLVER, **by}
-        _follow(client.train(on, job.pop("model_name"), by, **job), watch, as_json)
+        named = job.pop("model_name")
+        if not validate_only:
+            _follow(client.train(on, named, by, **job), watch, as_json)
+            return
+        plan = client.plan(on, named, by, **job)
+    print_json(plan) if as_json else print_plan(plan)
 
 
 @client_commands.command(rich_help_panel=CALLS)

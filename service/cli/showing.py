@@ -76,6 +76,32 @@ def print_job(job: Job) -> None:
         print(f"  note: {warning}")
 
 
+def print_plan(plan: Mapping[str, Any]) -> None:
+    """What a training would cost, also if several machines share its passes."""
+    print_fields(
+        f"nothing is queued; a training on {plan['dataset_id']} would have",
+        {
+            "rows": f"{plan['n_samples']:,}" + (", read from files" * plan["rows_in_files"]),
+            "features": f"{plan['n_features']:,}",
+            "trainings": f"{plan['trainings']:,}",
+            "binary problems": f"{plan['binary_problems']:,} in each training",
+            "an epoch": plan["cost_per_epoch"],
+            "memory": f"{plan['memory_bytes']:,} bytes at most",
+        },
+    )
+    if spread := plan["spread"]:
+        print_fields(
+            "and, if several machines share the passes of a training",
+            {
+                "shards": f"{spread['shards']:,}",
+                "passes": f"{spread['passes']:,}",
+                "sent once": f"{spread['bytes_once']:,} bytes",
+                "sent per epoch": f"{spread['bytes_per_epoch']:,} bytes to and from each machine",
+                "memory": f"{spread['memory_bytes']:,} bytes in all of them beside the rows",
+            },
+        )
+
+
 def print_event(event: Event, as_json: bool) -> None:
     """One line, as it happens."""
     if as_json:

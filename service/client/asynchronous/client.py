@@ -113,6 +113,23 @@ class AsyncClient:
         body = _training(dataset, model_name, solver, **spec)
         return AsyncJob(self._session, await self._session.json(calls.create("/v1/jobs", body)))
 
+    async def plan(
+        self,
+        dataset: AnyDataset,
+        model_name: str,
+        solver: Any = "auto",
+        **spec: Unpack[TrainSpec],
+    ) -> dict[str, Any]:
+        """What a training would cost: its size, memory and, under `spread`, what its passes take if
+        several machines share them. Nothing is queued.
+
+        Raises what `train` with these arguments would raise.
+        """
+        body = _training(dataset, model_name, solver, **spec)
+        call = calls.create("/v1/jobs", body, params={"validate_only": True})
+        plan: dict[str, Any] = await self._session.json(call)
+        return plan
+
     async def train_all(
         self, trainings: Sequence[Mapping[str, Any]]
     ) -> list[AsyncJob | errors.Problem]:

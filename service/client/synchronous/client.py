@@ -114,6 +114,23 @@ class Client:
         body = _training(dataset, model_name, solver, **spec)
         return Job(self._session, self._session.json(calls.create("/v1/jobs", body)))
 
+    def plan(
+        self,
+        dataset: AnyDataset,
+        model_name: str,
+        solver: Any = "auto",
+        **spec: Unpack[TrainSpec],
+    ) -> dict[str, Any]:
+        """What a training would cost: its size, memory and, under `spread`, what its passes take if
+        several machines share them. Nothing is queued.
+
+        Raises what `train` with these arguments would raise.
+        """
+        body = _training(dataset, model_name, solver, **spec)
+        call = calls.create("/v1/jobs", body, params={"validate_only": True})
+        plan: dict[str, Any] = self._session.json(call)
+        return plan
+
     def train_all(self, trainings: Sequence[Mapping[str, Any]]) -> list[Job | errors.Problem]:
         """Queue up to 1,000 trainings in one request. Each is a mapping of the arguments of
         `train`, such as `{"dataset": dataset, "model_name": "sizes", "solver": "newton"}`.

@@ -96,6 +96,23 @@ def test_upload_train_predict(spawned: Run) -> None:
     assert [version["version"] for version in versions] == [2, 1]
 
 
+def test_plan_of_a_training_is_printed(run: Run) -> None:
+    """Also what its passes take on several machines, if its solver has such passes."""
+    run("upload", "iris.csv")
+    two = ("--set", 'classes=["setosa", "virginica"]', "--validate-only")
+    done = run("train", "planned", "--solver", "newton", *two)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["rows", "100"] in lines
+    assert ["sent", "once", "119", "bytes"] in lines  # which rows, by a bit of each
+    plan = json.loads(run("train", "planned", "--solver", "newton", *two, "--json").stdout)
+    assert plan["spread"]["shards"] == 1
+    done = run("train", "planned", "--solver", "pegasos", *two)
+    assert "memory" in done.stdout
+    assert "machines" not in done.stdout
+    assert run("models", "planned").returncode != 0
+
+
 def test_data_and_labels_in_two_files(run: Run, tmp_path: Path) -> None:
     """As two files with a value per line; without a name the dataset gets that of the file."""
     rows = [line.rpartition(",") for line in iris_csv().decode().splitlines()[1:]]

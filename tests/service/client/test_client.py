@@ -73,6 +73,18 @@ def test_upload_train_predict(client: Client) -> None:
     assert len(job.trace()["epoch"]) > 0
 
 
+def test_plan_of_a_training(client: Client) -> None:
+    """It has what `validate_only` of the API has, and no job is queued."""
+    dataset = client.upload(X, SPECIES, name="flowers")
+    two = ["setosa", "virginica"]
+    plan = client.plan(dataset, "planned", "newton", classes=two)
+    assert (plan["n_samples"], plan["spread"]["bytes_once"]) == (100, 100 + 19)
+    assert client.plan(dataset, "planned", "smo", classes=two)["spread"] is None
+    assert list(client.jobs(model_name="planned")) == []
+    with pytest.raises(InvalidContent):
+        client.plan(dataset, "planned", "no")
+
+
 def test_many_trainings_are_queued_at_once(client: Client) -> None:
     """A job or a problem for each, in order."""
     dataset = client.upload(X, SPECIES, name="flowers")
