@@ -50,11 +50,6 @@ class Batcher:
         """Whether these rows are scored by themselves, in a thread."""
         return is_sparse(X) or len(X) * model.work_per_row > INLINE_WORK
 
-    def score_now(self, model: LoadedModel, X: Matrix) -> Answer | None:
-        """The answer for a single request; None if its rows are long. Raises as
-        `score`."""
-        return None if self.is_long(model, X) else scored(model, X)
-
     def submit(self, model: LoadedModel, X: Matrix, deliver: Deliver) -> None:
         """Have `deliver` called with the answer for X, which is not long, or with what went wrong,
         at the end of this turn of the loop."""

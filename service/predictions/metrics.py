@@ -72,7 +72,8 @@ class PredictionMetrics(Collector):
     def answered(self, version: Version, X: Matrix, started: float) -> None:
         """Count an answered request that `started` at this time of `perf_counter`."""
         now = perf_counter()
-        served = self._of(version, now)
+        served = self._served.get((version.name, version.version)) or self._begin(version)
+        served.used_at = now
         served.rows += X.shape[0]
         served.count(now - started)
         if version.unknown is not None and not is_sparse(X):
@@ -84,15 +85,14 @@ class PredictionMetrics(Collector):
 
     def refused(self, version: Version) -> None:
         """Count a request that the model could not answer."""
-        self._of(version, perf_counter()).errors += 1
+        served = self._served.get((version.name, version.version)) or self._begin(version)
+        served.used_at = perf_counter()
+        served.errors += 1
 
-    def _of(self, version: Version, now: float) -> _Served:
-        served = self._served.get((version.name, version.version))
-        if served is None:
-            while len(self._served) >= MOST_VERSIONS:
-                self._forget(min(self._served, key=lambda key: self._served[key].used_at))
-            served = self._served[version.name, version.version] = _Served()
-        served.used_at = now
+    def _begin(self, version: Version) -> _Served:
+        while len(self._served) >= MOST_VERSIONS:
+            self._forget(min(self._served, key=lambda key: self._served[key].used_at))
+        served = self._served[version.name, version.version] = _Served()
         return served
 
     def _forget(self, key: tuple[str, int]) -> None:

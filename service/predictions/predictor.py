@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
 from service.predictions.answers import Answer
-from service.predictions.batcher import INLINE_WORK, Batcher
+from service.predictions.batcher import INLINE_WORK, Batcher, scored
 from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.predictions.metrics import PredictionMetrics
@@ -135,47 +135,56 @@ class Predictor:
         self.metrics.answered(model, asked.X, started)
         return reply
 
-    def answer_inline(
-        self, call: PredictionCall, body: bytes, deliver: Deliver, *, alone: bool
-    ) -> bool:
-        """Answer at once if the request is `alone`, or else together with others at the end of
-        this turn of the loop, if nothing needs time: the model is loaded, the body small. False,
-        and nothing happens, if that is not so."""
-        exchange, started = call.exchange, perf_counter()
+    def answer_now(self, call: PredictionCall, body: bytes) -> Reply | None:
+        """The reply, or None if something takes long. Raises ServiceError as `answer`."""
+        started = perf_counter()
+        read = self._read_now(call, body)
+        if read is None:
+            return None
+        model, asked = read
+        reply = call.exchange.reply(asked, scored(model, asked.X))
+        self.metrics.answered(model, asked.X, started)
+        return reply
+
+    def answer_soon(self, call: PredictionCall, body: bytes, deliver: Deliver) -> bool:
+        """The same for one of several requests: they are scored together at the end of this turn of
+        the loop. False, and nothing happens, if something takes long."""
+        started = perf_counter()
         try:
-            model = self._models.at_hand(call.target.name, call.target.reference)
-            if model is None or not _is_read_inline(exchange, body):
-                return False
-            asked = exchange.read(body, model)
-            if not _is_written_inline(model, asked):
-                return False
-            now = self._batcher.score_now(model, asked.X) if alone else None
-            reply = None if now is None else exchange.reply(asked, now)
-            if reply is not None:
-                self.metrics.answered(model, asked.X, started)
+            read = self._read_now(call, body)
         except Exception as error:
             deliver(error)
             return True
-        if reply is not None:
-            deliver(reply)
-            return True
-        if self._batcher.is_long(model, asked.X):
+        if read is None:
             return False
+        model, asked = read
 
-        def scored(answer: Answer | Exception) -> None:
+        def answered(answer: Answer | Exception) -> None:
             if isinstance(answer, Exception):
                 deliver(answer)
                 return
             try:
-                reply = exchange.reply(asked, answer)
+                reply = call.exchange.reply(asked, answer)
                 self.metrics.answered(model, asked.X, started)
             except Exception as error:
                 deliver(error)
             else:
                 deliver(reply)
 
-        self._batcher.submit(model, asked.X, scored)
+        self._batcher.submit(model, asked.X, answered)
         return True
+
+    def _read_now(self, call: PredictionCall, body: bytes) -> tuple[LoadedModel, Asked] | None:
+        """The model and what is asked, if nothing takes long: the model is loaded, the body small,
+        the rows are soon scored and written."""
+        target, exchange = call.target, call.exchange
+        model = self._models.at_hand(target.name, target.reference)
+        if model is None or not _is_read_inline(exchange, body):
+            return None
+        asked = exchange.read(body, model)
+        if self._batcher.is_long(model, asked.X) or not _is_written_inline(model, asked):
+            return None
+        return model, asked
 
 
 def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:

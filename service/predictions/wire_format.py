@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from service.errors import (
     Fault,
@@ -19,7 +20,7 @@ from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.rows.faults import invalid_field, refuse, shown
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
-from service.rows.spec import JSON, NPY, RowLimits, Rows
+from service.rows.spec import JSON, NPY, RowLimits
 from service.settings import Limits
 from service.web.access.fast_path import Reply
 from service.web.http.content_negotiation import best_of
@@ -47,6 +48,7 @@ class PlainExchange:
     def __init__(self, headers: RawHeaders, outputs: str | None, limits: Limits) -> None:
         """Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
         self._limits = limits
+        self._rows = RowLimits(limits.predict_rows, limits.cell_bytes, limits.line_bytes)
         content_type, accept, self._encoding = JSON, "*/*", ""
         for name, value in headers:
             if name == b"content-type":
@@ -59,48 +61,40 @@ class PlainExchange:
                 )
             elif name == b"content-encoding":
                 self._encoding = value.decode("latin-1").strip().lower()
-        self._content_type = content_type
+        self._content_type, self._format = content_type, FORMATS.get(content_type)
         self._accept = best_of(accept, replies.MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
         self.is_binary = content_type == NPY and not self._encoding
 
     def read(self, body: bytes, model: LoadedModel) -> Instances:
+        """Raises UnsupportedFormat, InvalidRequest, TooLarge, and InvalidContent with every bad
+        row."""
         if self._encoding:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
-        instances = decode(self._content_type, body, model, self._limits)
+        if self._format is None or self._format.read_rows is None:
+            formats = ", ".join(ROW_FORMATS)
+            raise UnsupportedFormat("unsupported-format", f"send the rows as {formats}")
+        if self._format.lines and len(body) > self._limits.line_bytes:
+            _check_lines(body, self._limits.line_bytes)
+        try:
+            X, others, ignored = self._format.read_rows(body, model.features, self._rows)
+        except (InvalidContent, InvalidRequest):
+            check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
+            raise
+        if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
+            X = X.toarray()
+        outputs = outputs_of(others) if others else DEFAULT_OUTPUTS
         if self._outputs is not None:
-            instances = instances._replace(outputs=self._outputs)
-        if "explanation" in instances.outputs:
-            check_explainable(model)
-        if "probability" in instances.outputs and model.fitted.calibration is None:
-            raise _not_calibrated()
-        return instances
+            outputs = self._outputs
+        if outputs is not DEFAULT_OUTPUTS:
+            if "explanation" in outputs:
+                check_explainable(model)
+            if "probability" in outputs and model.fitted.calibration is None:
+                raise _not_calibrated()
+        return Instances(X, outputs, ignored)
 
     def reply(self, asked: Instances, answer: Answer) -> Reply:
         return replies.write(self._accept, answer, asked.outputs, asked.ignored)
-
-
-def decode(media_type: str, body: bytes, model: LoadedModel, limits: Limits) -> Instances:
-    """The rows of a body of one of `ROW_FORMATS`, and what a JSON body says of the outputs.
-
-    Raises UnsupportedFormat, InvalidRequest, TooLarge, and InvalidContent with every bad row.
-    """
-    known = FORMATS.get(media_type)
-    if known is None or known.read_rows is None:
-        raise UnsupportedFormat("unsupported-format", f"send the rows as {', '.join(ROW_FORMATS)}")
-    if known.lines and len(body) > limits.line_bytes:
-        _check_lines(body, limits.line_bytes)
-    row_limits = RowLimits(limits.predict_rows, limits.cell_bytes, limits.line_bytes)
-    try:
-        rows = known.read_rows(body, model.features, row_limits)
-    except (InvalidContent, InvalidRequest):
-        check_format(media_type, bytes(body[:HEAD_BYTES]))  # a clearer error
-        raise
-    X = rows.X
-    if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
-        X = X.toarray()
-    outputs = outputs_of(rows) if rows.others else DEFAULT_OUTPUTS
-    return Instances(X, outputs, rows.ignored)
 
 
 def _check_lines(body: bytes, limit_bytes: int) -> None:
@@ -111,13 +105,13 @@ def _check_lines(body: bytes, limit_bytes: int) -> None:
             raise refuse("csv-cell-too-large", message, hint="is a line end missing?")
 
 
-def outputs_of(rows: Rows) -> tuple[str, ...]:
-    """Raises InvalidContent `invalid-field`."""
-    for name in rows.others:
+def outputs_of(others: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a document says besides the rows. Raises InvalidContent `invalid-field`."""
+    for name in others:
         if name != "outputs":
             message = "unknown; known are `instances` and `outputs`"
             raise invalid_field(pointer_to_member((), name), message)
-    outputs = rows.others.get("outputs", DEFAULT_OUTPUTS)
+    outputs = others.get("outputs", DEFAULT_OUTPUTS)
     if not isinstance(outputs, (list, tuple)):
         raise invalid_field("/outputs", f"give a list of {_CHOICES}, not {shown(outputs)}")
     for i, output in enumerate(outputs):

@@ -158,21 +158,17 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
     Raises InvalidRequest, TooLarge, and InvalidContent with every bad row.
     """
-    rows = _at_once(body, columns)
-    if rows is None:
+    read: tuple[Any, ...] | None = None
+    if columns.table is None and body.find(b"{", 1, _HEAD_BYTES) < 0:  # not objects
+        read = json_numbers.read_document(body, columns.n_features)
+    if read is None:
+        read = json_numbers.read_any_document(body, columns)
+    if read is None:
         return explained_rows(body, columns, limits)
+    rows = Rows(*read)
     if rows.X.shape[0] > limits.rows:
         raise too_many("rows", limits.rows)
     return rows
-
-
-def _at_once(body: bytes, columns: Columns) -> Rows | None:
-    if columns.table is None and body.find(b"{", 1, _HEAD_BYTES) < 0:  # not objects
-        lists = json_numbers.read_document(body, columns.n_features)
-        if lists is not None:
-            return Rows(*lists)
-    read = json_numbers.read_any_document(body, columns)
-    return None if read is None else Rows(*read)
 
 
 def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:

@@ -23,7 +23,6 @@ from service.rows.json_reading.objects import cells_in_order
 PIECE_BYTES = 256 * 1024
 """Longer texts are parsed in pieces: parsers hold the GIL meanwhile."""
 LINES_AT_ONCE = 256
-LONG_BYTES = 8192
 ROWS = "instances"
 """The member of a document that holds the rows."""
 
@@ -120,15 +119,10 @@ def _numbers(text: bytes, n_features: int | None, others: dict[str, Any] | None)
         shape = (len(rows), n_features)
         if set(map(len, rows)) != {n_features}:
             raise ValueError("not all rows have the width")
-    if _brackets(text) != n_lists:  # `as_buffer` would flatten lists inside of rows
+    n_brackets = len(text) - len(text.replace(b"[", b""))  # sooner than `count`
+    if n_brackets != n_lists:  # `as_buffer` would flatten lists inside of rows
         raise ValueError("there are other lists")
     return np.frombuffer(rows.as_buffer(of_type="d")).reshape(shape)
-
-
-def _brackets(text: bytes) -> int:
-    if len(text) < LONG_BYTES:
-        return text.count(b"[")
-    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("[")))
 
 
 def read_any_document(

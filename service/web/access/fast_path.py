@@ -53,16 +53,15 @@ class Answerer(Protocol):
     async def check(self, call: Any) -> None:
         """Check before the body is read that the model exists. Raises ServiceError."""
 
-    def answer_inline(
-        self,
-        call: Any,
-        body: bytes,
-        deliver: Callable[[Reply | Exception], None],
-        *,
-        alone: bool,
+    def answer_now(self, call: Any, body: bytes) -> Reply | None:
+        """The reply, or None if it takes long or if it is not known how long. Raises
+        ServiceError."""
+
+    def answer_soon(
+        self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None]
     ) -> bool:
-        """Call `deliver` in this turn of the event loop, immediately if the request is `alone` in
-        it. Returns False if that takes too long, or if it is not known how long."""
+        """Call `deliver` at the end of this turn of the event loop, with what requests that came
+        together share done once. Returns False if `answer_now` would return None."""
 
     async def answer(self, call: Any, body: bytes) -> Reply:
         """Raises ServiceError."""

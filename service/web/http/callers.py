@@ -56,15 +56,6 @@ class Caller:
     def has_scope(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
 
-    def is_within_rate(self) -> bool:
-        """Whether a request is allowed now."""
-        return self.rate is None or self.rate.wait_s() == 0
-
-    def count(self) -> None:
-        """Count a request."""
-        if self.rate is not None:
-            self.rate.count()
-
 
 def address_of(request: Request) -> str:
     return request.client.host if request.client is not None else WITHOUT_ADDRESS

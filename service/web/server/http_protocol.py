@@ -10,7 +10,6 @@ answered here takes the way that it would have taken anyway.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -26,23 +25,6 @@ from service.web.server.observability import request_id_of
 from service.web.server.server_context import Prediction, ServerContext
 
 
-class Kept:
-    """The message that began last, if uvicorn does not know of it; `url` and `headers` are those
-    of the protocol. Once complete, it is being answered."""
-
-    __slots__ = ("chunks", "complete", "prediction", "received", "started", "task")
-
-    def __init__(self) -> None:
-        self.started = perf_counter()
-        self.prediction: Prediction | None = None
-        """None until the header is complete."""
-        self.chunks: list[bytes] = []
-        self.received = 0
-        """Bytes of the chunks."""
-        self.complete = False
-        self.task: asyncio.Task[None] | None = None
-
-
 class ServiceProtocol(MessageProtocol):
     """One connection."""
 
@@ -50,19 +32,31 @@ class ServiceProtocol(MessageProtocol):
         super().__init__(context.limits, *args, **options)
         self._context = context
         self._share = context.limits.bodies.share()
-        self._kept: Kept | None = None
+        self._chunks: list[bytes] | None = None
+        """What came of the body of the message that began last; None if uvicorn knows of it. The
+        rest of what is kept of it is `url`, `headers` and these: """
+        self._started = 0.0
+        self._prediction: Prediction | None = None
+        """None until the header is complete."""
+        self._received = 0
+        """Bytes of the chunks."""
+        self._complete = False
+        """It is being answered."""
+        self._task: asyncio.Task[None] | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         super().connection_lost(exc)
 
     def _await_more(self) -> None:
-        kept = self._kept
-        if kept is None:
+        if self._chunks is None:
             return
-        if kept.prediction is None or not (self._share.n_bytes or self._takes(kept.prediction)):
+        prediction = self._prediction
+        if prediction is None or not (self._share.n_bytes or self._takes(prediction)):
             self._pass_on()
-        elif not self._share.reserve(kept.received):
+        elif self._share.reserve(self._received):
+            self._count_bytes(self._packet_size)
+        else:
             self._forget()
             self._refuse(503, "overloaded", DETAIL)
             LingeringClose(self, self.transport)
@@ -76,93 +70,85 @@ class ServiceProtocol(MessageProtocol):
     # What the parser reports
 
     def on_message_begin(self) -> None:
-        if self._kept is not None:
+        if self._chunks is not None:
             self._pass_on()  # its client has not waited for the reply
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
             super().on_message_begin()
         else:
-            self.url, self.headers = b"", []
+            self.url, self.headers, self._chunks = b"", [], []
             self._in_header = self._in_message = True
+            self._prediction, self._received, self._complete = None, 0, False
             self._progress_at = self.loop.time()
-            self._kept = Kept()
+            self._started = perf_counter()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._kept is None:
+        if self._chunks is None:
             super().on_header(name, value)
         else:
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        kept = self._kept
-        if kept is None:
+        """Keep what the answerer may be able to answer."""
+        if self._chunks is None:
             super().on_headers_complete()
             return
         self._in_header = self._fields_only = False
-        kept.prediction = self._prediction()
-        if kept.prediction is None:
-            self._pass_on()
-            super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        kept = self._kept
-        if kept is None:
-            super().on_body(body)
-        else:
-            self._count_bytes(len(body))
-            kept.chunks.append(body)
-            kept.received += len(body)
-
-    def on_message_complete(self) -> None:
-        kept = self._kept
-        if kept is None:
-            super().on_message_complete()
-        else:
-            self._in_message = False
-            kept.complete = True
-            self._answer(kept)
-
-    # What is reported to uvicorn, and when
-
-    def _prediction(self) -> Prediction | None:
-        """What the answerer may be able to answer; the header is complete."""
         parser = self.parser
         if (
-            parser.get_method() != b"POST"
-            or parser.get_http_version() != "1.1"
-            or not parser.should_keep_alive()
-            or self.flow.write_paused
-            or (self._packet_size > HEADER_BYTES < size_of(self.url, self.headers))
+            parser.get_method() == b"POST"
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+            and not self.flow.write_paused
+            and not (self._packet_size > HEADER_BYTES < size_of(self.url, self.headers))
         ):
-            return None
-        prediction = self._context.prediction(self.url, self.headers)
-        within = prediction is None or prediction.caller.is_within_rate()
-        return prediction if within else None
+            prediction = self._context.prediction(self.url, self.headers)
+            if prediction is not None and ((rate := prediction.rate) is None or not rate.wait_s()):
+                self._prediction = prediction
+                return
+        self._pass_on()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self._chunks is None:
+            super().on_body(body)
+        else:
+            self._chunks.append(body)
+            self._received += len(body)
+
+    def on_message_complete(self) -> None:
+        if self._chunks is None or self._prediction is None:
+            super().on_message_complete()
+        else:
+            self._in_message, self._complete = False, True
+            self._answer(self._chunks, self._prediction.call)
+
+    # What is reported to uvicorn, and when
 
     def _pass_on(self) -> None:
         """Report to uvicorn what is kept. The parser still knows how that message began, even when
         it has just begun with the next one."""
-        kept = self._kept
-        if kept is None:
+        chunks, url, headers = self._chunks, self.url, self.headers
+        if chunks is None:
             return
-        url, headers = self.url, self.headers
         self._forget()
         super().on_message_begin()
         super().on_url(url)
         for name, value in headers:
             super().on_header(name, value)
-        if kept.prediction is not None:
+        if self._prediction is not None:
             super().on_headers_complete()
-            for chunk in kept.chunks:
+            for chunk in chunks:
                 super().on_body(chunk)
-            if kept.complete:
+            if self._complete:
                 super().on_message_complete()
 
     def _forget(self) -> None:
-        kept, self._kept = self._kept, None
+        self._chunks = None
         self._share.release()
-        if kept is not None and kept.task is not None:
-            kept.task.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     def _end_with(self, refusal: Refusal) -> None:
         self._pass_on()
@@ -170,57 +156,68 @@ class ServiceProtocol(MessageProtocol):
 
     # Answers
 
-    def _answer(self, kept: Kept) -> None:
-        assert kept.prediction is not None
-        answerer, call = self._context.answerer, kept.prediction.call
-        if not 0 < kept.received <= answerer.body_limit_bytes:
+    def _answer(self, chunks: list[bytes], call: Any) -> None:
+        answerer = self._context.answerer
+        if not 0 < self._received <= answerer.body_limit_bytes:
             self._pass_on()
             return
-        if len(kept.chunks) > 1:
-            kept.chunks = [b"".join(kept.chunks)]
-        [body] = kept.chunks
-        deliver = partial(self._deliver, kept)
-        # Whether no other connection can bring a request in this turn of the loop.
-        alone = len(self.server_state.connections) == 1
-        if not answerer.answer_inline(call, body, deliver, alone=alone):
-            kept.task = self.loop.create_task(self._answer_later(call, body, deliver))
+        if len(chunks) > 1:
+            chunks[:] = [b"".join(chunks)]
+        body = chunks[0]
+        if len(self.connections) == 1:  # no other can bring a request in this turn of the loop
+            try:
+                reply = answerer.answer_now(call, body)
+            except Exception:  # the application finds and reports it
+                self._pass_on()
+                return
+            if reply is not None:
+                self._write(reply)
+                return
+        elif answerer.answer_soon(call, body, partial(self._deliver, chunks)):
+            return
+        self._task = self.loop.create_task(self._answer_later(chunks, call))
 
-    async def _answer_later(
-        self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None]
-    ) -> None:
+    async def _answer_later(self, chunks: list[bytes], call: Any) -> None:
+        reply: Reply | Exception
         try:
-            reply = await self._context.answerer.answer(call, body)
+            reply = await self._context.answerer.answer(call, chunks[0])
         except Exception as error:
-            deliver(error)
-        else:
-            deliver(reply)
+            reply = error
+        self._deliver(chunks, reply)
 
-    def _deliver(self, kept: Kept, reply: Reply | Exception) -> None:
-        if kept is not self._kept or self.transport.is_closing():
-            return  # it was passed on, or the connection ends
-        kept.task = None
-        prediction = kept.prediction
-        if isinstance(reply, Exception) or self.flow.write_paused or prediction is None:
+    def _deliver(self, chunks: list[bytes], reply: Reply | Exception) -> None:
+        if chunks is not self._chunks:
+            return  # it was passed on
+        self._task = None
+        if isinstance(reply, Exception) or self.flow.write_paused:
             self._pass_on()
+        else:
+            self._write(reply)
+
+    def _write(self, reply: Reply) -> None:
+        prediction, transport = self._prediction, self.transport
+        if prediction is None or transport.is_closing():
             return
-        self._kept = None
-        self._share.release()
+        self._chunks = None
+        if self._share.n_bytes:
+            self._share.release()
         last, state = self._limits.ending, self.server_state
-        self.transport.write(self._context.reply(state, reply, request_id_of(self.headers), last))
+        transport.write(self._context.reply(state, reply, request_id_of(self.headers), last))
         if last:
-            self.transport.close()
+            transport.close()
         state.total_requests += 1
-        prediction.caller.count()
-        prediction.tally.count(perf_counter() - kept.started)
+        if prediction.rate is not None:
+            prediction.rate.count()
+        prediction.tally.count(perf_counter() - self._started)
 
     # Timeouts
 
     def _close_unused(self) -> None:
-        if self._kept is None:
+        if self._chunks is None:
             super()._close_unused()
 
     def _check_sender(self, silent_s: float) -> None:
-        if self._kept is None:
+        if self._chunks is None:
             super()._check_sender(silent_s)
-        elif not self._kept.complete and silent_s > self._limits.body_idle_s:
+        elif not self._complete and silent_s > self._limits.body_idle_s:
             self._end("timeout: the body was not complete")

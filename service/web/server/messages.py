@@ -45,10 +45,19 @@ class MessageProtocol(LimitedProtocol):
         if self._refusal is not None:
             return
         self._packet_size = len(data)
-        self._unset_keepalive_if_required()
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         self._fields_only = self._in_header or self._in_trailers or not self._in_message
+        rest: bytes | memoryview = data
         try:
-            self._parse(data)
+            while rest:
+                try:
+                    self.parser.feed_data(rest)
+                    break
+                except HttpParserUpgrade as upgrade:
+                    rest = memoryview(rest)[upgrade.args[0] :]
+                    self.parser = parser_after_header(self)
+                    self.parser.feed_data(length_only(self.headers))
         except HttpParserError as error:
             self._end_with(refusal_of(error))
             return
@@ -62,16 +71,6 @@ class MessageProtocol(LimitedProtocol):
             self._packet_bytes = len(data) - data.rfind(b"\n") - 1  # of a line without end
         if self._packet_bytes > HEADER_BYTES:
             self._end_with(self._too_large())
-
-    def _parse(self, data: bytes | memoryview) -> None:
-        while True:
-            try:
-                self.parser.feed_data(data)
-                return
-            except HttpParserUpgrade as upgrade:
-                data = memoryview(data)[upgrade.args[0] :]
-                self.parser = parser_after_header(self)
-                self.parser.feed_data(length_only(self.headers))
 
     def _should_upgrade(self) -> bool:
         return False

@@ -12,7 +12,7 @@ from uvicorn.server import ServerState
 from service.errors import ServiceError
 from service.web.access.authenticator import Authenticator
 from service.web.access.fast_path import Answerer, Reply
-from service.web.http.callers import Caller
+from service.web.http.callers import Rate
 from service.web.http.headers import RawHeaders, add_headers
 from service.web.server.connections import ConnectionLimits
 from service.web.server.header_rules import size_of
@@ -37,10 +37,11 @@ MAX_REMEMBERED_BYTES = 4096
 
 
 class Prediction(NamedTuple):
-    """The call that a path and deciding headers make, and its caller."""
+    """The call that a path and deciding headers make."""
 
     call: Any
-    caller: Caller
+    rate: Rate | None
+    """That of the caller."""
     tally: Tally
     """Counts its replies."""
 
@@ -83,11 +84,13 @@ class ServerContext:
             return None  # the application reports it
         if call is None:
             return None
-        return Prediction(call, caller, self.metrics.tally("POST", call.route, 200))
+        return Prediction(call, caller.rate, self.metrics.tally("POST", call.route, 200))
 
     def reply(self, state: ServerState, reply: Reply, request_id: str, last: bool) -> bytes:
         """All bytes of a reply; `last`: the connection is then closed."""
         body, media_type, headers = reply
+        if self._preamble[0] is not state.default_headers:
+            self._preamble = state.default_headers, _first_lines(state)
         more = "connection: close\r\n" if last else ""
         for title, content in headers:
             more += f"{title}: {content}\r\n"
@@ -95,14 +98,12 @@ class ServerContext:
             f"{request_id}\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n"
             f"{more}\r\n"
         )
-        return self._first_lines(state) + head.encode("latin-1") + body
+        return self._preamble[1] + head.encode("latin-1") + body
 
-    def _first_lines(self, state: ServerState) -> bytes:
-        """Of every reply. They change once a second, when uvicorn updates the date."""
-        headers = state.default_headers
-        if self._preamble[0] is not headers:
-            fixed = MutableHeaders()
-            add_headers(fixed)
-            lines = [b"%b: %b\r\n" % header for header in (*headers, *fixed.raw)]
-            self._preamble = headers, b"".join((STATUS_LINE[200], *lines, b"x-request-id: "))
-        return self._preamble[1]
+
+def _first_lines(state: ServerState) -> bytes:
+    """Of every reply. They change once a second, when uvicorn updates the date."""
+    fixed = MutableHeaders()
+    add_headers(fixed)
+    lines = [b"%b: %b\r\n" % header for header in (*state.default_headers, *fixed.raw)]
+    return b"".join((STATUS_LINE[200], *lines, b"x-request-id: "))

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
-from service.predictions import replies, wire_format
+from service.predictions import replies
 from service.predictions.answers import Answer, Scored
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.wire_format import Instances, outputs_of
+from service.predictions.wire_format import Instances, PlainExchange, outputs_of
 from service.rows.formats.json_rows import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
@@ -36,13 +36,20 @@ def model(
 
 
 def decode(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
-    return wire_format.decode("application/json", body, model, Limits(predict_rows=row_limit))
+    return decode_as("application/json", body, model, Limits(predict_rows=row_limit))
+
+
+def decode_as(
+    media_type: str, body: bytes, model: LoadedModel, limits: Limits | None = None
+) -> Instances:
+    headers = [(b"content-type", media_type.encode())]
+    return PlainExchange(headers, None, limits or Limits()).read(body, model)
 
 
 def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
     """By the reader that says what is wrong."""
     rows = explained_rows(body, model.features, RowLimits(row_limit, 4096, 1 << 20))
-    return Instances(rows.X, outputs_of(rows))
+    return Instances(rows.X, outputs_of(rows.others))
 
 
 def encode(model: LoadedModel, X: NDArray[np.float64], *outputs: str) -> bytes:
@@ -83,7 +90,7 @@ anything = st.recursive(
 )
 nearly_right = st.fixed_dictionaries(
     {"instances": st.lists(st.lists(st.one_of(numbers, anything), min_size=2, max_size=4))},
-    optional={"outputs": st.lists(st.sampled_from(["label", "decision", "probability"]))},
+    optional={"outputs": st.lists(st.sampled_from(["label", "decision", "explanation"]))},
 )
 
 
@@ -163,7 +170,7 @@ def test_what_is_not_json_is_refused(body: bytes) -> None:
 def test_what_is_not_text_is_refused_alike(media_type: str, body: bytes) -> None:
     """By the same code in every format."""
     with pytest.raises(InvalidRequest, match="bad-encoding") as caught:
-        wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
+        decode_as(media_type, body, model(columns=COLUMNS))
     assert caught.value.faults[0].hint
 
 
@@ -178,7 +185,7 @@ def test_what_is_not_text_is_refused_alike(media_type: str, body: bytes) -> None
 )
 def test_a_byte_order_mark_is_ignored(media_type: str, body: bytes) -> None:
     """Editors put it before any text."""
-    read = wire_format.decode(media_type, b"\xef\xbb\xbf" + body, model(), Limits())
+    read = decode_as(media_type, b"\xef\xbb\xbf" + body, model())
     assert np.asarray(read.X).tolist() == [[1.0, 2.0, 3.0]]
 
 
@@ -191,7 +198,7 @@ def test_lines_end_somewhere(media_type: str) -> None:
         "text/x-libsvm": b"1:1\n" + b"1:1 " * 500,
     }[media_type]
     with pytest.raises(InvalidContent) as caught:
-        wire_format.decode(media_type, body, model(), Limits(line_bytes=1000))
+        decode_as(media_type, body, model(), Limits(line_bytes=1000))
     assert caught.value.code == "csv-cell-too-large"
     assert "line 2" in caught.value.detail
 
@@ -208,7 +215,7 @@ def test_lines_end_somewhere(media_type: str) -> None:
 def test_a_wrong_width_is_the_same_error_in_every_format(media_type: str, body: bytes) -> None:
     """All rows of another width are one mistake, with what is expected, in every format."""
     with pytest.raises(InvalidContent) as caught:
-        wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
+        decode_as(media_type, body, model(columns=COLUMNS))
     assert caught.value.code == "feature-mismatch"
     assert caught.value.extra == {"expected": 3, "got": 2, "first_difference": COLUMNS[2]}
 
@@ -219,7 +226,7 @@ def test_a_wrong_width_is_the_same_error_in_every_format(media_type: str, body: 
 def test_libsvm_indices_are_those_of_the_model(pair: str, hint: str) -> None:
     """From 1 to the number of its features; there is nothing to set."""
     with pytest.raises(InvalidContent) as caught:
-        wire_format.decode("text/x-libsvm", pair.encode(), model(), Limits())
+        decode_as("text/x-libsvm", pair.encode(), model())
     (fault,) = caught.value.faults
     assert (fault.code, fault.row, fault.value) == ("libsvm-index", 1, pair)
     assert hint in (fault.hint or "")
@@ -260,13 +267,13 @@ def test_what_is_wrong_with_the_document_has_a_hint(body: bytes) -> None:
 def test_what_is_another_format_is_told_so(media_type: str, body: bytes) -> None:
     """By the code that uploads have for it."""
     with pytest.raises(UnsupportedFormat, match="format-mismatch"):
-        wire_format.decode(media_type, body, model(), Limits())
+        decode_as(media_type, body, model())
 
 
 def test_lines_of_json_have_no_pointer() -> None:
     """There is no document that it could point into."""
     with pytest.raises(InvalidContent) as caught:
-        wire_format.decode("application/x-ndjson", b"1\n", model(), Limits())
+        decode_as("application/x-ndjson", b"1\n", model())
     assert (caught.value.faults[0].row, caught.value.faults[0].pointer) == (1, None)
 
 
@@ -409,7 +416,9 @@ def test_no_rows_are_refused() -> None:
     for media_type in ("application/x-ndjson", "text/csv", "text/tab-separated-values"):
         for body in nothing:
             with pytest.raises(InvalidContent) as caught:
-                wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
+                PlainExchange([(b"content-type", media_type.encode())], None, Limits()).read(
+                    body, model(columns=COLUMNS)
+                )
             assert caught.value.code == "empty-data"
 
 

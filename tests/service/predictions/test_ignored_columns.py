@@ -13,14 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.errors import InvalidContent, ServiceError
-from service.predictions import wire_format
 from service.predictions.wire_format import Instances
 from service.rows.formats.json_rows import explained_rows
 from service.rows.spec import RowLimits
-from service.settings import Limits
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import PredictPath, predict_path
-from tests.service.predictions.test_bodies import COLUMNS, model
+from tests.service.predictions.test_bodies import COLUMNS, decode_as, model
 
 __all__ = ["predict_path"]
 
@@ -129,7 +127,7 @@ def test_missing_columns_are_one_error(
 def test_a_name_that_comes_twice_is_an_error(media_type: str, body: bytes) -> None:
     """Of a feature or of another column."""
     with pytest.raises(ServiceError) as caught:
-        wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
+        decode_as(media_type, body, model(columns=COLUMNS))
     assert caught.value.code in ("feature-mismatch", "malformed-json")
 
 
@@ -137,7 +135,7 @@ def test_ragged_rows_are_found_beside_ignored_columns() -> None:
     """By the number of cells that the header has."""
     body = b"age,label,height,weight\n1,a,2,3\n1,2,3\n"
     with pytest.raises(InvalidContent) as caught:
-        wire_format.decode("text/csv", body, model(columns=COLUMNS), Limits())
+        decode_as("text/csv", body, model(columns=COLUMNS))
     (fault,) = caught.value.faults
     assert (fault.code, fault.row) == ("ragged-row", 2)
     assert "3 values, 4 are expected" in fault.message
@@ -148,7 +146,7 @@ def test_a_bad_cell_beside_ignored_columns_is_named() -> None:
     rows = [*records(ROWS), {**records(ROWS)[0], "height": "tall"}]
     for media_type, body in bodies(rows).values():
         with pytest.raises(InvalidContent) as caught:
-            wire_format.decode(media_type, body, model(columns=COLUMNS), Limits())
+            decode_as(media_type, body, model(columns=COLUMNS))
         (fault,) = caught.value.faults
         assert (fault.code, fault.row, fault.column) == ("not-a-number", 4, "height")
 
@@ -157,11 +155,10 @@ def test_text_outside_of_the_features_is_checked() -> None:
     """It is UTF-8 without NUL, as all text."""
     for cell in (b"\xff", b"\0"):
         with pytest.raises(ServiceError, match="bad-encoding"):
-            wire_format.decode(
+            decode_as(
                 "text/csv",
                 b"age,height,weight,x\n1,2,3,%b\n" % cell,
                 model(columns=COLUMNS),
-                Limits(),
             )
 
 
@@ -189,7 +186,7 @@ def test_other_members_change_nothing(some: list[Record], ascii_only: bool, rand
     if not ascii_only and not body.isprintable():
         body = json.dumps({"instances": rows}).replace("Infinity", "1e999")
     columns = model(columns=COLUMNS).features
-    fast = wire_format.decode("application/json", body.encode(), model(columns=COLUMNS), Limits())
+    fast = decode_as("application/json", body.encode(), model(columns=COLUMNS))
     slow = explained_rows(body.encode(), columns, RowLimits(10, 4096, 1 << 20))
     expected = np.array([[0.5, i, -1e300] for i in range(len(some))])
     for X in (fast.X, slow.X):

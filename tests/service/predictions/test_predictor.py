@@ -11,6 +11,7 @@ from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.settings import Settings
 from service.storage.database import Database
+from service.web.access.fast_path import Reply
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 pytestmark = pytest.mark.one_application
@@ -40,8 +41,7 @@ def test_long_replies_leave_the_loop_free(
         call = predictor.call(b"/v1/models/iris/predict", headers)
         assert call is not None
         await models.get("iris", None)  # to be at hand
-        delivered: list[object] = []
-        if not predictor.answer_inline(call, body, delivered.append, alone=True):
+        if predictor.answer_now(call, body) is None:
             answering = asyncio.create_task(predictor.answer(call, body))
             turns = 0
             while not answering.done():
@@ -61,16 +61,15 @@ def test_short_replies_are_told_at_once(registered: RegisteredModels, settings: 
     registered.add("iris", columns=["a", "b", "c"])
     body = orjson.dumps({"instances": [[1, 2, 3]], "outputs": ["label", "decision", "explanation"]})
 
-    async def ask() -> list[object]:
+    async def ask() -> Reply | None:
         database = Database(settings.database_url)
         models = LoadedModels(database, registered.registry, 2**30)
         predictor = Predictor(models, settings.limits)
         call = predictor.call(b"/v1/models/iris/predict", [])
         assert call is not None
         await models.get("iris", None)
-        delivered: list[object] = []
-        assert predictor.answer_inline(call, body, delivered.append, alone=True)
+        reply = predictor.answer_now(call, body)
         database.close()
-        return delivered
+        return reply
 
-    assert len(asyncio.run(ask())) == 1
+    assert asyncio.run(ask()) is not None

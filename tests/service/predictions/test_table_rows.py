@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.errors import InvalidContent, ServiceError
-from service.predictions import wire_format
 from service.predictions.loaded_models import LoadedModel
 from service.rows.cell_texts.reading import Reading
 from service.rows.cell_texts.text import BOM
@@ -36,6 +35,7 @@ from tests.service.predictions.table_rows import (
     raw_rows,
     written,
 )
+from tests.service.predictions.test_bodies import decode_as
 
 __all__ = ["predict_path"]
 
@@ -54,7 +54,7 @@ def model(fitted: FittedPipeline = FITTED) -> LoadedModel:
 
 
 def decoded(media_type: str, body: bytes, fitted: FittedPipeline = FITTED) -> Values:
-    X = wire_format.decode(media_type, body, model(fitted), Limits()).X
+    X = decode_as(media_type, body, model(fitted), Limits()).X
     assert isinstance(X, np.ndarray)
     assert X.dtype == np.float64
     assert X.flags.c_contiguous
@@ -67,7 +67,7 @@ def json_body(*rows: Any) -> bytes:
 
 def refused(media_type: str, body: bytes, fitted: FittedPipeline = FITTED) -> ServiceError:
     with pytest.raises(ServiceError) as caught:
-        wire_format.decode(media_type, body, model(fitted), Limits())
+        decode_as(media_type, body, model(fitted), Limits())
     return caught.value
 
 
@@ -151,9 +151,9 @@ def test_both_readers_agree_on_any_cells(rows: list[list[Any]], named: bool) -> 
             return error.code, error.detail, error.faults
 
     features = model().features
-    assert outcome(
-        lambda: wire_format.decode("application/json", body, model(), Limits())
-    ) == outcome(lambda: explained_rows(body, features, RowLimits(10, 4096, 1 << 20)))
+    assert outcome(lambda: decode_as("application/json", body, model(), Limits())) == outcome(
+        lambda: explained_rows(body, features, RowLimits(10, 4096, 1 << 20))
+    )
 
 
 texts = st.one_of(
@@ -184,7 +184,7 @@ def test_both_readers_agree_on_any_texts(
 
     def outcome(body: bytes) -> object:
         try:
-            X = wire_format.decode(media_type, body, asked, Limits()).X
+            X = decode_as(media_type, body, asked, Limits()).X
             assert isinstance(X, np.ndarray)
             return X.tobytes()
         except ServiceError as error:
