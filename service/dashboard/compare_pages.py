@@ -177,26 +177,26 @@ def _differences(jobs: Sequence[JobRead]) -> list[str]:
 
 
 def _regularization(job: JobRead) -> Any:
-    solver = job.spec["solver"]
+    solver = job.spec.get("solver", {})
     return ["lambda", solver["lambda"]] if solver.get("lambda") else ["C", solver.get("C") or 1.0]
 
 
 def _validation_set(job: JobRead) -> Any:
-    validation = job.spec["validation"]
+    validation = job.spec.get("validation")
     if validation is None or "folds" in validation:
         return None
-    return [validation, job.spec["seed"] if "fraction" in validation else None]
+    return [validation, job.spec.get("seed") if "fraction" in validation else None]
 
 
 _DECIDING: dict[str, Callable[[JobRead], Any]] = {
     "data": lambda job: job.dataset_digest,
     "validation set (by fraction and seed)": _validation_set,
-    "scaling": lambda job: job.spec["scaling"],
-    "features": lambda job: job.spec["features"],
-    "multiclass": lambda job: job.spec["multiclass"],
-    "class weight": lambda job: job.spec["class_weight"],
+    "scaling": lambda job: job.spec.get("scaling"),
+    "features": lambda job: job.spec.get("features"),
+    "multiclass": lambda job: job.spec.get("multiclass"),
+    "class weight": lambda job: job.spec.get("class_weight"),
     "regularization": _regularization,
-    "intercept": lambda job: job.spec["solver"].get("intercept"),
-    "kernel": lambda job: job.spec["solver"].get("kernel"),
+    "intercept": lambda job: job.spec.get("solver", {}).get("intercept"),
+    "kernel": lambda job: job.spec.get("solver", {}).get("kernel"),
 }
 """Settings that determine the objective."""

@@ -84,7 +84,7 @@ def measured_on(metrics: Mapping[str, Any] | None) -> tuple[float, str] | None:
     """The accuracy that says most, and the rows that it was measured on: `validation`, `training`
     or, of an evaluation, `evaluation`."""
     for subset, rows in (("validation", "validation"), ("train", "training")):
-        if metrics and metrics.get(subset):
+        if metrics and "accuracy" in metrics.get(subset, {}):
             return metrics[subset]["accuracy"], rows
     return (metrics["accuracy"], "evaluation") if metrics and "accuracy" in metrics else None
 

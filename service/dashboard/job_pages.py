@@ -74,16 +74,16 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
 def _tested_rows(context: PageContext, row: Job) -> int | None:
     """How many rows the accuracies of a comparison were measured on; None if its entries are ranked
     by another score, or its data were deleted."""
-    validation = row.spec["validation"]
-    if row.spec["rank_by"] != "accuracy":
+    validation = row.spec.get("validation", {})
+    if row.spec.get("rank_by") != "accuracy" or not {"folds", "fraction"} & validation.keys():
         return None
     try:
-        dataset = context.datasets.get(row.dataset_id).only(row.spec["classes"])
+        dataset = context.datasets.get(row.dataset_id).only(row.spec.get("classes"))
     except NotFound:
         return None
     if "folds" in validation:
         return dataset.n_samples
-    groups = dataset.class_counts if validation["stratify"] else None
+    groups = dataset.class_counts if validation.get("stratify") else None
     fraction = validation["fraction"]
     return sum(held_out_rows(count, fraction) for count in groups or (dataset.n_samples,))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,8 +45,23 @@ def asset(name: str) -> str:
     return versioned(f"/assets/{name}", ASSETS / name)
 
 
+class _Environment(jinja2.Environment):
+    """An entry that a record does not have is None: older releases recorded less. All other names
+    must be there."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if obj is None or (isinstance(obj, Mapping) and not hasattr(obj, attribute)):
+            return None if obj is None else obj.get(attribute)
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if obj is None or isinstance(obj, Mapping):
+            return None if obj is None else obj.get(argument)
+        return super().getitem(obj, argument)
+
+
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+    environment = _Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,

@@ -135,13 +135,14 @@ def _certificate(version: ModelVersion) -> list[str]:
     certificate = version.result.get("certificate", {})
     if "summary" not in certificate:
         return ["There is no certificate: the distance from the optimum is not known."]
-    of = " there" if len(certificate["pairs"]) > 1 else ""
-    values = f"The cost{of} is {certificate['primal']:.6g}, and no model with the same data and "
-    sentences = [
-        certificate["summary"],
-        f"{values}settings has a lower one than {certificate['dual']:.6g}.",
-    ]
-    if certificate["kernel"] == "approximated":
+    sentences = [certificate["summary"]]
+    if {"primal", "dual"} <= certificate.keys():
+        of = " there" if len(certificate.get("pairs", ())) > 1 else ""
+        sentences.append(
+            f"The cost{of} is {certificate['primal']:.6g}, and no model with the same data and "
+            f"settings has a lower one than {certificate['dual']:.6g}."
+        )
+    if certificate.get("kernel") == "approximated":
         sentences.extend(_with_kernel(certificate.get("exact"), version.spec))
     for reason in StopReason:
         if reason == version.result.get("stop_reason") and not reason.converged:
@@ -185,16 +186,15 @@ def _quality(version: ModelVersion) -> list[str]:
             f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
             f"{low:.1%} to {high:.1%}); always predicting the largest class would give {most:.1%}."
         )
-        if "accuracy_std" in measured and measured["accuracy_std"] is not None:
+        if measured.get("accuracy_mean") is not None and measured.get("accuracy_std") is not None:
             sentences.append(
                 f"Over the folds: {measured['accuracy_mean']:.1%} on average, with a standard "
                 f"deviation of {measured['accuracy_std']:.1%}."
             )
-        calibration = measured.get("calibration")
-        if calibration:
+        error = (measured.get("calibration") or {}).get("expected_calibration_error")
+        if error is not None:
             sentences.append(
-                "The error of its probabilities is "
-                f"{percent(calibration['expected_calibration_error'])} on average "
+                f"The error of its probabilities is {percent(error)} on average "
                 "(expected calibration error)."
             )
     return sentences or ["Nothing was measured."]

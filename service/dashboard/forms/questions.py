@@ -145,7 +145,7 @@ def suggestion(dataset: Dataset) -> dict[str, str]:
 
 def entries_like(spec: Mapping[str, Any]) -> dict[str, str]:
     """Entries that give the settings of a training again, but for its seed."""
-    solver = dict(spec["solver"])
+    solver = dict(spec.get("solver", {}))  # an imported version has none
     strength = solver.pop("C", None) or ("" if solver.get("lambda") else 1)
     written = entries_of(job_fields(), {"solver": solver})  # with all defaults
     boundary = next(

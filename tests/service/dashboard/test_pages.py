@@ -43,11 +43,11 @@ def test_errors_are_shown_on_a_page(browser: Browser, path: str, status: int) ->
     assert page.links["Home"] == "/"
 
 
-@pytest.mark.parametrize("missing", ["status", "certificate"])
+@pytest.mark.parametrize("missing", ["status", "summary", "primal", "certificate"])
 def test_pages_show_models_of_which_less_is_known(
     client: TestClient, registered: RegisteredModels, missing: str
 ) -> None:
-    """A certificate without a status, or none."""
+    """A certificate without one of its entries, or none."""
     certificate = {name: value for name, value in RESULT["certificate"].items() if name != missing}
     result = {} if missing == "certificate" else {"certificate": certificate}
     version = registered.add("bare")
