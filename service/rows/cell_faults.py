@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER, is_not_finite, number_hint
-from service.rows.faults import Faults
+from service.rows.faults import Faults, shown
 
 HINT = "remove the row, or give a number"
 HEADER_HINT = "if the first line names the columns, say header=present"
 RANGE_HINT = "numbers reach up to 1.8e308"
 QUOTES_HINT = "send numbers or booleans, without quotes"
+MISSING_HINT = "the model was trained without missing cells in such columns: give a value"
 NUMBERS = {int, float, bool}
 """Types of a feature in JSON: true and false are 1 and 0."""
 
@@ -63,6 +64,14 @@ def fault_of_value(value: Any) -> CellFault | None:
     return CellFault("non-finite-value", "is too large to be finite", text, RANGE_HINT)
 
 
+def missing_fault(cell: str | None) -> CellFault:
+    """What is wrong with a missing cell of a row to predict that is refused: None is null."""
+    what = "the value is null" if cell is None else "the cell is empty"
+    if cell is not None and cell.strip(BLANKS):
+        what = f"{shown(cell)} is a word for a missing cell"
+    return CellFault("missing-value", what, cell, MISSING_HINT)
+
+
 def ragged(got: int, expected: int) -> CellFault:
     """The fault of a row of another width."""
     message = f"the row has {got} values, {expected} are expected"
@@ -76,3 +85,13 @@ def add_not_finite(
     for i, j in np.argwhere(~np.isfinite(X)):
         fault = CellFault("non-finite-value", "is not finite", str(X[i, j]), HINT)
         faults.add(*fault, row=first_row + int(i), column=column(int(j)))
+
+
+def refuse_missing(
+    X: NDArray[Any], missing: NDArray[np.bool_], column: Callable[[int], str | int]
+) -> None:
+    """Raises InvalidContent with every number of X (rows, n_features) that is a missing cell."""
+    faults = Faults()
+    for i, j in np.argwhere(missing).tolist():
+        faults.add(*missing_fault(f"{X[i, j]:g}"), row=i + 1, column=column(j))
+    faults.check()

@@ -12,7 +12,13 @@ from datetime import date
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-from service.rows.cell_faults import QUOTES_HINT, CellFault, fault_of_text, fault_of_value
+from service.rows.cell_faults import (
+    QUOTES_HINT,
+    CellFault,
+    fault_of_text,
+    fault_of_value,
+    missing_fault,
+)
 from service.rows.cell_texts.dates import ISO
 from service.rows.cell_texts.dates import days as days_of
 from service.rows.cell_texts.levels import level_of
@@ -23,7 +29,6 @@ from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES
 from service.rows.faults import shown
 from svm.data.columns import UNKNOWN, Column
 
-MISSING_HINT = "the model was trained without missing cells in such columns: give a value"
 NUMBER_HINT = "give a number; if it is missing, null in JSON and an empty cell in a text file"
 BOOLEAN_HINT = "give true or false, 1 or 0; if it is missing, null or an empty cell"
 DATE_HINT = "write 2024-05-01 or 2024-05-01T12:30:00Z; if it is missing, null or an empty cell"
@@ -72,7 +77,8 @@ def reader_of(
         return _number_reader(missing, reading.missing)
     words = MISSING_VALUES | reading.missing
     if column.kind == "boolean":
-        return _Booleans(missing, words).__getitem__
+        values = reading.missing_values(column.name, "boolean")
+        return _Booleans(missing, words, values).__getitem__
     if style is None:
         return _NumberTexts(missing, words).__getitem__
     return _StyledNumbers(missing, words, style).__getitem__
@@ -98,8 +104,7 @@ def _accept_missing(cell: str | None) -> float:
 
 
 def _refuse_missing(cell: str | None) -> float:
-    what = "the value is null" if cell is None else "the cell is empty"
-    raise BadCell(CellFault("missing-value", what, cell, MISSING_HINT))
+    raise BadCell(missing_fault(cell))
 
 
 def _number_reader(missing: Callable[[str | None], float], words: Collection[str]) -> Reader:
@@ -177,23 +182,35 @@ class _StyledNumbers(dict[str, float]):
 class _Booleans(dict[Any, float]):
     """Words and numbers → 1 or 0. A dictionary takes true, 1 and 1.0 for the same key."""
 
-    def __init__(self, missing: Callable[[str | None], float], words: Collection[str]) -> None:
+    def __init__(
+        self,
+        missing: Callable[[str | None], float],
+        words: Collection[str],
+        missing_values: Collection[float],
+    ) -> None:
         super().__init__({1: 1.0, 0: 0.0, "1": 1.0, "0": 0.0})
         self.update(BOOLEANS)
         self._missing = missing
         self._words = words
+        self._missing_values = missing_values
+        for word in self.keys() & set(words):
+            del self[word]
 
     def __missing__(self, cell: Any) -> float:
         if cell is None:
             return self._missing(cell)
+        number = cell
         if type(cell) is str:
             text = cell.strip(BLANKS)
             if text in self._words:
                 return self._missing(cell)
             if text in self:
                 return self[text]
-            if NUMBER.fullmatch(text) and float(text) in self:
-                return self[float(text)]
+            number = float(text) if NUMBER.fullmatch(text) else None
+            if number in self:
+                return self[number]
+        if type(number) in (int, float) and number in self._missing_values:
+            return self._missing(_text(cell))
         raise BadCell(CellFault("not-a-boolean", "is not true or false", _text(cell), BOOLEAN_HINT))
 
 
@@ -225,6 +242,8 @@ def _date_reader(
                 return days
             if text in words:
                 return missing(cell)
+        elif type(cell) in _ONE_VALUE and level_of(cell) in own_words:
+            return missing(_text(cell))
         raise BadCell(CellFault("not-a-date", "is not a date", _text(cell), hint))
 
     return read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 
 import svm.data.columns
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent
-from service.rows.cell_faults import add_not_finite
+from service.rows.cell_faults import add_not_finite, refuse_missing
+from service.rows.cell_texts.missing_values import MissingValues
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
-from service.rows.faults import Faults, shown
+from service.rows.faults import Faults, listed, too_many
 from svm.data.columns import Column
+from svm.data.matrices import Matrix, is_sparse
 
 WIDTH_HINT = "send one number for each feature, without the label"
 NAMES_HINT = "send every column of the model, in any order; other columns are ignored"
 TEXT_HINT = "send the rows as JSON, NDJSON or CSV to the model's predict path below /v1/models"
+MOST_VALUES = 1 << 22
+"""Of sparse rows that are made dense."""
 _NUMBERS = frozenset({float, int, bool})
-_MOST_NAMES = 20
-"""Of one message."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +130,14 @@ class Columns:
     def styled_readers(self) -> list[Reader]:
         """The same of a text file whose numbers are written as in the training file; of finite
         numbers too."""
-        names = self.names or map(str, range(self.n_features))
-        columns = self.table or tuple(Column(name) for name in names)
         style = self.reading.style
-        return [self._reader(one, of_text=True, style=style(one.name)) for one in columns]
+        return [self._reader(one, of_text=True, style=style(one.name)) for one in self._columns]
+
+    @cached_property
+    def _columns(self) -> Sequence[Column]:
+        """`table`, also of finite numbers."""
+        names = self.names or map(str, range(self.n_features))
+        return self.table or [Column(name) for name in names]
 
     def _reader(self, column: Column, *, of_text: bool, style: NumberStyle | None = None) -> Reader:
         refused = None if self.refused is None else self.refused.get(column.name, ())
@@ -153,6 +159,25 @@ class Columns:
             raise InvalidContent(
                 "feature-mismatch", message, (_mismatch(message, others[0], TEXT_HINT),)
             )
+
+    @cached_property
+    def missing_values(self) -> MissingValues | None:
+        """What finds numbers that are words for missing cells; None if there is no such word."""
+        return MissingValues(self._columns, self.reading) or None
+
+    def marked(self, X: Matrix) -> Matrix:
+        """Rows with NaN for such numbers. Raises InvalidContent `missing-value` if the model takes
+        no missing cells, TooLarge for many rows that are sparse, whose zeros may be such."""
+        if self.missing_values is None:
+            return X
+        if is_sparse(X):
+            if math.prod(X.shape) > MOST_VALUES:
+                raise too_many("values", MOST_VALUES)
+            X = X.toarray()
+        missing = self.missing_values.find(X)
+        if self.table is None or self.refuses_missing:
+            refuse_missing(X, missing, self.column)
+        return np.where(missing, np.nan, X) if missing.any() else X
 
     def checked(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """X, rows of numbers, if all of them are possible: finite, or in a table also NaN for a
@@ -261,12 +286,6 @@ class Columns:
 
 def _nothing(row: list[Any]) -> tuple[()]:
     return ()
-
-
-def listed(names: list[str]) -> str:
-    """Such as "'a', 'b' and 7 more"."""
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(map(shown, names[:_MOST_NAMES])) + more
 
 
 def _mismatch(message: str, name: str, hint: str, row: int | None = None) -> Fault:

@@ -14,6 +14,9 @@ from service.web.http.encodings import MAX_RATIO
 MAX_EXAMPLES = 5
 """Different wrong values of a column that its summary shows."""
 
+_MOST_NAMES = 20
+"""Of one message."""
+
 
 class Faults:
     """Counts all faults, and keeps the first hundred."""
@@ -118,6 +121,12 @@ def shown(value: Any) -> str:
     if len(text) > MAX_VALUE_CHARACTERS - 2:
         text = text[: MAX_VALUE_CHARACTERS - 3] + "…"
     return f"'{text}'" if type(value) is str else text
+
+
+def listed(names: list[str]) -> str:
+    """Such as "'a', 'b' and 7 more"."""
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(map(shown, names[:_MOST_NAMES])) + more
 
 
 def invalid_field(pointer: str, message: str) -> InvalidContent:

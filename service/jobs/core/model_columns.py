@@ -12,7 +12,7 @@ import numpy.typing as npt
 from service.datasets.dataset import Dataset, columns_of
 from service.errors import MAX_FAULTS, InvalidContent
 from service.models.versions import ModelVersion
-from service.rows.columns import listed
+from service.rows.faults import listed
 from service.rows.spec import Label
 from svm.data.columns import Column, Columns
 from svm.data.matrices import is_sparse

@@ -33,6 +33,7 @@ from service.web.access.fast_path import Reply
 from service.web.bodies.strict_json import MAX_DEPTH, decode_json
 from service.web.http.encodings import inflate
 from service.web.http.headers import RawHeaders
+from svm.data.matrices import Matrix
 
 OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"
@@ -49,7 +50,7 @@ _OUTPUT = frozenset({"name", "parameters"})
 class Asked(NamedTuple):
     """What an `infer` body asks for."""
 
-    X: NDArray[np.float64]
+    X: Matrix
     id: str | None
     tensors: tuple[tuple[str, bool], ...]
     """Outputs, and whether each is sent as bytes."""
@@ -155,7 +156,7 @@ class InferenceExchange:
         numbers: NDArray[np.float64] | None,
         data: memoryview,
         columns: Columns,
-    ) -> NDArray[np.float64]:
+    ) -> Matrix:
         columns.require_numbers()
         binary = self._head_bytes is not None
         datatype = tensor.get("datatype")
@@ -181,7 +182,7 @@ class InferenceExchange:
             values = from_numbers(numbers, datatype, shape)
         else:
             values = from_json(tensor.get("data"), datatype, shape, columns)
-        return columns.checked(np.require(values, np.float64, ["C", "A"]))
+        return columns.marked(columns.checked(np.require(values, np.float64, ["C", "A"])))
 
 
 @lru_cache(maxsize=256)

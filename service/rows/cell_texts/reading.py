@@ -9,7 +9,7 @@ from typing import Any
 from service.rows.cell_texts import dates
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
 from service.rows.cell_texts.text import UTF16, bad_encoding
-from service.rows.cell_texts.words import MISSING_VALUES
+from service.rows.cell_texts.words import MISSING_VALUES, values_of
 
 ENCODINGS = ("utf-8", "windows-1252", "iso-8859-1", "iso-8859-15", "windows-1250", "utf-16")
 DELIMITERS = (",", ";", "\t", "|", " ")
@@ -82,6 +82,22 @@ class Reading:
     def style(self, name: str) -> NumberStyle:
         """Of the numbers of a column."""
         return self.numbers.get(name) or NumberStyle(self.decimal)
+
+    def missing_values(self, name: str, kind: str) -> frozenset[float]:
+        """Raw values of a column that are missing cells, since words for these have them."""
+        form, style = self.dates.get(name, dates.ISO), self.style(name)
+        plain = NumberStyle(style.decimal)
+
+        def value(word: str) -> float | None:
+            if kind == "date":
+                return dates.days(word, form)
+            number = style.value(word)
+            return plain.value(word) if number is None else number
+
+        if kind == "category":
+            return frozenset()
+        values = values_of(self.missing, value)
+        return values - {0.0, 1.0} if kind == "boolean" else values
 
     def as_utf8(self, body: bytes) -> bytes:
         """The text in UTF-8: it may come so, or in the encoding of the file.

@@ -13,7 +13,7 @@ from service.rows.cell_texts import dates
 from service.rows.cell_texts.levels import MAX_LEVELS, alike, in_order
 from service.rows.cell_texts.number_styles import NumberStyle, is_number, readings, survey
 from service.rows.cell_texts.number_text import BOOLEANS
-from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES
+from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES, values_of
 from service.rows.kinds.decisions import (
     Again,
     Ambiguous,
@@ -217,6 +217,8 @@ def _coded(
     """A column of few different values."""
     texts = column.texts
     values = [None if text in question.words else value(text) for text in texts]
+    missing_values = values_of(question.words, value)
+    values = [None if one in missing_values else one for one in values]
     raw = np.array([nan if one is None else one for one in values], dtype=np.float64)
     missing = sum(n for one, n in zip(values, column.counts, strict=True) if one is None)
     used = frozenset(text for text in texts if text in question.words)

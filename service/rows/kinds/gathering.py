@@ -18,7 +18,7 @@ import orjson
 from service.rows.cell_texts.levels import MAX_LEVELS
 from service.rows.cell_texts.number_styles import only_groups, survey
 from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER
-from service.rows.cell_texts.words import MISSING_VALUES
+from service.rows.cell_texts.words import values_of
 from service.rows.json_reading.numbers import read_list
 
 Values: TypeAlias = npt.NDArray[np.float64]
@@ -61,8 +61,8 @@ class ValueColumn:
 
     def __init__(self, words: Words, parse: Callable[[str], float | None] | None = None) -> None:
         self.words = words
-        self._numbers_are_missing = any(map(NUMBER.fullmatch, words - MISSING_VALUES))
         self.parse = parse
+        self._missing_values = list(values_of(words, self.value))
         self.kind: str | None = None
         """What `parse` gives: None for plain numbers."""
         self.notes: dict[str, Any] = {}
@@ -89,9 +89,7 @@ class ValueColumn:
 
     def _at_once(self, texts: Sequence[str]) -> Values | None:
         joined = ",".join(texts)
-        values = None
-        if not self._numbers_are_missing:
-            values = read_list(b"[%b]" % joined.encode())
+        values = read_list(b"[%b]" % joined.encode())
         if values is None or len(values) != len(texts) or not np.isfinite(values).all():
             if " " in joined or "\t" in joined:
                 texts = [text.strip(BLANKS) for text in texts]
@@ -106,6 +104,12 @@ class ValueColumn:
             self.n_missing += n_missing
             self.n_values -= n_missing
             texts = cells
+        if self._missing_values:
+            mask = np.isin(values, self._missing_values)
+            n_missing = int(np.count_nonzero(mask))
+            self.n_missing += n_missing
+            self.n_values -= n_missing
+            values = np.where(mask, nan, values)
         self.n_values += len(texts)
         if not self._pointed and "." in joined:
             self._look_at_points(texts)
@@ -120,7 +124,10 @@ class ValueColumn:
                 self.missing_words.add(text)
                 continue
             value = self.value(text)
-            if value is None:
+            if value in self._missing_values:
+                values[i] = nan
+                self.n_missing += 1
+            elif value is None:
                 values[i] = nan
                 if text in self.exceptions or len(self.exceptions) < MAX_LEVELS:
                     self.exceptions[text[:MAX_EXCEPTION_CHARACTERS]] += 1
