@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import pathlib
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import fastapi_offline
@@ -126,7 +127,7 @@ def mount(app: DocumentedAPI) -> None:
             "validatorUrl": None,  # no badge from another host
         },
     )
-    content = _with_own_assets(bytes(page.body).decode())
+    content = _with_own_parts(bytes(page.body).decode(), app.title, app.openapi_tags or ())
     policy = {CSP: policy_with_scripts(content.encode())}
 
     @app.get("/openapi.json", include_in_schema=False)
@@ -144,11 +145,18 @@ def _versioned(name: str) -> str:
     return versioned(f"/docs/assets/{name}", ASSETS / name)
 
 
-def _with_own_assets(page: str) -> str:
+def _with_own_parts(page: str, title: str, sections: Sequence[Mapping[str, Any]]) -> str:
+    """Our stylesheet and script, and what is shown until Swagger UI has been loaded."""
+    names = "".join(f"<li>{escape(one['name'])}</li>" for one in sections)
+    first = f'<div class="first"><h1>{escape(title)}</h1><p>Loading …</p><ul>{names}</ul></div>'
+    css, script = (
+        versioned(f"/docs/assets/own/{name}", OWN_ASSETS / name) for name in ("docs.css", "docs.js")
+    )
     for place, addition in (
         ("<html>", '<html lang="en">'),
-        ("</head>", '<link rel="stylesheet" href="/docs/assets/own/docs.css"></head>'),
-        ("</body>", '<script src="/docs/assets/own/docs.js"></script></body>'),
+        ("</head>", f'<link rel="stylesheet" href="{css}"></head>'),
+        ('<div id="swagger-ui">', f'<div id="swagger-ui">{first}'),
+        ("</body>", f'<script src="{script}"></script></body>'),
     ):
         assert page.count(place) == 1
         page = page.replace(place, addition)
