@@ -7,12 +7,13 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from service.rows.cell_faults import CellFault, ragged
-from service.rows.cell_texts.text import SLICE_BYTES, Slice, check_lengths, slices, unterminated
+from service.rows.cell_texts.text import Slice, check_lengths, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats.shared.cells import has_long_cell
+from service.rows.kinds.blocks.cells import Cells
 from service.rows.kinds.building import PLACEHOLDER, Builder
 from service.rows.kinds.dialect import (
     COMMENT,
@@ -20,7 +21,6 @@ from service.rows.kinds.dialect import (
     is_blank,
     is_comment,
     recognized,
-    split_columns,
     split_records,
 )
 from service.rows.kinds.feature import Batch
@@ -28,10 +28,8 @@ from service.rows.kinds.roles import arranged
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.writers import Table
 
-BLOCK_BYTES = 128 * 1024
-"""Of the text: fewer calls for each column, and its cells still fit into the processor's cache."""
-COLUMN_BYTES = 512
-"""Of each of many columns: a column is read some cells at a time."""
+Columns: TypeAlias = list[Sequence[str]]
+
 DELIMITER_HINT = "give one value for each column; put a text with the delimiter in it in quotes"
 
 
@@ -87,22 +85,27 @@ def _batches(
     of delimiters only were left out is added to `blank`."""
     width = dialect.n_cells
     header, done = dialect.header, 0
-    block_bytes = min(max(BLOCK_BYTES, COLUMN_BYTES * width), SLICE_BYTES)
-    for part in slices(dialect.path, slice_bytes=block_bytes, record_bytes=limits.line_bytes):
+    simple = not dialect.trailing and dialect.delimiter != " "
+    for part in slices(dialect.path, record_bytes=limits.line_bytes):
         if not part.quoted:  # before there is an object for each cell
             _check_lines(part.text, limits, done)
-        batch: Batch | None = None if header else split_columns(part, dialect)
-        if batch is None:
-            rows = _rows(part, dialect, done + 1 - header, blank)
-            if header and rows:
-                rows = _without_header(rows, width)
-                header = False
-            if set(map(len, rows)) - {width}:
-                rows = _checked(rows, width, done, faults)
-            if not rows:
+        long = part.quoted or has_long_cell(part.text, dialect.delimiter, limits.cell_bytes)
+        if simple and not header and not long:
+            cells = Cells.of(part.text, dialect.delimiter, width)
+            if cells is not None:
+                yield cells
+                done += cells.n_rows
                 continue
-            batch = list(zip(*rows, strict=True))
-        if part.quoted or has_long_cell(part.text, dialect.delimiter, limits.cell_bytes):
+        rows = _rows(part, dialect, done + 1 - header, blank)
+        if header and rows:
+            rows = _without_header(rows, width)
+            header = False
+        if set(map(len, rows)) - {width}:
+            rows = _checked(rows, width, done, faults)
+        if not rows:
+            continue
+        batch: Columns = list(zip(*rows, strict=True))
+        if long:
             batch = _without_long(batch, limits.cell_bytes, done, faults, names)
         yield batch
         done += len(batch[0])
@@ -154,8 +157,8 @@ def _checked(rows: list[list[str]], width: int, done: int, faults: Faults) -> li
 
 
 def _without_long(
-    batch: Batch, limit: int, done: int, faults: Faults, names: list[str] | None
-) -> Batch:
+    batch: Columns, limit: int, done: int, faults: Faults, names: list[str] | None
+) -> Columns:
     """The cells; one that is too long is a fault, another is in its place."""
     columns: list[Sequence[str]] = []
     for position, column in enumerate(batch):

@@ -14,6 +14,7 @@ from service.errors import InvalidContent
 from service.rows.cell_texts.levels import MAX_LEVELS_IN_ALL
 from service.rows.cell_texts.words import MISSING_VALUES
 from service.rows.faults import Faults, no_features, refuse, too_many
+from service.rows.kinds.blocks.all_columns import AllColumns
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.decisions import Again, Gatherer, Ignored, Kept, Question, Wrong
 from service.rows.kinds.describing import (
@@ -139,24 +140,25 @@ class Builder:
         if columns.target is not None:
             labels = LabelColumn(self._spec, faults, columns.name(columns.target))
         n_samples = 0
+        features = AllColumns(self._features)
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
             before = 0
             for batch in self._passes(faults):
                 known = not self._typed or faults.total == before
                 before = faults.total
-                n_samples += len(batch[0])
+                values = features.add(batch)
+                n_samples += len(values)
                 if n_samples > self._spec.limits.rows:
                     raise too_many("rows", self._spec.limits.rows)
                 if n_samples * len(self._features) > self._spec.limits.stored_values:
                     raise too_many("values", self._spec.limits.stored_values)
                 if labels is not None and columns.target is not None:
                     if known:
-                        labels.add(batch[columns.target], typed=self._typed)
+                        labels.add(batch, columns.target, typed=self._typed)
                     else:  # of rows that are wrong
-                        labels.skip(len(batch[0]))
-                values = [one.gatherer.add(batch[one.position]) for one in self._features]
-                if faults.total == 0 and values:
-                    spool.write(np.column_stack(values))
+                        labels.skip(len(values))
+                if faults.total == 0:
+                    spool.write(values)
                 self._forget_texts()
             spool.finish((n_samples, len(self._features)))
         if n_samples == 0:

@@ -63,6 +63,8 @@ class ValueColumn:
         self.words = words
         self.parse = parse
         self._missing_values = list(values_of(words, self.value))
+        self.plain = parse is None and not self._missing_values
+        """Whether all cells so far are plain numbers, or empty."""
         self.kind: str | None = None
         """What `parse` gives: None for plain numbers."""
         self.notes: dict[str, Any] = {}
@@ -83,15 +85,26 @@ class ValueColumn:
         """NaN for missing cells, and for those that are no values, which are `exceptions`."""
         values = self._at_once(texts) if self.parse is None else None
         if values is None:
+            self.plain = False
             values = self._one_by_one([text.strip(BLANKS) for text in texts])
         self.few.add(values)
         return values
+
+    def take(self, values: Values) -> None:
+        """Add plain numbers, with or without points as others so far; NaN for empty cells."""
+        n_missing = int(np.count_nonzero(np.isnan(values)))
+        self.n_missing += n_missing
+        self.n_values += len(values) - n_missing
+        if n_missing:
+            self.missing_words.add("")
+        self.few.add(values)
 
     def _at_once(self, texts: Sequence[str]) -> Values | None:
         joined = ",".join(texts)
         values = read_list(b"[%b]" % joined.encode())
         if values is None or len(values) != len(texts) or not np.isfinite(values).all():
             if " " in joined or "\t" in joined:
+                self.plain = False
                 texts = [text.strip(BLANKS) for text in texts]
             words = self.words
             cells = ["null" if text in words else text for text in texts]
@@ -100,6 +113,7 @@ class ValueColumn:
             if values is None:
                 return None
             self.missing_words |= words.intersection(texts)
+            self.plain &= self.missing_words <= {""}
             n_missing = int(np.count_nonzero(np.isnan(values)))
             self.n_missing += n_missing
             self.n_values -= n_missing
@@ -197,27 +211,31 @@ class TextColumn:
         self.words = words
         self.overflowed = False
         """There are too many texts for a category; the codes mean nothing."""
-        self._lookup = _Lookup()
+        self.lookup = Lookup()
         self._counts = np.zeros(0, dtype=np.int64)
 
     def add(self, texts: Sequence[str]) -> Values:
         if self.overflowed:
             return np.zeros(len(texts))
-        codes = np.fromiter(map(self._lookup.__getitem__, texts), np.int64, len(texts))
-        counts = np.bincount(codes, minlength=len(self._lookup))
+        codes = np.fromiter(map(self.lookup.__getitem__, texts), np.int64, len(texts))
+        self.take(codes)
+        return codes.astype(np.float64)
+
+    def take(self, codes: npt.NDArray[np.int64]) -> None:
+        """Add texts of which `lookup` gave the codes."""
+        counts = np.bincount(codes, minlength=len(self.lookup))
         counts[: len(self._counts)] += self._counts
         self._counts = counts
-        many = len(self._lookup) > MAX_LEVELS + len(self.words)
-        self.overflowed = many or self._lookup.n_characters > MAX_TEXT_CHARACTERS
-        return codes.astype(np.float64)
+        many = len(self.lookup) > MAX_LEVELS + len(self.words)
+        self.overflowed = many or self.lookup.n_characters > MAX_TEXT_CHARACTERS
 
     @property
     def n_texts(self) -> int:
-        return len(self._lookup)
+        return len(self.lookup)
 
     @property
     def text_bytes(self) -> int:
-        return self._lookup.n_bytes
+        return self.lookup.n_bytes
 
     @property
     def mark(self) -> str | None:
@@ -232,19 +250,19 @@ class TextColumn:
 
     def add_missing(self, count: int) -> None:
         """Count that many empty cells more, which came before."""
-        self._counts[self._lookup[""]] += count
+        self._counts[self.lookup[""]] += count
 
     def forget(self) -> None:
         """Take the column as free text, and keep the first half of its texts only."""
         self.overflowed = True
         kept = self.n_texts // 2
-        self._lookup.cut(kept)
+        self.lookup.cut(kept)
         self._counts = self._counts[:kept]
 
     @property
     def texts(self) -> list[str]:
         """The different texts by code, without blanks around them; some may be equal now."""
-        return [text.strip(BLANKS) for text in self._lookup]
+        return [text.strip(BLANKS) for text in self.lookup]
 
     @property
     def counts(self) -> list[int]:
@@ -252,7 +270,7 @@ class TextColumn:
         return self._counts.tolist()
 
 
-class _Lookup(dict[str, int]):
+class Lookup(dict[str, int]):
     """Gives each new text the next code."""
 
     def __init__(self) -> None:

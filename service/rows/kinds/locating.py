@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from service.rows.cell_faults import (
@@ -15,6 +15,7 @@ from service.rows.cell_faults import (
 from service.rows.cell_texts.number_text import BLANKS, is_value
 from service.rows.faults import Faults
 from service.rows.kinds.decisions import Gatherer, Wrong
+from service.rows.kinds.feature import Batch
 from service.rows.kinds.gathering import TextColumn, ValueColumn
 from service.rows.kinds.typed import TypedColumn
 
@@ -35,7 +36,7 @@ _CODES = {"number": "not-a-number", "boolean": "not-a-boolean", "date": "not-a-d
 
 
 def add_faults(
-    batch: Sequence[Sequence[Any]],
+    batch: Batch,
     done: int,
     wrong: Mapping[int, Wrong],
     gatherers: Mapping[int, Gatherer],

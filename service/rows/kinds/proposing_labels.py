@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from service.errors import Fault, InvalidContent
 from service.rows.cell_texts.levels import alike
 from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults
+from service.rows.kinds.blocks.cells import Cells
+from service.rows.kinds.blocks.coding import Coder
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
+from service.rows.kinds.feature import Batch
+from service.rows.kinds.gathering import Lookup
 from service.rows.spec import ParseSpec
-from service.rows.table.labels import Labels, Target
+from service.rows.table.labels import MAX_CLASSES, Labels, Target
 
 MOST_FRACTIONS = 20
 """More different labels with fractions are measurements."""
@@ -26,6 +29,8 @@ class LabelColumn:
         self.warnings: list[dict[str, Any]] = []
         words = MISSING_TEXTS | frozenset(spec.missing)
         self._labels = Labels(faults, column, keep_text=spec.text_labels, missing=words)
+        self._lookup = Lookup()
+        self._coder = Coder([self._lookup])
         self._faults = faults
         self._likely: list[str] = []
         self._hint: str | None = None
@@ -33,19 +38,27 @@ class LabelColumn:
         self._column = column
         self._refused: InvalidContent | None = None
 
-    def add(self, texts: Sequence[Any], *, typed: bool) -> None:
-        """A missing one is a fault."""
+    def add(self, batch: Batch, position: int, *, typed: bool) -> None:
+        """Those of some rows. A missing one is a fault."""
         if self._refused is not None:
             return
         try:
             if typed:
-                self._labels.add_json(list(texts))
+                self._labels.add_json(list(batch[position]))
+            elif isinstance(batch, Cells):
+                self._labels.add_texts(self._texts(batch, position))
             else:
-                self._labels.add_texts(list(texts))
+                self._labels.add_texts(list(batch[position]))
         except InvalidContent as error:
             if error.code != TOO_MANY:
                 raise
             self._refused = error
+
+    def _texts(self, cells: Cells, position: int) -> list[str]:
+        if len(self._lookup) > MAX_CLASSES:
+            return cells.texts([position])[position]
+        codes = self._coder.codes(cells, [position], [0])[:, 0]
+        return list(map(list(self._lookup).__getitem__, codes.tolist()))
 
     def skip(self, n_rows: int) -> None:
         """Rows whose labels are unknown."""
