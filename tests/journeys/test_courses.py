@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,17 +73,33 @@ def test_page_has_every_item() -> None:
     assert len(COMPARISONS) == 3
 
 
+@pytest.fixture(scope="module")
+def trained(server: Server, datasets: dict[str, str]) -> Callable[[Item], list[dict[str, Any]]]:
+    """The jobs of an item, one for each seed; items with the same request share them."""
+    kept: dict[str, list[dict[str, Any]]] = {}
+
+    def jobs(item: Item) -> list[dict[str, Any]]:
+        request = json.dumps(item.request)
+        if request not in kept:
+            name = item.request["solver"]["name"]
+            dataset = datasets["iris" if "multiclass" in item.request else name]
+            spec = dict(item.request)
+            if dataset == datasets["pegasos"]:
+                spec["validation"] = {"dataset_id": datasets["test"]}
+            seeds = SEEDS if item.least < item.largest else SEEDS[:1]
+            queued = [server.train(dataset, "courses", seed=seed, **spec) for seed in seeds]
+            kept[request] = [server.finished(job) for job in queued]
+        return kept[request]
+
+    return jobs
+
+
 @by_name
-def test_figure_is_in_the_range(item: Item, server: Server, datasets: dict[str, str]) -> None:
+def test_figure_is_in_the_range(
+    item: Item, server: Server, trained: Callable[[Item], list[dict[str, Any]]]
+) -> None:
     """The median of five seeds, or the one figure if nothing is random; with its plot."""
-    name = item.request["solver"]["name"]
-    data = "iris" if "multiclass" in item.request else name
-    spec = dict(item.request)
-    if datasets[data] == datasets["pegasos"]:
-        spec["validation"] = {"dataset_id": datasets["test"]}
-    seeds = SEEDS if item.least < item.largest else SEEDS[:1]
-    jobs = [server.train(datasets[data], "courses", seed=seed, **spec) for seed in seeds]
-    finished = [server.finished(job) for job in jobs]
+    finished = trained(item)
     figures = [_figure(item, job, server) for job in finished]
     assert item.holds(statistics.median(figures)), figures
     version = finished[0]["model"]["version"]
