@@ -71,7 +71,7 @@ def test_batch_descent_takes_57_updates(server: Server, tutorial: str) -> None:
     bracket(job, TUTORIAL_OPTIMUM)
 
 
-@EVERY_SEED
+@pytest.mark.soundness  # test_courses.py has the figures of five seeds
 @pytest.mark.parametrize(
     ("batch_size", "learning_rate", "epsilon", "least", "most"),
     [(1, 1e-4, 0.001, 700, 2500), (20, 1e-5, 0.01, 600, 1700)],
@@ -80,7 +80,6 @@ def test_batch_descent_takes_57_updates(server: Server, tutorial: str) -> None:
 def test_stochastic_descents_end_by_their_rule(
     server: Server,
     tutorial: str,
-    seeds: range,
     batch_size: int,
     learning_rate: float,
     epsilon: float,
@@ -91,7 +90,7 @@ def test_stochastic_descents_end_by_their_rule(
     jobs = descents(
         server,
         tutorial,
-        seeds,
+        range(20),
         solver={
             "name": "gradient-descent",
             "C": 100,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def test_number_of_threads_may_change_before_each_pass() -> None:
     assert executor.map(str, [3, 4]) == ["3", "4"]
 
 
+@cache
 def large(sparse: bool) -> tuple[Any, Any]:
     """Seven shards or more; the classes overlap."""
     random = np.random.default_rng(0)
@@ -121,7 +123,7 @@ def test_threads_and_files_change_no_bit(
 
 def test_classes_one_after_the_other(tmp_path: Path) -> None:
     """Most pairs have no rows in some shards, among them the first."""
-    X, _ = large(False)
+    X = large(False)[0].copy()
     labels = np.arange(len(X)) * 4 // len(X)
     X[:, 0] += labels
     pipeline = Pipeline(solver=Newton(C=1.0), stopping=Stopping(duality_gap=1e-3))
