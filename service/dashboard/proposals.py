@@ -94,6 +94,8 @@ def reading_in_words(reading: Mapping[str, Any] | None) -> str:
     if reading is None:
         return ""
     parts = []
+    if sheet := reading.get("sheet"):
+        parts.append(f"the sheet “{sheet}”")
     if encoding := reading.get("encoding"):
         parts.append(f"{encoding.upper()} text")
     if delimiter := reading.get("delimiter"):

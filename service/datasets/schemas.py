@@ -174,8 +174,8 @@ class DatasetRead(DatasetSummary):
     ignored_columns: list[IgnoredColumn]
     """Columns of the file that are not kept, and why."""
     reading: dict[str, Any] | None
-    """How text was read: encoding, delimiter, header, decimal mark, separator of thousands, words
-    for missing cells. Null for formats that leave no choice."""
+    """How text was read: sheet, encoding, delimiter, header, decimal mark, separator of thousands,
+    words for missing cells. Null for formats that leave no choice."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
 from tests.service.dashboard.browser import Browser, Page
+from tests.service.rows.workbooks import workbook
 
 pytestmark = pytest.mark.one_application
 
@@ -50,11 +51,11 @@ def test_row_of_a_table_is_predicted_by_lists_and_dates(browser: Browser, worker
     assert "sex: 2 levels" in browser.page.text
 
 
-def _look(client: TestClient, text: str, **fields: str) -> Page:
+def _look(client: TestClient, text: str | bytes, name: str = "people.csv", **fields: str) -> Page:
     """What a script is shown before anything is kept."""
     reply = client.post(
         "/datasets?look=true",
-        files={"file": ("people.csv", text, "text/csv")},
+        files={"file": (name, text)},
         data=fields,
         headers={"HX-Request": "true", "Origin": str(client.base_url)},
     )
@@ -81,6 +82,13 @@ def test_columns_are_proposed_before_they_are_kept(client: TestClient) -> None:
     assert re.search('data-label="Missing">9<', page.html)
     assert "Read as UTF-8 text, commas between cells, the first line has the names" in page.text
     assert "Keep this table" in page.text
+
+
+def test_proposal_names_the_sheet_of_a_workbook(client: TestClient) -> None:
+    """Also if the caller named none."""
+    book = workbook({"Notes": [["a", "y"], [1, "no"], [2, "yes"]], "Data": [["a"], [1]]})
+    text = _look(client, book, "book.xlsx").text
+    assert "Read as the sheet “Notes”, the first line has the names." in text
 
 
 def test_choices_of_columns_change_the_proposal(client: TestClient) -> None:
