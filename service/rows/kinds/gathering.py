@@ -90,9 +90,8 @@ class ValueColumn:
         self.few.add(values)
         return values
 
-    def take(self, values: Values) -> None:
+    def take(self, values: Values, n_missing: int) -> None:
         """Add plain numbers, with or without points as others so far; NaN for empty cells."""
-        n_missing = int(np.count_nonzero(np.isnan(values)))
         self.n_missing += n_missing
         self.n_values += len(values) - n_missing
         if n_missing:

@@ -59,8 +59,9 @@ class AllColumns:
                 others |= some.keys()
                 continue
             values[:, list(some)] = read
-            for value_column, column in zip(some.values(), read.T, strict=True):
-                value_column.take(column)
+            n_missing = np.isnan(read).sum(axis=0).tolist()
+            for value_column, column, n in zip(some.values(), read.T, n_missing, strict=True):
+                value_column.take(column, n)
         return [i for i in self._in_order if i in others]
 
     def _at(self, numbers: Iterable[int]) -> list[int]:

@@ -99,5 +99,7 @@ class Cells:
         kept = np.zeros(self.starts.shape[1], bool)
         kept[positions] = True
         octets = np.repeat(np.tile(kept, self.n_rows), self.lengths.ravel() + 1)
-        text: bytes = np.frombuffer(self.data, np.uint8)[: len(octets)][octets].tobytes()
+        text: bytes = np.compress(
+            octets, np.frombuffer(self.data, np.uint8)[: len(octets)]
+        ).tobytes()
         return text.replace(b"\n", self._delimiter)
