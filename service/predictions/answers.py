@@ -20,10 +20,17 @@ class Scored:
         self.model = model
         self.scores = scores
         """Of every binary problem, (n_samples, n_problems)."""
-        self.decision = model.fitted.decision_from_scores(scores)
-        """(n_samples,) for two classes, else (n_samples, n_classes)."""
-        self.codes: list[int] = model.fitted.codes_from_decision(self.decision).tolist()
+        self.codes: list[int]
         """The class of each row, by its number."""
+        if scores.size == 1:  # sooner than by arrays
+            self.codes = [1 if scores.item() > 0.0 else 0]
+        else:
+            self.codes = model.fitted.codes_from_decision(self.decision).tolist()
+
+    @cached_property
+    def decision(self) -> NDArray[np.float64]:
+        """(n_samples,) for two classes, else (n_samples, n_classes)."""
+        return self.model.fitted.decision_from_scores(self.scores)
 
     @cached_property
     def probability(self) -> NDArray[np.float64]:

@@ -111,8 +111,9 @@ def scored(model: LoadedModel, X: Matrix) -> Answer:
 
 def _scored(model: LoadedModel, X: Matrix) -> Scored:
     scores = model.fitted.scores_of_checked(X)
+    values = scores.ravel()
     # Cheaper than to look at each; the squares may overflow besides.
-    if not math.isfinite(np.vdot(scores, scores)) and not np.isfinite(scores).all():
+    if not math.isfinite(values.dot(values)) and not np.isfinite(scores).all():
         raise _overflow(scores)
     return Scored(model, scores)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ class LoadedModel:
     """Memory that it takes."""
     reading: Reading = USUAL
     """How its training file was written."""
+    _works: dict[tuple[str, ...], int] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def work_per_row(self) -> int:
@@ -61,10 +62,6 @@ class LoadedModel:
         if work is None:
             work = self._works[outputs] = sum(map(self._work_of, outputs))
         return work
-
-    @cached_property
-    def _works(self) -> dict[tuple[str, ...], int]:
-        return {}
 
     def _work_of(self, output: str) -> int:
         if output == "label":
@@ -105,6 +102,11 @@ class LoadedModel:
         return orjson.dumps({"model": answering, "classes": self.classes})[:-1]
 
     @cached_property
+    def tensors_head(self) -> bytes:
+        """The same of the Open Inference Protocol."""
+        return orjson.dumps({"model_name": self.name, "model_version": str(self.version)})[:-1]
+
+    @cached_property
     def json_labels(self) -> list[bytes]:
         """The classes as JSON."""
         return [orjson.dumps(label) for label in self.classes]
@@ -118,9 +120,6 @@ class LoadedModel:
 class _Meaning(NamedTuple):
     version: ModelVersion
     epoch: int
-
-
-_NOTHING: Mapping[Reference, _Meaning] = {}
 
 
 class LoadedModels:
@@ -190,7 +189,7 @@ class LoadedModels:
             self._away = False
             for model in changed:
                 self._forget(model)
-        meaning = self._known.get(name, _NOTHING).get(reference)
+        meaning = self._known.get(name, {}).get(reference)
         if meaning is None or not (meaning.epoch == self._epoch or self._away):
             return None
         return meaning.version

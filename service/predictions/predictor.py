@@ -22,7 +22,7 @@ from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
 from service.web.access.fast_path import Reply
 from service.web.http.headers import RawHeaders
-from svm.data.matrices import Matrix
+from svm.data.matrices import Matrix, is_sparse
 
 INLINE_BYTES = 256 * 1024
 """Texts larger than this, which take milliseconds to read, are read in a thread."""
@@ -76,13 +76,11 @@ class Predictor:
     def __init__(self, models: LoadedModels, limits: Limits) -> None:
         self._models = models
         self._limits = limits
+        self.body_limit_bytes = limits.predict_body_bytes
+        """See `Answerer`."""
         self._batcher = Batcher()
         self.metrics = PredictionMetrics()
         """Register it with the metrics."""
-
-    @property
-    def body_limit_bytes(self) -> int:
-        return self._limits.predict_body_bytes
 
     def call(self, path: bytes, headers: RawHeaders) -> PredictionCall | None:
         """What is asked of which model; None if the path is for no prediction.
@@ -182,7 +180,8 @@ class Predictor:
         if model is None or not _is_read_inline(exchange, body):
             return None
         asked = exchange.read(body, model)
-        if self._batcher.is_long(model, asked.X) or not _is_written_inline(model, asked):
+        per_row = max(model.work_per_row, model.reply_work(asked.outputs))
+        if is_sparse(asked.X) or len(asked.X) * per_row > INLINE_WORK:
             return None
         return model, asked
 

@@ -21,6 +21,7 @@ from service.rows.json_reading import numbers as json_numbers
 MARK = secrets.token_hex(16)
 """Replaces the list that was cut out of a document; no document is known to hold it."""
 
+_MARK = b'"%b"' % MARK.encode()
 _DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
 _END_OF_LISTS = re.compile(rb"\][ \t\r\n]*\]")
 
@@ -46,7 +47,7 @@ def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
     else:
         values = json_numbers.read_list(data)
         X = None if values is None else values[None]
-    return None if X is None else (b'%b"%b"%b' % (text[:start], MARK.encode(), text[end:]), X)
+    return None if X is None else (b"".join((text[:start], _MARK, text[end:])), X)
 
 
 def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:
@@ -74,7 +75,10 @@ def from_bytes(data: memoryview, datatype: str, shape: tuple[int, int]) -> NDArr
     if len(data) != expected:
         detail = f"{datatype} of shape {list(shape)} is {expected} bytes, the body has {len(data)}"
         raise InvalidRequest("malformed-request", detail)
-    return np.frombuffer(data, kind).reshape(shape)
+    values = np.frombuffer(data, kind)
+    if not values.flags.aligned:  # NumPy would copy number by number
+        values = np.frombuffer(bytes(data), kind)
+    return values.reshape(shape)
 
 
 def from_json(data: Any, datatype: str, shape: tuple[int, int], columns: Columns) -> NDArray[Any]:
@@ -117,6 +121,8 @@ def from_numbers(
     flat = len(numbers) == 1 and numbers.size == prod(shape)
     if kind.kind != "f" or not (flat or numbers.shape == shape):
         raise invalid(("inputs", 0, "data"), "look at each number")
+    if kind == np.float64:
+        return numbers.reshape(shape)
     with np.errstate(over="ignore"):
         return numbers.astype(kind, copy=False).reshape(shape)
 

@@ -6,7 +6,6 @@ import gzip
 import math
 import zlib
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +40,8 @@ PROBABILITY = "probability"
 HEAD_LENGTH = "Inference-Header-Content-Length"
 REMEMBERED_BYTES = 2048
 """The longest JSON part, without numbers that are cut out, whose meaning is remembered."""
+MOST_REMEMBERED = 16
+"""By one exchange."""
 
 _REQUEST = frozenset({"id", "inputs", "outputs", "parameters"})
 _INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
@@ -58,6 +59,21 @@ class Asked(NamedTuple):
     @property
     def outputs(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.tensors)
+
+
+class Head(NamedTuple):
+    """The JSON part of a request, checked against a model."""
+
+    id: str | None
+    tensors: tuple[tuple[str, bool], ...]
+    """As `Asked` has them."""
+    datatype: str
+    shape: tuple[int, int]
+    has_data: bool
+    data: Any
+    """MARK, if the numbers were cut out."""
+    size: Any
+    """The `binary_data_size`, if it is given."""
 
 
 class InferenceExchange:
@@ -80,10 +96,13 @@ class InferenceExchange:
                 # without it they get the reply sooner.
                 self._reply_encoding = value.strip().decode()
         self.is_binary = self._head_bytes is not None and not self._encoding
+        self._heads: dict[tuple[bytes, str], Head] = {}
+        """Clients send the same JSON part with other numbers; by its text and the model."""
 
     def read(self, body: bytes, model: LoadedModel) -> Asked:
         """Raises InvalidRequest, InvalidContent, TooLarge, UnsupportedFormat."""
-        body = inflate(body, self._encoding, self._limits.predict_body_bytes)
+        if self._encoding:
+            body = inflate(body, self._encoding, self._limits.predict_body_bytes)
         end = len(body) if self._head_bytes is None else self._head_bytes
         if end > len(body):
             detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
@@ -98,46 +117,88 @@ class InferenceExchange:
         self, text: bytes, numbers: NDArray[np.float64] | None, data: memoryview, model: LoadedModel
     ) -> Asked:
         """`numbers` are those of the tensor, which MARK replaces in the text."""
-        parse = _remembered if len(text) <= REMEMBERED_BYTES else _parse
-        document = _members(parse(text), _REQUEST, ())
+        head = self._heads.get((text, model.key))
+        if head is None:
+            head = self._head(text, model)
+            if len(text) <= REMEMBERED_BYTES:
+                if len(self._heads) >= MOST_REMEMBERED:
+                    self._heads.clear()
+                self._heads[text, model.key] = head
+        X = self._values(head, numbers, data, model.features)
+        return Asked(X, head.id, head.tensors)
+
+    def _head(self, text: bytes, model: LoadedModel) -> Head:
+        document = _members(_parse(text), _REQUEST, ())
         inputs = document.get("inputs")
         if not isinstance(inputs, list) or len(inputs) != 1:
             raise invalid(("inputs",), "give a list with one tensor")
         tensor = _members(inputs[0], _INPUT, ("inputs", 0))
-        X = self._tensor(tensor, numbers, data, model.features)
+        model.features.require_numbers()
+        datatype = tensor.get("datatype")
+        if not isinstance(datatype, str) or datatype not in NUMBERS:
+            raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
+        shape = check_shape(tensor.get("shape"), model.features)
+        if shape[0] > self._limits.predict_rows:
+            raise too_many("rows", self._limits.predict_rows)
+        size = _parameters(tensor, ("inputs", 0)).get("binary_data_size")
         id_ = document.get("id")
         if id_ is not None and not isinstance(id_, str):
             raise invalid(("id",), "give a text")
-        return Asked(X, id_, _outputs(document, model))
+        tensors = _outputs(document, model)
+        return Head(id_, tensors, datatype, shape, "data" in tensor, tensor.get("data"), size)
+
+    def _values(
+        self,
+        head: Head,
+        numbers: NDArray[np.float64] | None,
+        data: memoryview,
+        columns: Columns,
+    ) -> Matrix:
+        if head.size is not None or (self._head_bytes is not None and not head.has_data):
+            if head.has_data:
+                raise invalid(("inputs", 0, "data"), "the data are behind the JSON part already")
+            if head.size not in (None, len(data)):
+                path = ("inputs", 0, "parameters", "binary_data_size")
+                raise invalid(path, f"there are {len(data)} bytes behind the JSON part")
+            values = from_bytes(data, head.datatype, head.shape)
+        elif data:
+            detail = "there are bytes behind the JSON part that no tensor claims"
+            raise InvalidRequest("malformed-request", detail)
+        elif numbers is not None:
+            if head.data != MARK:
+                raise invalid(("inputs", 0, "data"), "these are not the numbers read")
+            values = from_numbers(numbers, head.datatype, head.shape)
+        else:
+            values = from_json(head.data, head.datatype, head.shape, columns)
+        if values.dtype != np.float64 or not (values.flags.c_contiguous and values.flags.aligned):
+            values = np.require(values, np.float64, ["C", "A"])
+        return columns.marked(columns.checked(values))
 
     def reply(self, asked: Asked, answer: Answer) -> Reply:
         model = answer.model
-        head: dict[str, Any] = {"model_name": model.name, "model_version": str(model.version)}
-        if asked.id is not None:
-            head["id"] = asked.id
         tensors, parts = [], []
         for name, binary in asked.tensors:
             is_label = name == "label"
             values = model.fitted.classes if is_label else answer.output(name)
-            tensor: dict[str, Any] = {
-                "name": name,
-                "datatype": datatype_of(values),
-                "shape": [len(answer.codes)] if is_label else list(values.shape),
-            }
+            shape = f"{len(answer.codes)}" if is_label else ",".join(map(str, values.shape))
+            first = f'{{"name":"{name}","datatype":"{datatype_of(values)}","shape":[{shape}],'
             if binary:
-                labels = model.tensor_labels
-                content = (
-                    b"".join([labels[code] for code in answer.codes])
-                    if is_label
-                    else to_bytes(values)
-                )
+                if is_label:
+                    labels = model.tensor_labels
+                    content = b"".join([labels[code] for code in answer.codes])
+                else:
+                    content = to_bytes(values)
                 parts.append(content)
-                tensor["parameters"] = {"binary_data_size": len(content)}
+                rest = b'"parameters":{"binary_data_size":%d}}' % len(content)
+            elif is_label:
+                labels = model.json_labels
+                rest = b'"data":[%b]}' % b",".join([labels[code] for code in answer.codes])
             else:
-                tensor["data"] = answer.label if is_label else values.ravel().tolist()
-            tensors.append(tensor)
-        head["outputs"] = tensors
-        body = orjson.dumps(head)
+                flat = orjson.dumps(values.ravel(), option=orjson.OPT_SERIALIZE_NUMPY)
+                rest = b'"data":%b}' % flat
+            tensors.append(first.encode() + rest)
+        id_ = b"" if asked.id is None else b',"id":%b' % orjson.dumps(asked.id)
+        body = b'%b%b,"outputs":[%b]}' % (model.tensors_head, id_, b",".join(tensors))
         headers: tuple[tuple[str, str], ...] = ()
         media_type = "application/json"
         if parts:
@@ -149,46 +210,6 @@ class InferenceExchange:
             body = pack(body, 1)
             headers += (("Content-Encoding", self._reply_encoding),)
         return Reply(body, media_type, headers)
-
-    def _tensor(
-        self,
-        tensor: dict[str, Any],
-        numbers: NDArray[np.float64] | None,
-        data: memoryview,
-        columns: Columns,
-    ) -> Matrix:
-        columns.require_numbers()
-        binary = self._head_bytes is not None
-        datatype = tensor.get("datatype")
-        if not isinstance(datatype, str) or datatype not in NUMBERS:
-            raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
-        shape = check_shape(tensor.get("shape"), columns)
-        if shape[0] > self._limits.predict_rows:
-            raise too_many("rows", self._limits.predict_rows)
-        size = _parameters(tensor, ("inputs", 0)).get("binary_data_size")
-        if size is not None or (binary and "data" not in tensor):
-            if "data" in tensor:
-                raise invalid(("inputs", 0, "data"), "the data are behind the JSON part already")
-            if size not in (None, len(data)):
-                path = ("inputs", 0, "parameters", "binary_data_size")
-                raise invalid(path, f"there are {len(data)} bytes behind the JSON part")
-            values = from_bytes(data, datatype, shape)
-        elif data:
-            detail = "there are bytes behind the JSON part that no tensor claims"
-            raise InvalidRequest("malformed-request", detail)
-        elif numbers is not None:
-            if tensor.get("data") != MARK:
-                raise invalid(("inputs", 0, "data"), "these are not the numbers read")
-            values = from_numbers(numbers, datatype, shape)
-        else:
-            values = from_json(tensor.get("data"), datatype, shape, columns)
-        return columns.marked(columns.checked(np.require(values, np.float64, ["C", "A"])))
-
-
-@lru_cache(maxsize=256)
-def _remembered(head: bytes) -> Any:
-    """As `_parse`; clients send the same head with other numbers. Nothing changes the value."""
-    return _parse(head)
 
 
 def _parse(head: bytes) -> Any:

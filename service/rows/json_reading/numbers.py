@@ -51,8 +51,13 @@ _local = _Local()
 def read_document(body: bytes, n_features: int) -> tuple[Array, dict[str, Any]] | None:
     """`{"instances": [[…], …], …}`: (n_samples, n_features), and the other members."""
     others: dict[str, Any] = {}
-    X = _read(body, n_features, _OPENING, _CLOSING, others)
-    return None if X is None else (X, others)
+    if len(body) > PIECE_BYTES:
+        X = _read(body, n_features, _OPENING, _CLOSING, others)
+        return None if X is None else (X, others)
+    try:
+        return _numbers(body, n_features, others), others
+    except _GIVEN_UP:
+        return None
 
 
 def read_lists(text: bytes, n_features: int) -> Array | None:
@@ -117,7 +122,7 @@ def _numbers(text: bytes, n_features: int | None, others: dict[str, Any] | None)
     if n_features is not None:
         n_lists += len(rows)
         shape = (len(rows), n_features)
-        if set(map(len, rows)) != {n_features}:
+        if len(rows) != 1 and set(map(len, rows)) != {n_features}:  # of one, `reshape` tells
             raise ValueError("not all rows have the width")
     n_brackets = len(text) - len(text.replace(b"[", b""))  # sooner than `count`
     if n_brackets != n_lists:  # `as_buffer` would flatten lists inside of rows

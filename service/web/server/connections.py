@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from service.web.bodies.body_budget import BodyBudget
@@ -72,6 +77,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._progress_at = 0.0
         self._bytes = 0
         self._unread_since: float | None = None
+        self._running: RequestResponseCycle | None = None
+        """The request that is being answered; `cycle` is the one that came last."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -82,6 +89,16 @@ class LimitedProtocol(HttpToolsProtocol):
             transport.close()
         elif self._limits.ending:
             self.shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def shutdown(self) -> None:
         """Close after the current reply, or after the reply to a request that arrives soon."""

@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
+import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.app import create_app
@@ -358,6 +359,19 @@ def test_disconnects_do_not_affect_others(address: tuple[str, int]) -> None:
     with Connection(address) as client:
         client.send(whole)
         assert values(client.reply()) == decision(2.0)
+
+
+def test_client_that_leaves_several_requests_is_no_error(address: tuple[str, int]) -> None:
+    """The reply that it does not wait for is not written to a closed connection."""
+    large = request(b" " * 500_000, path="/v1/models/wide/predict")
+    with structlog.testing.capture_logs() as entries:
+        for _ in range(5):
+            with Connection(address) as client:
+                client.send(large + request(body(2.0)) * 3)
+        with Connection(address) as client:
+            client.send(large)  # it is answered after the others
+            client.reply()
+    assert [entry for entry in entries if entry["log_level"] == "error"] == []
 
 
 def test_every_reply_has_its_own_id_and_a_date(address: tuple[str, int]) -> None:
