@@ -9,7 +9,6 @@ load. The commits are reports of a job's progress, by the code of the workers.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import select
 import statistics
@@ -24,12 +23,11 @@ from urllib.parse import urlsplit
 
 import httpx2
 import numpy as np
-import uvloop
 
+from benchmarks.constant_rate import Sending
 from benchmarks.serving.loads import Load, request_of, wrk_script
 from benchmarks.serving.models import keep_models
 from benchmarks.serving.servers import service, wrk
-from benchmarks.under_load import client
 from service.jobs.core.leases import Leases, Report
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -149,25 +147,8 @@ def _times(url: str, body: bytes, rate: float, seconds: float) -> list[float]:
         f"POST {address.path} HTTP/1.1\r\nHost: localhost\r\n"
         f"Content-Type: {LOAD.media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode() + body
-    times: list[float] = []
-    share = rate / CONNECTIONS
-
-    async def ask() -> None:
-        started = time.perf_counter() + 0.05
-        await asyncio.gather(
-            *(
-                client(
-                    url,
-                    request,
-                    [started + (k + i / CONNECTIONS) / share for k in range(int(seconds * share))],
-                    times,
-                )
-                for i in range(CONNECTIONS)
-            )
-        )
-
-    uvloop.run(ask())
-    return times
+    sending = Sending(url, request, connections=CONNECTIONS, rate=rate, seconds=seconds)
+    return sending.times()
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""How long predictions take at 300 requests a second, idle and beside other work of the service.
+"""How long predictions take at 3,000 requests a second, idle and beside other work of the service.
 
-    python -m benchmarks.under_load [--seconds 20] [--rate 300]
+    python -m benchmarks.under_load [--seconds 20] [--rate 3000]
 
 Requests leave by the clock, whether or not those before them are answered, and a request's time
 counts from the moment when it was due. `/livez` is asked beside them. The other work: trainings
-that use every core, an upload, a backup, streams of a training's events.
+that use every core, an upload, a backup, streams of a training's events. Needs a C compiler.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import subprocess
@@ -23,16 +22,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 import httpx2
 import numpy as np
 import psutil
 
+from benchmarks.constant_rate import Sending
 from benchmarks.service_process import Service, running
 
 N_FEATURES = 64
-RATE = 300
+RATE = 3000
 CONNECTIONS = 8
 UPLOAD_MB = 200
 STREAMS = 200
@@ -178,10 +177,6 @@ def _percentiles(when: str, predictions: list[float], probes: list[float]) -> di
 
 def _times(service: Service, seconds: float, rate: float) -> tuple[list[float], list[float]]:
     """Seconds of the predictions, and of a probe of `/livez` ten times as rare."""
-    return asyncio.run(_ask(str(service.http.base_url), seconds, rate))
-
-
-async def _ask(url: str, seconds: float, rate: float) -> tuple[list[float], list[float]]:
     random = np.random.default_rng(1)
     body = json.dumps({"instances": random.normal(size=(1, N_FEATURES)).tolist()}).encode()
     predict = (
@@ -189,38 +184,10 @@ async def _ask(url: str, seconds: float, rate: float) -> tuple[list[float], list
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     )
     livez = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    started = time.perf_counter() + 0.05
-    predictions: list[float] = []
-    probes: list[float] = []
-    share = rate / CONNECTIONS
-    clients = [
-        client(
-            url,
-            predict,
-            [started + (k + i / CONNECTIONS) / share for k in range(int(seconds * share))],
-            predictions,
-        )
-        for i in range(CONNECTIONS)
-    ]
-    due = [started + 10 * k / rate for k in range(int(seconds * rate / 10))]
-    await asyncio.gather(*clients, client(url, livez, due, probes))
-    return predictions, probes
-
-
-async def client(url: str, request: bytes, due: list[float], times: list[float]) -> None:
-    """Send the request at these times over one connection; RuntimeError for a bad reply."""
-    address: Any = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    for moment in due:
-        await asyncio.sleep(max(0.0, moment - time.perf_counter()))
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(head.decode())
-        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
-        await reader.readexactly(int(length))
-        times.append(time.perf_counter() - moment)
-    writer.close()
+    url = str(service.http.base_url)
+    predictions = Sending(url, predict, connections=CONNECTIONS, rate=rate, seconds=seconds)
+    probes = Sending(url, livez, connections=1, rate=rate / 10, seconds=seconds)
+    return predictions.times(), probes.times()
 
 
 if __name__ == "__main__":
