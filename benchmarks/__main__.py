@@ -50,7 +50,7 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "one-answer": one_answer.main,
     "course-results": course_results.main,
 }
-PROGRAMS = {"serving": "wrk", "beside-commits": "wrk"}
+PROGRAMS = {"serving": "wrk", "beside-commits": "wrk", "under-load": "cc"}
 """What a measurement needs beside Python packages; it is left out where that is not installed."""
 
 

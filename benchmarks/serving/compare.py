@@ -19,9 +19,12 @@ import httpx2
 from benchmarks.serving.loads import LOADS, Load, request_of, wrk_script
 from benchmarks.serving.models import keep_models
 from benchmarks.serving.page import Figures, write_page
+from benchmarks.serving.proxy import PROGRAM, proxied
 from benchmarks.serving.servers import Server, free_port, rivals, service, started, wrk
 
 OURS = "service"
+PROXIED = (OURS, "uvicorn")
+"""Measured through nginx, too, if it is installed; its own processor time does not count."""
 
 
 def main(
@@ -41,8 +44,14 @@ def main(
             port = free_port()
             command = rival.command(folder, port)
             servers[rival.name] = stack.enter_context(started(command, folder, port))
+        behind = {}
+        if PROGRAM is not None:
+            direct = {name: servers[name] for name in PROXIED}
+            behind = stack.enter_context(proxied(folder / "nginx", direct))
         measured = {}
         for load in loads:
+            if load.proxied and not behind:
+                continue
             body, headers = request_of(load, features[load.model])
             ours = httpx2.post(
                 servers[OURS].url + load.path, content=body, headers=headers, timeout=60
@@ -53,6 +62,10 @@ def main(
                 path = rival.path(load, len(ours.content))
                 if path is not None:
                     urls[rival.name] = servers[rival.name].url + path
+            if load.proxied:
+                urls = {
+                    name: urls[name].replace(servers[name].url, url) for name, url in behind.items()
+                }
             for url in urls.values():
                 httpx2.post(url, content=body, headers=headers, timeout=60).raise_for_status()
             script = wrk_script(folder, body, headers, load.differing)

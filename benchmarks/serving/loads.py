@@ -37,6 +37,8 @@ class Load:
     outputs: tuple[str, ...] = ("label",)
     differing: bool = False
     """Every request has a trace and an id of its own, as callers send them."""
+    proxied: bool = False
+    """Through nginx."""
 
     @property
     def path(self) -> str:
@@ -58,7 +60,8 @@ class Load:
         asked = "" if self.outputs == ("label",) else f", {' and '.join(self.outputs)}"
         shape = f"{self.rows} × {NAMES[self.model]}"
         at_once = "connection" if self.connections == 1 else "connections"
-        return f"{self.form} {shape}{asked}, {self.connections} {at_once}{heads}"
+        proxy = ", through nginx" if self.proxied else ""
+        return f"{self.form} {shape}{asked}, {self.connections} {at_once}{heads}{proxy}"
 
 
 LOADS = (
@@ -67,6 +70,7 @@ LOADS = (
         for connections in (1, 16, 64)
         for differing in (False, True)
     ),
+    Load("linear64", 1, 64, differing=True, proxied=True),
     Load("linear64", 100, 16),
     Load("linear256", 1000, 1),
     *(Load("linear64", 100, 16, form) for form in ("objects", "CSV", "LIBSVM", "NPY")),

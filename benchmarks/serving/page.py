@@ -31,7 +31,8 @@ read no number and score nothing. What C needs is what sockets cost on this mach
 can need less.
 - **hand-written** is FastAPI, Pydantic and scikit-learn, as one would write it; **LitServe**, \
 **BentoML** and **MLServer** answer with the same scikit-learn model, each with one worker.
-- "Differing heads": every request has a trace id and a request id of its own.
+- "Differing heads": every request has a trace id and a request id of its own. "Through nginx": \
+it keeps its connections to the servers open, and its own processor time does not count.
 
 """
 NOTES = """
