@@ -32,7 +32,7 @@ class Unknown:
     def count(self, X: Vector) -> tuple[int, int]:
         """Cells with a level that no training row had, and missing cells in columns that had none
         in training. X has raw values."""
-        if self._all_trained and np.count_nonzero(self._lowest <= X) == X.size:
+        if self._all_trained and 0 not in (self._lowest <= X).tobytes():
             return 0, 0  # most rows; NaN is not larger than anything
         unseen = self._lowest > X if self._all_trained else self._encoder.unseen(X)
         missing = self._encoder.newly_missing(X)
@@ -76,8 +76,9 @@ class PredictionMetrics(Collector):
         served.used_at = now
         served.rows += X.shape[0]
         served.count(now - started)
-        if version.unknown is not None and not is_sparse(X):
-            unseen, missing = version.unknown.count(X)
+        unknown = version.unknown
+        if unknown is not None and not is_sparse(X):
+            unseen, missing = unknown.count(X)
             if unseen:
                 self._unknown[version.name, "unseen"] += unseen
             if missing:

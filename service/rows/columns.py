@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
+from operator import call, itemgetter
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ class Columns:
         numbers = "".join(self._numbers_and_others[0](row))
         if numbers.isascii() and "_" not in numbers:  # float() takes 1_000 and other digits
             try:
-                values = [read(cell) for read, cell in zip(self._plain_readers, row, strict=True)]
+                values = list(map(call, self._plain_readers, row))
                 if math.isfinite(sum(values)):  # it also takes nan
                     return values
             except ValueError:

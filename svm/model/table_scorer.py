@@ -47,6 +47,15 @@ class TableScorer:
         self._has_indicators = len(encoder.indicated) > 0
         self._has_dates = bool(encoder.dates)
         self._indicators = slice(len(encoder.sources), encoder.n_numbers)
+        self._is_simple = (
+            len(coefficients) == 1
+            and not self._has_dates
+            and min(encoder.n_numbers, len(encoder.categories)) > 1
+        )
+        """Whether `_score` can take a row."""
+        self._row_shift = self._shift[0]
+        self._row_weights, self._intercept = numbers.weights[0], numbers.intercepts[0, 0]
+        self._row_level_weights = np.ascontiguousarray(self._level_weights[:, 0])
 
     @property
     def nbytes(self) -> int:
@@ -61,6 +70,12 @@ class TableScorer:
 
     def __call__(self, X: Vector) -> Vector:
         """X, raw values, float64 in C order."""
+        if self._is_simple and len(X) == 1:
+            score = self._score(X)
+            if score is not None:
+                scores = np.empty((1, 1))
+                scores.fill(score)
+                return scores
         end = self._numbers_end
         cells = X.take(self._cells, axis=1)
         if self._has_dates or not math.isfinite(np.vdot(cells, cells)):
@@ -73,6 +88,22 @@ class TableScorer:
             weights = self._level_weights.take(cells[:, end:].astype(np.int64), axis=0)
             scores += np.vecmat(self._ones, weights)
         return scores
+
+    def _score(self, X: Vector) -> np.float64 | None:
+        """The score of one row by one problem in half the time, with the same bits: for a single
+        problem `matvec` and `vecmat` are products of two vectors, too. None if cells are missing.
+        """
+        cells = X.take(self._cells)
+        if not math.isfinite(cells.dot(cells)):
+            return None
+        if self._has_indicators:
+            cells[self._indicators] = 0.0
+        cells += self._row_shift
+        end = self._numbers_end
+        score = self._row_weights.dot(cells[:end]) + self._intercept
+        levels = self._row_level_weights.take(cells[end:].astype(np.int64))
+        total: np.float64 = score + self._ones.dot(levels)
+        return total
 
     def _fill(self, X: Vector, cells: Vector) -> None:
         """Set the numbers of rows with gaps or dates, and the codes of missing levels."""

@@ -135,18 +135,21 @@ def read_any_document(
 ) -> tuple[Array, dict[str, Any], tuple[str, ...]] | None:
     """As `read_document`, of rows that may also be objects with names, and of the raw values of a
     table; and the names that are not of features."""
+    if len(body) <= PIECE_BYTES:
+        try:
+            return _of_document(body, columns)
+        except _GIVEN_UP:
+            return None
     others: dict[str, Any] = {}
 
     def part(piece: bytes) -> Part:
-        document = orjson.loads(piece)
-        rows = document.pop(ROWS)
-        if not others.keys().isdisjoint(document):
+        X, own, ignored = _of_document(piece, columns)
+        if not others.keys().isdisjoint(own):
             raise ValueError("a name comes twice")
-        others.update(document)
-        return _of_values(rows, columns, piece, len(document) + 1)
+        others.update(own)
+        return X, ignored
 
-    pieces = [body] if len(body) <= PIECE_BYTES else _pieces(body, _OPENING, _CLOSING, flat=False)
-    read = _joined(part, pieces)
+    read = _joined(part, _pieces(body, _OPENING, _CLOSING, flat=False))
     return None if read is None else (read[0], others, read[1])
 
 
@@ -172,6 +175,14 @@ def _joined(read: Callable[[T], Part], pieces: Iterable[T]) -> Part | None:
         return None
     arrays, names = zip(*parts, strict=True)
     return np.concatenate(arrays), tuple(dict.fromkeys(chain.from_iterable(names)))
+
+
+def _of_document(text: bytes, columns: Columns) -> tuple[Array, dict[str, Any], tuple[str, ...]]:
+    """Raises one of `_GIVEN_UP`."""
+    document = orjson.loads(text)
+    rows = document.pop(ROWS)
+    X, ignored = _of_values(rows, columns, text, len(document) + 1)
+    return X, document, ignored
 
 
 def _of_values(rows: list[Any], columns: Columns, text: bytes, n_members: int) -> Part:

@@ -88,6 +88,25 @@ def test_row_has_the_same_bits_in_any_batch(name: str) -> None:
     assert loaded.decision_function(rows).tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("width", [1, 2, 3, 9, 40])
+@pytest.mark.parametrize("scaling", ["standardize", "none"])
+def test_row_without_dates_has_the_same_bits_alone(width: int, scaling: Any) -> None:
+    """Of one problem it is scored in another way than in a batch: with gaps, unknown levels and
+    numbers whose squares overflow, too."""
+    kinds: list[Any] = ["number", "category", "boolean"] * width
+    X, y, columns = table(150, n_levels=20, kinds=kinds)
+    fitted = train(Pipeline(solver=NEWTON, scaling=scaling), X, y, columns=columns).result().fitted
+    rows = np.concatenate(
+        [strange_rows(X, 20) if width > 1 else X[:40], np.where(np.isnan(X), 0.0, X)]
+    )
+    rows[60:70, ::3] *= 1e200
+    rows[70:80, 1::3] = UNKNOWN
+    expected = fitted.problem_scores(rows)
+    assert np.isfinite(expected).all()
+    for row, scores in zip(rows, expected, strict=True):
+        assert fitted.problem_scores(row[None]).tobytes() == scores.tobytes()
+
+
 @pytest.mark.parametrize("n_levels", [5, 90])
 def test_unknown_cell_adds_nothing_to_the_bit(n_levels: int) -> None:
     """A missing cell in a column without gaps in training, and a level without training rows: the
