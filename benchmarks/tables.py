@@ -5,9 +5,9 @@
 Both get the same rows of the same folds and train the same SVM: `newton`, C = 1, a certified gap of
 1e-3. Ours reads the CSV as an upload does, and encodes with the defaults of a job. The peer is
 pandas and `skrub.TableVectorizer`, which needs a median, an indicator of gaps and a scaling of its
-numbers and dates for an SVM. R's row numbers are left out for both: in a sorted table they are
-the class. The tables are the first that `r_tables` finds with 200 … 10,000 rows, without those that
-an upload refuses.
+numbers and dates for an SVM. Row numbers, R's and those that an upload ignores with a warning (such
+as `id`), are left out for both: in a sorted table they are the class. The tables are the first that
+`r_tables` finds with 200 … 10,000 rows, without those that an upload refuses.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from service.errors import ServiceError
 from service.rows.reader import read
 from service.rows.spec import CSV, ParseSpec, ReadLimits
 from service.rows.table.raw import arrays_of, category_positions, raw_values
+from service.rows.table.row_numbers import KEY, NUMBERED
 from svm.data.columns import Column, Columns
 from svm.data.matrices import Indices, Vector
 from svm.data.splitting import fold_numbers
@@ -60,6 +61,8 @@ class Uploaded:
     codes: npt.NDArray[Any]
     """(n_samples,) class numbers."""
     columns: Columns | None
+    row_numbers: list[str]
+    """Columns that name the rows, and are ignored."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def main(count: int = 20, seed: int = 0) -> list[Comparison]:
 
 def compared(table: Table, uploaded: Uploaded, seed: int) -> Comparison:
     """Both on the same folds."""
-    frame = read_by_pandas(table)
+    frame = read_by_pandas(table).drop(columns=uploaded.row_numbers)
     folds = fold_numbers(uploaded.codes, FOLDS, seed=seed)
     ours, theirs = [], []
     for fold in range(FOLDS):
@@ -190,14 +193,15 @@ def upload(table: Table) -> Uploaded:
         )
         parsed = read(spec)
         codes = np.load(folder / "y.npy")
+        row_numbers = [one["name"] for one in parsed.ignored if one["reason"] in (NUMBERED, KEY)]
         if parsed.table is None:
-            return Uploaded(np.load(folder / "X.npy"), codes, None)
+            return Uploaded(np.load(folder / "X.npy"), codes, None, row_numbers)
         arrays = [np.load(folder / f"{array}.npy") for array in arrays_of(parsed.table)]
         X = raw_values(arrays, category_positions(parsed.table))
     columns = tuple(
         Column(each["name"], each["kind"], tuple(each["levels"])) for each in parsed.table
     )
-    return Uploaded(X, codes, columns)
+    return Uploaded(X, codes, columns, row_numbers)
 
 
 if __name__ == "__main__":
