@@ -135,6 +135,11 @@ class Hyperparameters(Checked):
         return False
 
     @property
+    def computes_kernel(self) -> bool:
+        """Whether it computes inner products of all pairs of rows, whose number grows with n²."""
+        return getattr(self, "kernel", None) is not None
+
+    @property
     def warm_start_obstacle(self) -> str:
         """Why these hyperparameters do not allow a warm start; empty if they do."""
         return ""

@@ -1,5 +1,6 @@
 from svm.kernel.kernels import (
     KERNELS,
+    LINEAR,
     MEDIAN_GAUSSIAN,
     AnyKernel,
     GaussianKernel,
@@ -9,6 +10,7 @@ from svm.kernel.kernels import (
 
 __all__ = [
     "KERNELS",
+    "LINEAR",
     "MEDIAN_GAUSSIAN",
     "AnyKernel",
     "GaussianKernel",

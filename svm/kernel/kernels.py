@@ -118,6 +118,8 @@ class PolynomialKernel(Checked):
 
 MEDIAN_GAUSSIAN = GaussianKernel()
 """The default kernel."""
+LINEAR = LinearKernel()
+"""What a problem without a kernel has."""
 
 AnyKernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
 

@@ -11,6 +11,8 @@ from numba.extending import intrinsic
 
 from svm.data.matrices import Indices, Signs, Vector
 from svm.loops import compiled
+from svm.loops.products import add_rows
+from svm.loops.products import scores as scores_of
 
 LEAST_CURVATURE = 1e-12
 """Relative to the largest kernel value."""
@@ -194,3 +196,14 @@ def add_sets(
             if factor != 0.0:
                 for i in range(everywhere.shape[1]):
                     scores[p, i] += factor * row[everywhere[p, i]]
+
+
+@compiled
+def weigh_sets(
+    operand: Any, rows: Indices, coefficients: Vector, intercepts: Vector, w: Vector, scores: Vector
+) -> None:
+    """The weights w[p] += Σ coefficients[p, k] · x of rows[p, k] of each of many problems, and the
+    scores of its rows by them and its intercept."""
+    for p in range(len(rows)):
+        add_rows(operand, rows[p], coefficients[p], w[p])
+        scores_of(operand, rows[p], w[p], intercepts[p], scores[p])

@@ -24,7 +24,7 @@ from svm.data.stored_rows import (
     stored_values,
 )
 from svm.hyperparameters import Intercept
-from svm.kernel import AnyKernel
+from svm.kernel import LINEAR, AnyKernel
 from svm.kernel.kernel_rows import KernelRows
 from svm.problem import passes
 from svm.problem.passes import Chosen, Cluster, Leaves, Parts, Pass, Passed, RowValues
@@ -159,13 +159,12 @@ class Problem:
 
     @cached_property
     def kernel_rows(self) -> KernelRows:
-        """Rows of the kernel matrix."""
-        assert self.kernel is not None
+        """Rows of the matrix of kernel values, or without a kernel of inner products."""
         if self.shared_kernel_rows is not None:
             return self.shared_kernel_rows
         others = np.ones(self.X.shape[0], dtype=np.int64)
         others[self.rows] = 0
-        return KernelRows(self.matrix, self.kernel, others)
+        return KernelRows(self.matrix, self.kernel or LINEAR, others)
 
     @cached_property
     def kernel_groups(self) -> list[tuple[int, Indices]]:

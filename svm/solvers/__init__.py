@@ -55,8 +55,11 @@ def sources_of(solver: Hyperparameters | type[Hyperparameters]) -> tuple[str, ..
     """Names of the solvers whose models a warm start can begin from."""
     if solver.starts_from != "linear":
         return solver.starts_from
+    has_kernel = getattr(solver, "kernel", None) is not None
     return tuple(
-        name for name, each in SOLVERS.items() if "kernel" not in each.__dataclass_fields__
+        name
+        for name, each in SOLVERS.items()
+        if "kernel" not in each.__dataclass_fields__ or (each is SMO and not has_kernel)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,9 +13,11 @@ from svm.kernel import AnyKernel
 from svm.problem import Problem
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import SAMPLED_FROM, Newton
+from svm.solvers.protocol import Solver
 from svm.solvers.smo import SMO
 from svm.solvers.smoothing.smoothed_hinge import step_work
 from svm.solvers.work import row_work
+from svm.solvers.working_sets import LONG, SMOState, small_ones
 
 MODERATE = 3.0
 """C times the mean ‖x‖² up to which coordinate descent needs few epochs."""
@@ -38,8 +41,9 @@ class Auto(Hyperparameters):
     """Chooses the fastest solver for data of this kind; a warning of the job says which and why.
     Where coordinate descent is slow after all, `newton` takes over.
 
-    `smo` with a kernel. Without one `newton`; or `dual-coordinate-descent` if the intercept is not
-    `free` and C times the mean ‖x‖² is moderate, or there are many features.
+    `smo` with a kernel, and for many pairs of few rows. Else `newton`; or `dual-coordinate-descent`
+    if the intercept is not `free` and C times the mean ‖x‖² is moderate, or there are many
+    features.
     """
 
     objective: ClassVar = "that of the chosen solver"
@@ -63,27 +67,30 @@ class Auto(Hyperparameters):
         """With rows in files it chooses newton."""
         return self.kernel is None
 
-    def chosen(self, problem: Problem, *, warm: bool) -> tuple[Any, Any, str]:
-        """The solver for this problem, the one that may take over from it or None, and why; a
+    def chosen(self, problems: Sequence[Problem], *, warm: bool) -> tuple[Any, Any, str]:
+        """The solver for these problems, the one that may take over from it or None, and why; a
         function of rows, λ and intercept alone.
 
         `warm`: it begins from the weights of another model.
         """
-        solver, reason = self._choice(problem, warm)
-        names = ["lambda_", "C", "dtype", "intercept"] + ["kernel"] * (self.kernel is not None)
-        settings = {name: getattr(self, name) for name in names}
-        successor = Newton(**settings) if solver is DualCoordinateDescent else None
-        return solver(**settings), successor, f"auto chose {solver.name}: {reason}"
+        solver, reason = self._choice(problems, warm)
+        settings = {name: getattr(self, name) for name in ("lambda_", "C", "dtype", "intercept")}
+        own = {"kernel": self.kernel} if solver is SMO else {}
+        successor = None if solver is Newton or self.kernel is not None else Newton(**settings)
+        return solver(**settings, **own), successor, f"auto chose {solver.name}: {reason}"
 
-    def _choice(self, problem: Problem, warm: bool) -> tuple[type[Any], str]:
+    def _choice(self, problems: Sequence[Problem], warm: bool) -> tuple[type[Any], str]:
+        problem = max(problems, key=lambda one: one.n_samples)
         if self.kernel is not None:
             return SMO, "there is a kernel"
-        if self.intercept == "free":
-            return Newton, "the intercept is free"
         if warm:
             return Newton, "it begins from weights"
         if isinstance(problem.X, StoredRows):
             return Newton, "the rows stay in files"
+        if sum(map(len, small_ones(problems).values())) == len(problems):
+            return SMO, f"there are {len(problems)} pairs of at most {problem.n_samples} rows"
+        if self.intercept == "free":
+            return Newton, "the intercept is free"
         shape = f"{problem.n_samples} rows of {problem.n_features} features"
         if is_broad(problem):
             return DualCoordinateDescent, f"there are {shape}"
@@ -102,6 +109,16 @@ def is_broad(problem: Problem) -> bool:
     """Whether Newton steps are slow, or needed in large numbers, because of the many features."""
     n, d = problem.n_samples, problem.n_features
     return d > WIDE or (d > NARROW and n < TALL * d)
+
+
+def is_to_be_replaced(solver: Solver, problem: Problem, state: Any, left: float) -> bool:
+    """Whether newton is to continue for a chosen solver, which by the fall of its gap has `left`
+    updates to make; also if it can make no more progress."""
+    if state.stopped:
+        return True
+    if isinstance(state, SMOState):
+        return state.updates >= LONG
+    return newton_is_sooner(problem, solver.visits(problem, state), left)
 
 
 def newton_is_sooner(problem: Problem, visits: float, left: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_c
 import numpy as np
 import numpy.typing as npt
 
-from svm.classifiers import Classifier
+from svm.classifiers import Classifier, LinearClassifier
 from svm.data.matrices import Vector
 from svm.hyperparameters import Dtype, Intercept
 from svm.problem import Problem
@@ -49,6 +50,17 @@ class Inheritance:
     dual_coefficients: Vector
     """(n_samples,) αᵢ/(λn), so that w = Σ dual_coefficientsᵢ yᵢ xᵢ; 0 for new rows. Empty unless
     the solver has them."""
+
+    @classmethod
+    def of_weights(cls, model: LinearClassifier, regularization: float) -> Inheritance:
+        """Without steps and dual coefficients."""
+        return cls(
+            w=model.coefficients,
+            intercept=model.intercept,
+            step=1,
+            regularization=regularization,
+            dual_coefficients=np.empty(0),
+        )
 
     def step_at(self, regularization: float) -> int:
         """The t ≥ 1 at which 1/(λt) has the same value under another λ."""
@@ -166,19 +178,23 @@ class SolvesTogether(Protocol):
     """A solver that can solve many small problems at once, with the bits of one at a time."""
 
     def solved_together(
-        self, problems: Sequence[Problem], gap: float, most_advances: int
+        self,
+        problems: Sequence[Problem],
+        gap: float,
+        most_advances: int,
+        most_updates: int = sys.maxsize,
     ) -> Iterator[dict[int, SolvedPair[Any]]]:
         """Problems solved to the relative gap, by their position in the sequence, some at a time;
-        none of those that are better solved alone."""
+        none of those that are better solved alone, or that had made `most_updates` before."""
 
 
 @runtime_checkable
 class ChoosesSolver(Protocol):
     """Hyperparameters that leave the choice of a solver to the data."""
 
-    def chosen(self, problem: Problem, *, warm: bool) -> tuple[Any, Any, str]:
-        """(Solver, the one that may take over or None, reason for the choice). `warm`: it begins
-        from the weights of another model."""
+    def chosen(self, problems: Sequence[Problem], *, warm: bool) -> tuple[Any, Any, str]:
+        """(Solver of all problems, the one that may take over or None, reason for the choice).
+        `warm`: it begins from the weights of another model."""
 
 
 class Certifier(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,13 +11,13 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from svm.classifiers import KernelClassifier
+from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
 from svm.data.matrices import Indices, Signs, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
 from svm.kernel.kernel_rows import KernelRow
 from svm.problem import Problem
-from svm.problem.objectives import best_multiple, evaluate, rounding_of_scores
+from svm.problem.objectives import best_multiple, evaluate, rounding_of_scores, squared_norm
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolvedPair
 from svm.solvers.working_sets import (
     INNER_SHARE,
@@ -57,11 +58,16 @@ class SMO(Hyperparameters):
     certifies: ClassVar = True
 
     name: Literal["smo"] = "smo"
-    kernel: AnyKernel = MEDIAN_GAUSSIAN
-    """Inner products in the feature space."""
+    kernel: AnyKernel | None = MEDIAN_GAUSSIAN
+    """Inner products in the feature space; none for a linear model, which has weights instead of
+    support vectors."""
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""
+
+    @property
+    def computes_kernel(self) -> bool:
+        return True
 
     def stated(self, problem: Problem, primal: float) -> float:
         """½‖f‖² + C Σ hinge is P/λ."""
@@ -73,6 +79,7 @@ class SMO(Hyperparameters):
             a=np.zeros(problem.n_samples),
             scores=np.zeros(problem.n_samples),
             working=np.zeros(0, dtype=np.int64),
+            w=np.zeros(problem.n_features if problem.kernel is None else 0),
         )
         if inherited is None:
             return state
@@ -84,7 +91,7 @@ class SMO(Hyperparameters):
         for start in range(0, len(support), WORKING_SET):
             some = support[start : start + WORKING_SET]
             _add_rows(problem, _kernel_rows(problem, some), a[some] * problem.y[some], scores)
-        return replace(state, a=a, scores=scores)
+        return replace(state, a=a, scores=scores, w=_weights(problem, a))
 
     def advance(self, problem: Problem, state: SMOState) -> SMOState:
         """One working set."""
@@ -123,29 +130,41 @@ class SMO(Hyperparameters):
             a=dual,
             scores=everywhere,
             working=working,
+            w=_weights(problem, dual),
             sets=sets,
         )
         return replace(state, intercept=_intercept(problem, state))
 
     def solved_together(
-        self, problems: Sequence[Problem], gap: float, most_advances: int
+        self,
+        problems: Sequence[Problem],
+        gap: float,
+        most_advances: int,
+        most_updates: int = sys.maxsize,
     ) -> Iterator[dict[int, SolvedPair[SMOState]]]:
         """Many small problems side by side, see `working_sets`."""
-        return solved_together(problems, gap, most_advances)
+        return solved_together(problems, gap, most_advances, most_updates)
 
-    def classifier(self, problem: Problem, state: SMOState) -> KernelClassifier:
+    def classifier(self, problem: Problem, state: SMOState) -> Classifier:
+        if problem.kernel is None:
+            return LinearClassifier(state.w, _intercept(problem, state))
         support = np.flatnonzero(state.a)
         coefficients = state.a[support] * problem.y[support]
         return KernelClassifier(support, coefficients, _intercept(problem, state))
 
     def scores(self, problem: Problem, state: SMOState) -> Vector:
         """f(xᵢ), (n_samples,), without computing kernel values."""
+        if problem.kernel is None:
+            return problem.scores(state.w, _intercept(problem, state))
         free = problem.intercept == "free"
         return state.scores + _intercept(problem, state) if free else state.scores
 
     def bound(self, problem: Problem, state: SMOState) -> float:
-        """D(α): Kα is known, and α is feasible."""
-        penalized = float((state.a * problem.y) @ state.scores)
+        """D(α): Kα or w is known, and α is feasible."""
+        if problem.kernel is None:
+            penalized = squared_norm(problem, state.w, _intercept(problem, state))
+        else:
+            penalized = float((state.a * problem.y) @ state.scores)
         scale = problem.regularization * problem.n_samples
         return best_multiple(problem, scale * float(state.a.mean()), max(0.0, penalized))
 
@@ -226,6 +245,11 @@ def _shares(problem: Problem, n: int, each: int) -> list[slice]:
     parts = problem.executor.threads if n * each >= SHARED_WORK else 1
     edges = [n * k // parts for k in range(parts + 1)]
     return [slice(first, last) for first, last in pairwise(edges)]
+
+
+def _weights(problem: Problem, a: Vector) -> Vector:
+    """Σ aᵢ yᵢ xᵢ, (n_features,); empty with a kernel."""
+    return np.empty(0) if problem.kernel is not None else problem.combination(a * problem.y)
 
 
 def _upper(problem: Problem) -> Vector:

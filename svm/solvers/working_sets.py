@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from svm.data.matrices import Indices, Signs, Vector
+from svm.data.shards import shard_edges
+from svm.kernel import LINEAR
 from svm.kernel.kernel_evaluator import KernelEvaluator
 from svm.problem import Problem
 from svm.problem.objectives import ROUNDING
@@ -34,6 +36,8 @@ SIDE_BY_SIDE = 1 << 18
 """Most kernel values of the problems that advance together."""
 MOST_SETS = 32
 """A problem that is not solved by then continues alone."""
+LONG = 1 << 13
+"""Updates of a small problem after which another solver would be sooner."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,8 @@ class SMOState(SolverState):
     """(n_samples,) Σⱼ aⱼ yⱼ k(xⱼ, xᵢ): the scores without a free intercept."""
     working: Indices
     """The latest working set, its newest rows last."""
+    w: Vector
+    """(n_features,) Σ aᵢ yᵢ xᵢ; empty with a kernel."""
     intercept: float = math.nan
     """The best one for these scores; NaN before the first working set."""
     sets: int = 0
@@ -95,26 +101,38 @@ def working_set(latest: Indices, up: Vector, down: Vector) -> Indices:
     return np.concatenate(chosen, axis=-1)
 
 
-def solved_together(
-    problems: Sequence[Problem], gap: float, most_sets: int
-) -> Iterator[dict[int, SolvedPair[SMOState]]]:
-    """The small ones of some problems of one training, as far as they are solved to the relative
-    gap by that number of working sets: by their position in the sequence, some at a time."""
+def small_ones(problems: Sequence[Problem]) -> dict[int, list[int]]:
+    """The positions of those that can be solved side by side, by their number of rows; none if that
+    would not be sooner."""
     by_size: dict[int, list[int]] = {}
     for k, problem in enumerate(problems):
         if problem.n_samples <= SMALL and problem.unequal_weights is None:
             by_size.setdefault(problem.n_samples, []).append(k)
-    if sum(map(len, by_size.values())) < MANY or problems[0].X.shape[0] > MOST_ROWS:
+    if sum(map(len, by_size.values())) < MANY:
+        return {}
+    X = problems[0].X
+    # With several shards, the sums over a few rows may be several, too.
+    return {} if X.shape[0] > MOST_ROWS or len(shard_edges(X)) > 2 else by_size
+
+
+def solved_together(
+    problems: Sequence[Problem], gap: float, most_sets: int, most_updates: int
+) -> Iterator[dict[int, SolvedPair[SMOState]]]:
+    """The small ones of some problems of one training, as far as they are solved to the relative
+    gap by that number of working sets, before the last of which there were fewer than
+    `most_updates`: by their position in the sequence, some at a time."""
+    by_size = small_ones(problems)
+    if not by_size:
         return
-    kernel, X = problems[0].kernel, problems[0].matrix
-    assert kernel is not None
+    kernel, X = problems[0].kernel or LINEAR, problems[0].matrix
     values = np.ascontiguousarray(KernelEvaluator(kernel, X)(X.astype(np.float64, copy=False)))
     for n, numbers in by_size.items():
         at_once = max(1, SIDE_BY_SIDE // n**2)
         for start in range(0, len(numbers), at_once):
             some = numbers[start : start + at_once]
             beside = _SideBySide([problems[k] for k in some], values)
-            yield {some[p]: pair for p, pair in beside.solved(gap, min(most_sets, MOST_SETS))}
+            solved = beside.solved(gap, min(most_sets, MOST_SETS), most_updates)
+            yield {some[p]: pair for p, pair in solved}
 
 
 class _SideBySide:
@@ -123,7 +141,8 @@ class _SideBySide:
     def __init__(self, problems: Sequence[Problem], values: Vector) -> None:
         """`values`: k(xᵢ, xⱼ) of all rows of their matrix."""
         first = problems[0]
-        assert first.kernel is not None
+        self.linear = first.kernel is None
+        self.operand = first.operand
         self.free, self.augmented = (first.intercept == name for name in ("free", "augmented"))
         self.numbers = np.arange(len(problems))
         self.rows = np.stack([problem.rows for problem in problems])
@@ -131,16 +150,19 @@ class _SideBySide:
         self.regularization = np.array([problem.regularization for problem in problems])
         self.values = values
         norms = np.stack([problem.squared_norms for problem in problems])
-        squares = first.kernel.of_norms(norms)
+        squares = (first.kernel or LINEAR).of_norms(norms)
         self.sizes = np.sqrt(squares + (1.0 if self.augmented else 0.0))
         self.upper = np.ones(self.y.shape) / (self.regularization * self.y.shape[1])[:, None]
         self.a, self.scores = np.zeros(self.y.shape), np.zeros(self.y.shape)
         self.working = np.zeros((len(problems), 0), dtype=np.int64)
+        self.w = np.zeros((len(problems), first.n_features if self.linear else 0))
         self.updates = np.zeros(len(problems), dtype=np.int64)
         self.best_primal = np.full(len(problems), np.inf)
         self.dual = np.zeros(len(problems))
 
-    def solved(self, gap: float, most_sets: int) -> Iterator[tuple[int, SolvedPair[SMOState]]]:
+    def solved(
+        self, gap: float, most_sets: int, most_updates: int
+    ) -> Iterator[tuple[int, SolvedPair[SMOState]]]:
         """Each problem when its gap is reached, with its position."""
         for sets in range(1, most_sets + 1):
             self._advance()
@@ -148,11 +170,11 @@ class _SideBySide:
                 return
             intercepts = self._intercepts()
             shift = intercepts if self.free else np.zeros(len(intercepts))
-            scores = self.scores + shift[:, None]
+            signed = self.a * self.y
+            scores, norms = self._scores_and_norms(signed, intercepts, shift)
             short = 1.0 - self.y * scores
             losses = np.vecdot(np.ones_like(short), np.maximum(short, 0.0))
-            signed = self.a * self.y
-            costs = 0.5 * self.regularization * np.vecdot(signed, self.scores)
+            costs = 0.5 * self.regularization * norms
             primal = costs + losses / short.shape[1]
             self.best_primal = np.minimum(self.best_primal, primal)
             self.dual = np.maximum(self.dual, self._bounds(np.maximum(costs, 0.0)))
@@ -165,11 +187,14 @@ class _SideBySide:
                     a=self.a[p],
                     scores=self.scores[p],
                     working=self.working[p],
+                    w=self.w[p],
                     intercept=float(intercepts[p]),
                     sets=sets,
                 )
-                support = np.flatnonzero(state.a)  # its dot product has other bits than all rows'
-                norm = float(signed[p, support] @ (scores[p, support] - shift[p]))
+                norm = norms[p]
+                if not self.linear:
+                    support = np.flatnonzero(state.a)  # whose dot product has other bits
+                    norm = float(signed[p, support] @ (scores[p, support] - shift[p]))
                 at_end = 0.5 * self.regularization[p] * norm + losses[p] / short.shape[1]
                 yield (
                     int(self.numbers[p]),
@@ -183,7 +208,20 @@ class _SideBySide:
                         inside=short[p] >= 0.0,
                     ),
                 )
-            self._keep(~ends & np.isfinite(primal))
+            self._keep(~ends & np.isfinite(primal) & (self.updates < most_updates))
+
+    def _scores_and_norms(
+        self, signed: Vector, intercepts: Vector, shift: Vector
+    ) -> tuple[Vector, Vector]:
+        """Of the models so far: with the intercept, and ‖f‖² as it is penalized."""
+        from svm.loops.smo import weigh_sets
+
+        if not self.linear:
+            return self.scores + shift[:, None], np.vecdot(signed, self.scores)
+        self.w, scores = np.zeros((len(self.a), self.w.shape[1])), np.empty(self.a.shape)
+        weigh_sets(self.operand, self.rows, signed, intercepts, self.w, scores)
+        norms: Vector = np.vecdot(self.w, self.w)
+        return scores, norms + intercepts * intercepts if self.augmented else norms
 
     def _advance(self) -> None:
         """One working set in each; those in which nothing can be gained are left out."""
@@ -237,6 +275,6 @@ class _SideBySide:
             return
         for name in (
             *("numbers", "rows", "y", "regularization", "sizes", "upper"),
-            *("a", "scores", "working", "updates", "best_primal", "dual"),
+            *("a", "scores", "working", "w", "updates", "best_primal", "dual"),
         ):
             setattr(self, name, getattr(self, name)[some])

@@ -62,12 +62,11 @@ def problems(
 def solver_for(
     pipeline: Pipeline, binary: list[Problem], *, warm: bool
 ) -> tuple[AnySolver, AnySolver | None, tuple[str, ...]]:
-    """The solver of all binary problems; if it was chosen for the largest one, also the solver that
-    may take over, and why."""
+    """The solver of all binary problems; if it was chosen by the data, also the solver that may
+    take over, and why."""
     if not isinstance(pipeline.solver, ChoosesSolver):
         return pipeline.solver, None, ()
-    largest = max(binary, key=lambda p: p.n_samples)
-    solver, successor, reason = pipeline.solver.chosen(largest, warm=warm)
+    solver, successor, reason = pipeline.solver.chosen(binary, warm=warm)
     return solver, successor, (reason,)
 
 

@@ -18,9 +18,10 @@ from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.problem.objectives import error_and_inside, evaluate
 from svm.solvers import certifier_of
-from svm.solvers.auto import newton_is_sooner
+from svm.solvers.auto import is_to_be_replaced
 from svm.solvers.protocol import EvaluatesItself, HasScores, Inheritance, Solver, UpdatesSums
 from svm.solvers.work import row_work
+from svm.solvers.working_sets import SMOState
 from svm.stopping import DEFAULT_DUALITY_GAP, Stopping, StopReason, smoothed_change
 
 CERTIFIED_GAP = 5e-4
@@ -104,7 +105,7 @@ class BinaryTraining:
     """(n_samples,) rows on or inside the margin at the latest evaluation, unless the solver
     knows its cost and error without the scores; not in checkpoints."""
     successor: Solver | None = None
-    """Takes over from coordinate descent if that is slow; None if the solver was asked for."""
+    """Takes over from a solver that is slow or stalls; None if the solver was asked for."""
 
     @classmethod
     def begin(
@@ -225,7 +226,7 @@ class BinaryTraining:
             now = replace(now, cost=value)
         if target is not None and now.relative_gap <= target:
             reason = StopReason.GAP_REACHED
-        elif self.state.stopped:
+        elif self.state.stopped and not self._may_switch:
             reason = self._stopped_reason(now)
         elif not reason and at_limit:
             updates = stopping.max_updates
@@ -255,10 +256,15 @@ class BinaryTraining:
         """Whether the successor would reach the gap sooner, judged by the fall of the best gap
         since the evaluation `before`."""
         target = self.stopping.duality_gap
-        if self.successor is None or self.progress.switched or target is None:
+        if not self._may_switch or target is None:
             return False
         left = self._updates_left(before, self.progress, target)
-        return newton_is_sooner(self.problem, self.solver.visits(self.problem, self.state), left)
+        return is_to_be_replaced(self.solver, self.problem, self.state, left)
+
+    @property
+    def _may_switch(self) -> bool:
+        asked = self.stopping.duality_gap is not None
+        return asked and self.successor is not None and not self.progress.switched
 
     def to_arrays(self, prefix: str) -> Arrays:
         """For a checkpoint."""
@@ -280,18 +286,12 @@ class BinaryTraining:
         )
 
     def switched(self) -> BinaryTraining:
-        """The same training, continued by the successor from the weights so far."""
+        """The same training, continued by the successor from the weights so far; from zero if
+        `smo` got nowhere, as its weights are useless then."""
         assert self.successor is not None
-        model = self.solver.classifier(self.problem, self.state)
-        assert isinstance(model, LinearClassifier)
-        w, b = model.coefficients, model.intercept
-        inherited = Inheritance(
-            w=w,
-            intercept=b,
-            step=1,
-            regularization=self.problem.regularization,
-            dual_coefficients=np.empty(0),
-        )
+        model, inherited = self.solver.classifier(self.problem, self.state), None
+        if isinstance(model, LinearClassifier) and not isinstance(self.state, SMOState):
+            inherited = Inheritance.of_weights(model, self.problem.regularization)
         state = replace(
             self.successor.start(self.problem, inherited),
             epoch=self.state.epoch,

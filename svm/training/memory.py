@@ -16,9 +16,10 @@ from svm.data.stored_rows import PIECE_VALUES
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
+from svm.solvers import ChoosesSolver
 from svm.solvers.newton import FLOAT_BYTES, sample_bytes
 from svm.solvers.smoothing.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
-from svm.solvers.working_sets import MANY, MOST_ROWS, WORKING_SET
+from svm.solvers.working_sets import MANY, MOST_ROWS, SMALL, WORKING_SET
 from svm.training.kernel_bound import LEAST_WORK, VALUE_COST
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
 from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
@@ -90,14 +91,15 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         total += _bound_bytes(size, width)
         if pipeline.solver.dtype == "float32" and not in_files:
             total += FLOAT_BYTES * n * width  # the features of the model served
-    if pipeline.kernel is not None:
+    if pipeline.solver.computes_kernel:
         # X as kernel values are computed from it; rows of the kernel matrix, cached and in use.
         K = size.n_classes
         total += 2 * rows_bytes(size) if still_sparse else FLOAT_BYTES * (n + PIECE * K) * width
         total += min(n * (FLOAT_BYTES * n + ENTRY_BYTES * K), CACHE_BYTES)
         total += FLOAT_BYTES * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
-        if len(problems) >= MANY and n <= MOST_ROWS:  # small problems side by side
-            total += 2 * FLOAT_BYTES * n * n
+    all_small = isinstance(pipeline.solver, ChoosesSolver) and n <= SMALL * size.n_classes
+    if len(problems) >= MANY and n <= MOST_ROWS and (all_small or pipeline.solver.computes_kernel):
+        total += 2 * FLOAT_BYTES * n * n  # side by side
     longest = max(width, size.n_features)
     values, each = (
         max(size.stored_values, n * longest),

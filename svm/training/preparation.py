@@ -27,7 +27,7 @@ from svm.data.shards import shard_edges, subtrees
 from svm.data.stored_rows import Rows, StoredRows, pieces
 from svm.encoding import Encoder, fit_encoder
 from svm.errors import InvalidData
-from svm.kernel import AnyKernel
+from svm.kernel import LINEAR, AnyKernel
 from svm.kernel.kernel_rows import KernelRows
 from svm.kernel.kernels import mostly_underflows, require_moderate_values
 from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
@@ -76,7 +76,7 @@ class Prepared:
     """The rows before a Nyström map, for a certificate with the kernel itself."""
     kernel: AnyKernel | None
     kernel_rows: KernelRows | None
-    """Shared by all problems, and by all trainings that share this."""
+    """Shared by all problems, and by all trainings that share this; None if X stays in files."""
     multiclass: MulticlassName
     splits: list[BinarySplit]
     warnings: tuple[str, ...]
@@ -183,9 +183,10 @@ def prepare(
         assert kernel is not None
         assert norms is not None
         require_moderate_values(kernel, norms)
-        pairs = pipeline.multiclass == "one-vs-one" and len(classes) > 2
-        kernel_rows = KernelRows(X, kernel, codes if pairs else None)
         warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
+    if not isinstance(X, StoredRows):
+        pairs = pipeline.multiclass == "one-vs-one" and len(classes) > 2
+        kernel_rows = KernelRows(X, kernel or LINEAR, codes if pairs else None)
     return Prepared(
         preprocessing_key=preprocessing_key(pipeline),
         classes=classes,

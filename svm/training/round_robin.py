@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from svm.solvers.protocol import SolvedPair, SolvesTogether
+from svm.solvers.working_sets import LONG
 from svm.stopping import StopReason
 from svm.training.binary_training import BinaryTraining, PairProgress
 
@@ -31,9 +32,9 @@ def together(
     if stopping.patience is not None:
         return
     new = [k for k in own if pairs[k].progress == PairProgress()]
-    most = stopping.max_epochs or sys.maxsize
+    most = stopping.max_epochs or sys.maxsize, sys.maxsize if first.successor is None else LONG
     with np.errstate(over="ignore", invalid="ignore"):
-        for part in solver.solved_together([pairs[k].problem for k in new], gap, most):
+        for part in solver.solved_together([pairs[k].problem for k in new], gap, *most):
             yield {new[i]: _ended(pairs[new[i]], solved) for i, solved in part.items()}
 
 
@@ -58,6 +59,7 @@ def _ended(pair: BinaryTraining, solved: SolvedPair[Any]) -> BinaryTraining:
         certifier=pair.certifier,
         progress=progress,
         inside=solved.inside,
+        successor=pair.successor,
     )
 
 

@@ -53,7 +53,7 @@ from svm.training.round_robin import RoundRobin, together
 from svm.training.row_weights import renumbered
 from svm.training.warm_start import WarmStart, check_warm_start
 
-TOOK_OVER = "newton took over from dual-coordinate-descent, whose gap fell too slowly,"
+TOOK_OVER = "newton took over from {}, whose gap fell too slowly, in {} of {} pairs"
 
 
 class Training:
@@ -297,8 +297,8 @@ class Training:
             pipeline, warnings = self.pipeline, tuple(self.warnings)
             switched = sum(pair.progress.switched for pair in pairs)
             if switched and self._successor is not None:
+                warnings += (TOOK_OVER.format(pipeline.solver.name, switched, len(pairs)),)
                 pipeline = replace(pipeline, solver=self._successor)
-                warnings += (f"{TOOK_OVER} in {switched} of {len(pairs)} pairs",)
             if self._tracer is not None and self._tracer.thinned(pairs):
                 warnings += (THINNED,)
             bounds = self._kernel_bounds

@@ -102,7 +102,7 @@ def _all_whole(classes: tuple[Label, ...] | None) -> bool:
 
 
 def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
-    if getattr(spec.solver, "kernel", None) is not None and dataset.n_samples > kernel_rows:
+    if spec.solver.computes_kernel and dataset.n_samples > kernel_rows:
         raise InvalidContent.at(
             "/solver/name",
             "plan-too-large",

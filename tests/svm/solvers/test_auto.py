@@ -11,13 +11,15 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 
 from svm import SMO, Auto, GaussianKernel, Pipeline, SVMClassifier, Training, TrainingResult
+from svm.errors import InvalidData
 from svm.solvers import AnyChoice, AnySolver
 from svm.solvers.auto import newton_is_sooner
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import Newton
 from svm.stopping import Stopping
+from svm.training.curve.trace import Trace
 from tests.svm.cases.stored import stored
-from tests.svm.cases.trainings import bits, written_and_read
+from tests.svm.cases.trainings import bits, train, written_and_read
 
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(60) % 3
@@ -45,10 +47,8 @@ CASES: list[tuple[Auto, Any, AnySolver, str]] = [
 ]
 
 
-def train(solver: AnyChoice, rows: Any, **options: Any) -> tuple[Training, TrainingResult]:
-    training = Training(Pipeline(solver=solver), rows, LABELS, seed=1, **options)
-    for _ in training:
-        pass
+def trained(solver: AnyChoice, rows: Any, **options: Any) -> tuple[Training, TrainingResult]:
+    training = train(Pipeline(solver=solver), rows, LABELS, **options)
     return training, training.result()
 
 
@@ -57,20 +57,20 @@ def test_model_is_that_of_the_chosen_solver(
     asked: Auto, rows: Any, taken: AnySolver, why: str
 ) -> None:
     """To the bit; the result has the choice and its reason, and the pipeline the solver."""
-    training, result = train(asked, rows)
+    training, result = trained(asked, rows)
     assert training.pipeline.solver == taken
     assert result.warm_start.pipeline.solver == taken
     [said] = [text for text in result.warnings if text.startswith("auto")]
     assert said.startswith(f"auto chose {taken.name}: ")
     assert why in said
-    _, expected = train(taken, rows)
+    _, expected = trained(taken, rows)
     np.testing.assert_array_equal(result.fitted.coefficients, expected.fitted.coefficients)
     assert result.certificate == expected.certificate
 
 
 def test_checkpoint_continues_with_the_same_solver() -> None:
     pipeline = Pipeline(solver=Auto(C=0.5))
-    _, expected = train(Auto(C=0.5), X)
+    _, expected = trained(Auto(C=0.5), X)
     first = Training(pipeline, X, LABELS, seed=1)
     next(iter(first))
     second = Training(pipeline, X, LABELS, seed=1, checkpoint=first.checkpoint())
@@ -82,10 +82,10 @@ def test_checkpoint_continues_with_the_same_solver() -> None:
 
 def test_warm_start_and_stored_rows_choose_newton(tmp_path: Any) -> None:
     """Newton can do both, coordinate descent cannot."""
-    _, earlier = train(Auto(C=0.1), X)
-    warm, _ = train(Auto(C=0.2), X, warm_start=earlier.warm_start)
+    _, earlier = trained(Auto(C=0.1), X)
+    warm, _ = trained(Auto(C=0.2), X, warm_start=earlier.warm_start)
     assert warm.pipeline.solver == Newton(C=0.2, intercept="augmented")
-    in_files, _ = train(Auto(C=0.1), stored(X, tmp_path))
+    in_files, _ = trained(Auto(C=0.1), stored(X, tmp_path))
     assert in_files.pipeline.solver == Newton(C=0.1, intercept="augmented")
 
 
@@ -139,6 +139,89 @@ def test_interrupted_before_and_after_the_switch(threads: int) -> None:
             pass
         assert bits(again.result()) == expected
     assert switched == {0, 1, 2}
+
+
+def many_small_pairs(scale: Any = 1.0) -> tuple[Any, Any]:
+    """66 pairs of six rows."""
+    y = np.arange(36) % 12
+    random = np.random.default_rng(3)
+    return scale * (2.0 * random.normal(size=(12, 5))[y] + random.normal(size=(36, 5))), y
+
+
+@pytest.mark.parametrize("intercept", ["free", "augmented", "none"])
+@pytest.mark.parametrize("rows_as", [np.asarray, csr_array])
+def test_many_small_pairs_are_solved_at_once_to_linear_models(rows_as: Any, intercept: Any) -> None:
+    """By `smo` without a kernel, with its bits; and with those of one pair after the other."""
+    rows, labels = many_small_pairs()
+    pipeline = Pipeline(solver=Auto(intercept=intercept))
+    result = train(pipeline, rows_as(rows), labels).result()
+    assert result.converged
+    assert (result.fitted.kernel, result.fitted.support_vectors) == (None, None)
+    assert result.fitted.coefficients.shape == (66, 5)
+    assert result.warnings == ("auto chose smo: there are 66 pairs of at most 6 rows",)
+    asked = Pipeline(solver=SMO(kernel=None, intercept=intercept))
+    assert bits(result) == bits(train(asked, rows_as(rows), labels).result())
+    traced = train(pipeline, rows_as(rows), labels, trace=Trace())
+    assert bits(result) == bits(traced.result())
+
+
+def test_certificates_of_small_pairs_enclose_the_optimum_of_newton() -> None:
+    rows, labels = many_small_pairs()
+    result = train(Pipeline(solver=Auto()), rows, labels).result()
+    exact = Pipeline(solver=Newton(intercept="augmented"), stopping=Stopping(duality_gap=1e-8))
+    optima = train(exact, rows, labels).result().certificate.pairs
+    for pair, optimum in zip(result.certificate.pairs, optima, strict=True):
+        assert pair.dual <= optimum.primal * (1.0 + 1e-12)
+        assert optimum.dual * (1.0 - 1e-12) <= pair.primal <= optimum.primal * 1.0011
+
+
+HARD = Pipeline(solver=Auto(C=1e6, intercept="free"))
+"""Some of the small pairs take coordinate steps too many: their features differ in size."""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_newton_takes_over_hard_small_pairs(threads: int) -> None:
+    """The gap is proven, and checkpoints at any boundary continue to the same bits."""
+    rows, labels = many_small_pairs([1e3, 1.0, 1e-3, 1.0, 1e-4])
+    labels[:12] = labels[11::-1]
+    undisturbed = Training(HARD, rows, labels, seed=0, threads=threads)
+    checkpoints = [
+        written_and_read(undisturbed.checkpoint())
+        for number, _ in enumerate(undisturbed)
+        if number in (3, 60)
+    ]
+    result = undisturbed.result()
+    assert len(checkpoints) == 2
+    assert result.converged
+    assert any("newton took over from smo" in said for said in result.warnings)
+    assert result.warm_start.pipeline.solver == Newton(C=1e6)
+    for checkpoint in checkpoints:
+        again = train(HARD, rows, labels, checkpoint=checkpoint)
+        assert bits(again.result()) == bits(result)
+    assert bits(train(HARD, rows, labels, trace=Trace()).result()) == bits(result)
+
+
+def test_newton_takes_over_from_zero_what_smo_cannot_begin() -> None:
+    """From weights of a million steps it would find no bound in hundreds of steps."""
+    rows = np.random.default_rng(7).normal(size=(26, 4)) * [1e6, 1.0, 1e-3, 1.0]
+    for intercept in ("free", "augmented", "none"):
+        solver = Auto(C=1e6, intercept=intercept)
+        result = train(Pipeline(solver=solver), rows, np.arange(26) // 2).result()
+        assert (result.converged, result.epochs <= 60) == (True, True)
+
+
+def test_a_model_of_small_pairs_starts_others() -> None:
+    """Linear solvers begin from its weights, `smo` from its dual variables."""
+    rows, labels = many_small_pairs()
+    earlier = train(Pipeline(solver=Auto()), rows, labels).result()
+    starts: list[AnyChoice] = [Auto(), Newton(), SMO(kernel=None, intercept="augmented")]
+    for solver in starts:
+        later = train(Pipeline(solver=solver), rows, labels, warm_start=earlier.warm_start).result()
+        assert later.converged
+    assert later.epochs == 0
+    for other in (SMO(), Auto(kernel=GAUSSIAN)):
+        with pytest.raises(InvalidData, match=r"kernel|trained by smo"):
+            train(Pipeline(solver=other), rows, labels, warm_start=earlier.warm_start)
 
 
 def test_gap_that_falls_is_not_given_up_with_many_features() -> None:

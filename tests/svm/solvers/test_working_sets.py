@@ -17,10 +17,11 @@ from svm.training.curve.trace import Trace
 from tests.svm.cases.problems import intercepts_of
 from tests.svm.cases.trainings import bits, train, written_and_read
 
-KERNELS: list[AnyKernel] = [
+KERNELS: list[AnyKernel | None] = [
     GaussianKernel(gamma=0.3),
     LinearKernel(),
     PolynomialKernel(degree=2),
+    None,
 ]
 GAP = 1e-3
 CLASSES = 14
@@ -41,9 +42,11 @@ def unequal(seed: int = 1) -> Any:
 
 @pytest.mark.long
 @pytest.mark.parametrize("C", [0.1, 10.0])
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name if kernel else "none")
 @pytest.mark.parametrize("intercept", intercepts_of("smo"))
-def test_states_are_those_of_one_at_a_time(intercept: Any, kernel: AnyKernel, C: float) -> None:
+def test_states_are_those_of_one_at_a_time(
+    intercept: Any, kernel: AnyKernel | None, C: float
+) -> None:
     """State, costs and error of every problem equal those of its own advances, to the bit."""
     for X, y in (clouds(unequal()), clouds([5] * CLASSES)):
         solver = SMO(C=C, kernel=kernel, intercept=intercept)
@@ -62,16 +65,19 @@ def test_states_are_those_of_one_at_a_time(intercept: Any, kernel: AnyKernel, C:
             assert gaps[-1] <= 0.0
             assert end.primal == primal
             assert end.dual >= dual
-            for name in ("a", "scores", "working", "intercept", "sets", "epoch", "updates"):
+            for name in ("a", "scores", "working", "w", "intercept", "sets", "epoch", "updates"):
                 np.testing.assert_array_equal(getattr(end.state, name), getattr(state, name))
 
 
+@pytest.mark.parametrize("kernel", [GaussianKernel(), None])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_training_has_the_bits_of_one_pair_after_the_other(sparse: bool) -> None:
+def test_a_training_has_the_bits_of_one_pair_after_the_other(
+    sparse: bool, kernel: AnyKernel | None
+) -> None:
     """A traced training computes the cost of every pair after each set, so it takes them alone."""
     X, y = clouds(unequal())
     rows: Any = csr_array(X) if sparse else X
-    pipeline = Pipeline(solver=SMO())
+    pipeline = Pipeline(solver=SMO(kernel=kernel))
     quick = train(pipeline, rows, y)
     assert bits(quick.result()) == bits(train(pipeline, rows, y, trace=Trace()).result())
     assert quick.result().converged
