@@ -26,6 +26,9 @@ UNDERFLOW = 1e-10
 """A kernel value that adds nothing, relative to k(x, x)."""
 UNDERFLOW_ROWS = 200
 """Rows for the test of kernel values."""
+FAR = 1e-30, 1e-8
+"""Mean squared distance of rows from their mean, relative to the mean ‖x‖²: equal rows have less
+than the first, by rounding; with less than the second, kernel values lose half of their digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +170,15 @@ def mostly_underflows(kernel: AnyKernel, X: Rows) -> bool:
     off_diagonal = values[np.triu_indices(len(Z), 1)]
     scale = float(np.median(kernel.of_norms(norms)))
     return len(off_diagonal) > 0 and float(np.median(np.abs(off_diagonal))) < UNDERFLOW * scale
+
+
+def are_far_from_zero(X: Rows) -> bool:
+    """Whether rows are so near each other, compared with their distance from 0, that the rounding
+    of kernel values matters."""
+    Z = _spread_rows(X, UNDERFLOW_ROWS)
+    centered = Z - Z.mean(axis=0)
+    size = float(np.vdot(Z, Z))
+    return FAR[0] * size < float(np.vdot(centered, centered)) < FAR[1] * size
 
 
 def _spread_rows(X: Rows, count: int) -> Vector:

@@ -8,10 +8,10 @@ import pytest
 from svm.errors import InvalidData
 from svm.kernel import GaussianKernel
 from svm.model.pipeline import Pipeline
-from svm.solvers import KernelPegasos, Newton, Pegasos
+from svm.solvers import SMO, KernelPegasos, Newton, Pegasos
 from svm.stopping import Stopping
 from svm.training import Training
-from svm.training.preparation import NARROW_KERNEL, prepare
+from svm.training.preparation import FAR_ROWS, NARROW_KERNEL, prepare
 from svm.transforms.features import Square
 from tests.svm.cases.problems import CASES, blobs
 from tests.svm.cases.trainings import train
@@ -71,6 +71,21 @@ def test_a_narrow_kernel_warns() -> None:
         pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=2))
         warnings = train(pipeline, X, LABELS).result().warnings
         assert (NARROW_KERNEL in warnings) is warned
+
+
+def test_rows_far_from_zero_warn_with_a_kernel() -> None:
+    """Rounding of their kernel values can be larger than the gap; not after scaling."""
+    kernel = SMO(kernel=GaussianKernel())
+    for rows, solver, scaling, warned in (
+        (X + 1e6, kernel, "none", True),
+        (X + 1e6, kernel, "standardize", False),
+        (X + 1e6, Newton(), "none", False),
+        (X + 10.0, kernel, "none", False),
+        (1e-9 * X, kernel, "none", False),
+        (np.full_like(X, 1.0 / 3.0), kernel, "none", False),
+    ):
+        pipeline = Pipeline(solver=solver, scaling=scaling)  # type: ignore[arg-type]
+        assert (FAR_ROWS in prepare(pipeline, rows, LABELS, 0).warnings) is warned
 
 
 def test_median_gamma_is_kept_with_the_model() -> None:
