@@ -99,6 +99,8 @@ class Elsewhere(ABC):
         if weights is not None:
             self._row_values.append(Given(WEIGHTS, weights))
         self._given: OrderedDict[int, Held] = OrderedDict()
+        self._later: list[Made] = []
+        """Passes that only make row values. They are computed with the next one, in one task."""
 
     @abstractmethod
     def carried_out(
@@ -112,28 +114,36 @@ class Elsewhere(ABC):
         step = Step(
             one, tuple(some.name for some in held), tuple(next(self._names) for _ in range(n_made))
         )
+        made = Made(step, tuple(some.origin for some in held))
+        if n_made and not one.size and not one.notes and one.together <= 1:
+            self._later.append(made)
+            return self._passed(np.zeros(0), np.empty((self.layout.n_leaves, 0)), made)
         n_units = -(-self.layout.n_cells // self.layout.cells_together(one))
         nodes: dict[tuple[int, int], Sum] = {}
         notes: dict[int, Floats] = {}
         for answer in self.carried_out(range(n_units), step):
             nodes |= {node: np.array(total) for node, total in answer.nodes.items()}
             notes |= answer.notes
-        made = Made(step, tuple(some.origin for some in held))
-        return Passed(
-            _total(nodes, n_units),
-            np.concatenate([notes[unit] for unit in range(n_units)]),
-            tuple(self._new(name, made) for name in step.makes),
-        )
+        self._later.clear()
+        noted = np.concatenate([notes[unit] for unit in range(n_units)])
+        return self._passed(_total(nodes, n_units), noted, made)
+
+    def _passed(self, total: Sum, notes: Floats, made: Made) -> Passed:
+        return Passed(total, notes, tuple(self._new(name, made) for name in made.step.makes))
 
     def task(
         self, units: Sequence[int], step: Step, missing: Sequence[Name] = (), *, fetch: bool = False
     ) -> Task:
-        """Of some units, with how the missing values were made."""
+        """Of some units, with how the missing values were made, and the passes that had to wait."""
         if SETUP in missing:
             missing = (SETUP, *self.layout.row_values, *step.of)
         origins: list[Origin] = [own for own in self._row_values if own.name in missing]
         origins += [held.origin for held in self._held if held.name in missing]
         earlier: dict[Name, Step] = {}
+        if missing:
+            origins += self._later
+        else:
+            earlier = {made.step.makes[0]: made.step for made in self._later}
         given: dict[Piece, npt.NDArray[Any]] = {}
         while origins:
             match origins.pop():
@@ -148,6 +158,7 @@ class Elsewhere(ABC):
             step=step,
             units=tuple(units),
             live=frozenset(some.name for some in self._held),
+            also=tuple(name for made in self._later for name in made.step.makes),
             fetch=fetch,
             setup=self._setup if SETUP in missing else None,
             earlier=tuple(earlier.values()),
@@ -167,6 +178,7 @@ class Elsewhere(ABC):
         values: dict[int, Vector] = {}
         for answer in self.carried_out(range(self.layout.n_cells), step, fetch=True):
             values |= answer.values
+        self._later.clear()
         return np.concatenate([values[unit] for unit in range(self.layout.n_cells)])
 
     def _new(self, name: Name, origin: Origin) -> Held:

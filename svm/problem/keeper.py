@@ -104,11 +104,13 @@ class Task:
     """Each of `cells_together` cells."""
     live: frozenset[Name]
     """Row values that are still needed."""
+    also: tuple[Name, ...] = ()
+    """Row values that are to be made too; `earlier` says how."""
     fetch: bool = False
     """Whether the answer has the values that the pass reads."""
     setup: Setup | None = None
     earlier: tuple[Step, ...] = ()
-    """The passes that made what is missing."""
+    """The passes that made what is missing, and those that make `also`."""
     given: Mapping[Piece, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property
@@ -164,7 +166,7 @@ class Keeper:
             self._values |= {piece: np.array(values) for piece, values in task.given.items()}
             made_by = {name: step for step in task.earlier for name in step.makes}
             missing: set[Name] = set()
-            names = (*self._layout.row_values, *task.step.of)
+            names = (*self._layout.row_values, *task.step.of, *task.also)
             each = self._layout.cells_together(task.step.one)
             for unit in task.units:
                 for cell in self._cells(unit, each):

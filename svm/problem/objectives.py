@@ -72,24 +72,36 @@ def squared_norm(problem: Problem, w: Vector, intercept: float) -> float:
     return norm + intercept * intercept if problem.intercept == "augmented" else norm
 
 
+def scores_of(problem: Problem, classifier: Classifier) -> Vector:
+    """fᵢ of all rows, (n_samples,)."""
+    match classifier:
+        case LinearClassifier(coefficients=w, intercept=intercept):
+            return problem.scores(w, intercept)
+        case KernelClassifier(support=support, coefficients=coefficients):
+            everywhere = np.zeros(problem.n_samples)
+            everywhere[support] = coefficients
+            return sums_over(problem, np.arange(problem.n_samples), everywhere) + _free_part(
+                problem, classifier
+            )
+
+
 def evaluate(
     problem: Problem, classifier: Classifier, scores: Vector | None = None
 ) -> tuple[float, Vector]:
     """(P, scores of all rows) of a classifier; `scores` if they are known."""
+    if scores is None:
+        scores = scores_of(problem, classifier)
     match classifier:
         case LinearClassifier(coefficients=w, intercept=intercept):
-            if scores is None:
-                scores = problem.scores(w, intercept)
             penalized = squared_norm(problem, w, intercept)
         case KernelClassifier(support=support, coefficients=coefficients):
-            # An augmented intercept is part of the sums, and of the norm.
-            free = classifier.intercept if problem.intercept == "free" else 0.0
-            if scores is None:
-                everywhere = np.zeros(problem.n_samples)
-                everywhere[support] = coefficients
-                scores = sums_over(problem, np.arange(problem.n_samples), everywhere) + free
-            penalized = float(coefficients @ (scores[support] - free))
+            penalized = float(coefficients @ (scores[support] - _free_part(problem, classifier)))
     return primal_at_scores(problem, penalized, scores), scores
+
+
+def _free_part(problem: Problem, classifier: KernelClassifier) -> float:
+    """Of its scores, beside the sums; an augmented intercept is part of the sums and the norm."""
+    return classifier.intercept if problem.intercept == "free" else 0.0
 
 
 def error_of(problem: Problem, scores: Vector) -> float:

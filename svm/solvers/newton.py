@@ -38,10 +38,11 @@ from svm.problem.objectives import (
 )
 from svm.solvers.options import Initial
 from svm.solvers.protocol import NOT_STOPPED, Inheritance
-from svm.solvers.smoothing.class_sums import end_of_step, fresh, lower_bound
+from svm.solvers.smoothing.class_sums import fresh, lower_bound
 from svm.solvers.smoothing.newton_steps import (
     NewtonState,
     best_slopes_of,
+    end_at,
     newton_step,
     relative_gap_of,
     slopes_of,
@@ -73,8 +74,6 @@ SAMPLE_GAP = 0.1
 the margin of the sample would determine the weights too much."""
 SAMPLE_STEPS = 50
 """Most steps on the sample."""
-FULL_STEP = 0.9, 1.1
-"""Lengths of a step about as good as 1."""
 FLOAT_BYTES = 8
 ROUNDING = 1e-15
 """A relative gain of the objective, or change of the weights, that is lost in rounding."""
@@ -175,14 +174,7 @@ class Newton(Hyperparameters):
         moved = taken.length * taken.step
         point = point + moved
         w, intercept = point[:-1].copy(), float(point[-1])
-        # The slopes at the end of the whole step have their w(α) there, except for the rows whose
-        # slopes are clipped: a better bound, unless that is about the point that the search
-        # reaches.
-        end = end_of_step(
-            *(problem, state.sums, state.scores, taken.changes, state.centers),
-            *(state.slope_smoothing, mu, taken.length),
-            to_end=not FULL_STEP[0] <= taken.length <= FULL_STEP[1],
-        )
+        end = taken.end or end_at(problem, state, taken.changes, taken.length)
         scores = end.scores
         lower, best_slopes = lower_bound(problem, end.latest), np.empty(0)
         if end.ends is not None and (other := lower_bound(problem, end.ends)) > lower:

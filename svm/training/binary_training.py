@@ -16,7 +16,7 @@ from svm.data.matrices import Vector
 from svm.errors import Diverged
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
-from svm.problem.objectives import error_and_inside, evaluate
+from svm.problem.objectives import error_and_inside, evaluate, scores_of
 from svm.solvers import certifier_of
 from svm.solvers.auto import is_to_be_replaced
 from svm.solvers.protocol import EvaluatesItself, HasScores, Inheritance, Solver, UpdatesSums
@@ -174,13 +174,16 @@ class BinaryTraining:
             return training
         return replace(training, progress=replace(training.progress, next_evaluation=0))
 
+    def scores(self) -> Vector:
+        """Of all rows, by the classifier so far."""
+        if isinstance(self.solver, HasScores):
+            return self.solver.scores(self.problem, self.state)
+        return scores_of(self.problem, self.solver.classifier(self.problem, self.state))
+
     def evaluate(self) -> tuple[float, Vector]:
         """(Primal value, scores of all rows) of the classifier so far."""
-        known = None
-        if isinstance(self.solver, HasScores):
-            known = self.solver.scores(self.problem, self.state)
         classifier = self.solver.classifier(self.problem, self.state)
-        return evaluate(self.problem, classifier, known)
+        return evaluate(self.problem, classifier, self.scores())
 
     def _evaluated(
         self, at_limit: bool, out_of_time: bool, *, renewed: bool = False

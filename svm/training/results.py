@@ -178,13 +178,13 @@ def _better_model(
 
 def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
     if pairs[0].problem.cluster is not None:  # a single pair; its scores stay where they are
-        return count_inside(pairs[0].problem, pairs[0].evaluate()[1])
+        return count_inside(pairs[0].problem, pairs[0].scores())
     inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
     for pair in pairs:
         problem = pair.problem
         near = pair.inside
         if near is None:  # or it ended before the checkpoint that was resumed
-            _, near = error_and_inside(problem, pair.evaluate()[1])
+            _, near = error_and_inside(problem, pair.scores())
             assert near is not None
         if problem.some_rows is None:
             inside |= near

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from svm.data.matrices import Vector
+from svm.data.matrices import Floats, Vector
 from svm.problem import Problem
 from svm.problem.objectives import best_multiple, squared_norm
 from svm.problem.passes import RowValues, Run
@@ -49,6 +49,8 @@ class EndOfStep:
     """Rows on the wrong side."""
     read: int
     """Rows."""
+    derivatives: Floats
+    """(n_leaves, 2) of the losses along the step, there; (n_leaves, 0) if nothing asks for them."""
 
 
 def fresh(
@@ -104,18 +106,19 @@ def end_of_step(
     length: float,
     *,
     to_end: bool,
+    derives: bool,
 ) -> EndOfStep:
-    """After a step to the scores + length · `changes`, which are replaced.
+    """After a step to the scores + length · `changes`, which are replaced in this process.
 
     `sums` are those of the slopes with smoothing `before`. `to_end`: there are other slopes at the
-    end of the whole step.
+    end of the whole step. `derives`: with derivatives.
     """
     d = problem.n_features
     passed = problem.compute(
         *(_end_of_step, d, before, mu, length, to_end),
         of=[scores, changes, centers],
         size=4 * d + 7,
-        notes=5,
+        notes=7 if derives else 5,
         makes=2 if to_end else 1,
         over=1,
     )
@@ -126,8 +129,10 @@ def end_of_step(
     ends = DualPoint(at_ends, totals[2:4], most[2:4]) if to_end else None
     end_slopes = passed.made[1] if to_end else np.empty(0)
     hinge, cost, wrong = totals[4:].tolist()
-    read = int(passed.notes[:, 4].sum())
-    return EndOfStep(latest, ends, passed.made[0], end_slopes, hinge, cost, wrong, read)
+    read, derivatives = int(passed.notes[:, 4].sum()), passed.notes[:, 5:].copy()
+    return EndOfStep(
+        latest, ends, passed.made[0], end_slopes, hinge, cost, wrong, read, derivatives
+    )
 
 
 def _end_of_step(run: Run, d: int, before: float, mu: float, length: float, to_end: bool) -> None:
@@ -138,6 +143,11 @@ def _end_of_step(run: Run, d: int, before: float, mu: float, length: float, to_e
     changes, ends = run.made[0], run.made[1] if to_end else np.empty(0)
     changed, first, further = np.empty(n, np.int64), np.empty(n), np.empty(n)
     run.notes[0] = 0.0
+    if run.notes.shape[1] > 5:  # before the changes are replaced
+        derivatives = np.empty((1, 2))
+        along = run.inner, run.y, run.weights, scores, changes, centers
+        loops.slope_and_curvature(*along, mu, length, derivatives)
+        run.notes[0, 5:] = derivatives[0]
     slopes = changed, first, further, totals, run.notes[0, :4]
     given = run.y, run.weights_of(slice(0, n)), scores, changes, centers
     count = loops.end_of_step(*given, before, mu, length, ends, *slopes)

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Floats, Indices, Vector
 from svm.data.shards import tree_sum
 from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.problem.passes import Chosen, RowValues, Run
 from svm.solvers.protocol import SolverState
-from svm.solvers.smoothing.class_sums import fresh
+from svm.solvers.smoothing.class_sums import EndOfStep, end_of_step, fresh
 from svm.solvers.smoothing.smoothed_hinge import (
     Active,
     builds_hessian,
@@ -35,6 +35,10 @@ SAMPLED_GAP = 0.1
 """Relative gap above which the Hessian of a sample of the rows near the margin is enough …"""
 SAMPLED_ROWS = 1024
 """… of at least half as many for each feature."""
+FULL_STEP = 0.9, 1.1
+"""Lengths of a step about as good as 1."""
+NEAR_LENGTH = 0.05
+"""Share of a length by which the one tried before it is near."""
 UPDATES = 16
 """Most steps between two sums over all rows: rounding in updated sums grows with their number …"""
 PRECISE_GAP = 1e-6
@@ -88,6 +92,8 @@ class Step:
     """Twice that of the quadratic model."""
     work: float
     """Of the Hessian and its solution."""
+    end: EndOfStep | None = None
+    """If it is known."""
 
 
 def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
@@ -122,10 +128,53 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
         del solve  # and what it keeps of the rows
         work += further
         changes, at_end = changes_along(problem, step, of[0], of[1], mu)
-        length = line_search(problem, point, step, of[0], changes, of[1], mu, at_end)
+        trials = None if problem.cluster is None else _Trials(problem, state, changes)
+        length = line_search(problem, point, step, of[0], changes, of[1], mu, at_end, trials)
         if not rough or length <= LONGEST_ROUGH:
-            return Step(step, changes, length, -float(derivative @ step), work)
+            end = None if trials is None or trials.latest != length else trials.end
+            return Step(step, changes, length, -float(derivative @ step), work, end)
         rough = False
+
+
+def end_at(
+    problem: Problem,
+    state: NewtonState,
+    changes: RowValues,
+    length: float,
+    *,
+    derives: bool = False,
+) -> EndOfStep:
+    """After a step of this length from a state."""
+    # The slopes at the end of the whole step have their w(α) there, except for the rows whose
+    # slopes are clipped: a better bound, unless that is about the point that the search reaches.
+    return end_of_step(
+        *(problem, state.sums, state.scores, changes, state.centers),
+        *(state.slope_smoothing, state.smoothing, length),
+        to_end=not FULL_STEP[0] <= length <= FULL_STEP[1],
+        derives=derives,
+    )
+
+
+@dataclass(slots=True)
+class _Trials:
+    """Lengths that a search tries. One near that before is probably the last: then one pass finds
+    the derivatives there with all that the end of the step needs, as for other processes a pass is
+    a message."""
+
+    problem: Problem
+    state: NewtonState
+    changes: RowValues
+    latest: float = 1.0
+    end: EndOfStep | None = None
+    """Of the step with the latest length, if that is near."""
+
+    def __call__(self, length: float) -> Floats | None:
+        near = abs(length - self.latest) <= NEAR_LENGTH * length
+        self.latest, self.end = length, None
+        if not near:
+            return None
+        self.end = end_at(self.problem, self.state, self.changes, length, derives=True)
+        return self.end.derivatives
 
 
 def _near_margin(run: Run, smoothing: float, following: float) -> None:

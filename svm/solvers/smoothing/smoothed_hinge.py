@@ -289,17 +289,21 @@ def line_search(
     centers: RowValues,
     mu: float,
     at_end: Floats | None = None,
+    derivatives_at: Callable[[float], Floats | None] | None = None,
 ) -> float:
     """The t ≥ 0 that minimizes the smoothed objective at point + t step, up to `LINE_SEARCH`.
 
     Its derivative in t is increasing and piecewise linear: Newton's method on it, inside a bracket,
-    ends after a few pieces. `at_end`: the derivatives at t = 1, if they are known.
+    ends after a few pieces. `at_end`: the derivatives at t = 1, if they are known;
+    `derivatives_at` may give them at another t.
     """
     ridge, of = penalty(problem), [scores, changes, centers]
     linear, quadratic = float(ridge @ (point * step)), float(ridge @ (step * step))
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(50):
         derivatives, at_end = at_end, None
+        if derivatives is None and derivatives_at is not None:
+            derivatives = derivatives_at(t)
         if derivatives is None:
             derivatives = problem.compute(_slopes_along, mu, t, of=of, notes=2, together=0).notes
         slope, curvature = (tree_sum(derivatives) / problem.n_samples).tolist()

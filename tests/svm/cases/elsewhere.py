@@ -69,10 +69,12 @@ class Processes(Elsewhere):
         super().__init__(problem, Reference.to(X), 4 * count, name)
         self.processes = [Process() for _ in range(count)]
         self._unrest = unrest
+        self.round_trips = 0
 
     def carried_out(
         self, units: Sequence[int], step: Step, *, fetch: bool = False
     ) -> Iterator[Answer]:
+        self.round_trips += 1
         for share in np.array_split(np.array(units), len(self.processes)):
             missing: tuple[str, ...] = ()
             number = self._number(share)
