@@ -113,8 +113,12 @@ class KernelRows:
             # Each row is a separate array: a view would keep the whole block in memory.
             return [_row(values.copy()) for values in kernel(some)]
 
-        piece = PIECE_WORK // max(1, kernel.stored_values)
-        size = max(1, min(PIECE, piece, -(-len(rows) // executor.threads)))
+        most = max(1, min(PIECE, PIECE_WORK // max(1, kernel.stored_values)))
+        # As many for each thread, so that all end at about the same time.
+        rounds = max(1, -(-len(rows) // (most * executor.threads)))
+        size = max(1, -(-len(rows) // (rounds * executor.threads)))
+        if rounds > 1:  # products of four rows at a time are the fastest
+            size = min(most, -(-size // 4) * 4)
         pieces = [rows[start : start + size] for start in range(0, len(rows), size)]
         computed = executor.map(compute, pieces)
         return [row for some in computed for row in some]
