@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import os
-import stat
 import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -22,9 +19,6 @@ from service.settings import Limits
 from service.storage.space import check_room, file_errors_reported
 
 CHUNK_BYTES = 1024 * 1024
-MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
-"""Errors of `open` that mean that there is no such file; ENXIO for a socket."""
-
 log = structlog.stdlib.get_logger("service.storage")
 
 
@@ -127,31 +121,3 @@ class Blobs(ABC):
 
     @abstractmethod
     def _delete(self, prefix: str) -> None: ...
-
-
-def open_undamaged(path: Path, sha256: str) -> BufferedReader | None:
-    """The regular file with this digest; None if there is none. Does not block on a FIFO. Raises
-    OSError."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in MISSING:
-            return None
-        raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        return None
-    with ExitStack() as unless_valid:
-        file = unless_valid.enter_context(os.fdopen(handle, "rb"))
-        if digest_of(file) != sha256:
-            return None
-        unless_valid.pop_all()
-    return file
-
-
-def digest_of(file: BufferedReader) -> str:
-    """The sha-256 of the rest of the file; the position does not change."""
-    start = file.tell()
-    digest = hashlib.file_digest(file, "sha256").hexdigest()
-    file.seek(start)
-    return digest

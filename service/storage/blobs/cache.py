@@ -7,7 +7,7 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
-from service.storage.blobs.base import open_undamaged
+from service.storage.blobs.undamaged import open_undamaged, still_undamaged
 from service.storage.private import private_folder
 
 
@@ -34,6 +34,7 @@ class FileCache:
             return None
         with suppress(FileNotFoundError):
             os.utime(path)
+            still_undamaged(file, sha256)
         return file
 
     def add(self, sha256: str, source: Path) -> None:

@@ -12,7 +12,8 @@ from io import BufferedReader
 from pathlib import Path
 
 from service.settings import Limits
-from service.storage.blobs.base import Blob, BlobDamaged, Blobs, digest_of, open_undamaged
+from service.storage.blobs.base import Blob, BlobDamaged, Blobs
+from service.storage.blobs.undamaged import digest_of, open_undamaged
 from service.storage.private import private_folder
 from service.storage.space import file_errors_reported
 
@@ -50,8 +51,14 @@ class LocalBlobs(Blobs):
         return Blob(key, digest, size)
 
     def open(self, key: str, sha256: str) -> BufferedReader:
+        return self._open(key, sha256, unread=True)
+
+    def check(self, key: str, sha256: str) -> None:
+        self._open(key, sha256, unread=False).close()
+
+    def _open(self, key: str, sha256: str, *, unread: bool) -> BufferedReader:
         with file_errors_reported():
-            file = open_undamaged(self.path(key), sha256)
+            file = open_undamaged(self.path(key), sha256, unread=unread)
             if file is None:
                 self._check_mounted()
                 raise BlobDamaged(key)

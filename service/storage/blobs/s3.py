@@ -17,8 +17,9 @@ from obstore.store import S3Store
 
 from service.errors import StorageFull, Unavailable
 from service.settings import Limits
-from service.storage.blobs.base import CHUNK_BYTES, Blob, BlobDamaged, Blobs, digest_of, log
+from service.storage.blobs.base import CHUNK_BYTES, Blob, BlobDamaged, Blobs, log
 from service.storage.blobs.cache import FileCache
+from service.storage.blobs.undamaged import digest_of
 from service.storage.private import private_folder
 from service.storage.space import file_errors_reported
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from service.errors import Unavailable
 from service.storage.blobs import BlobDamaged, LocalBlobs
 from service.storage.blobs.cache import FileCache
+from service.storage.blobs.undamaged import KNOWN_FROM_BYTES
 
 SHA256 = hashlib.sha256(b"content").hexdigest()
 
@@ -60,6 +63,61 @@ def test_anything_but_a_regular_file_is_damage(
     cache = FileCache(path.parent, 100)
     path.rename(path.with_name(SHA256))
     assert cache.open(SHA256) is None
+
+
+LARGE = bytes(KNOWN_FROM_BYTES)
+LARGE_SHA256 = hashlib.sha256(LARGE).hexdigest()
+
+
+def _damaged_quietly(path: Path) -> None:
+    """As by a disk: only the times of the file show that it was written to, and can be set back
+    but for that of the change."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"x")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_large_file_is_read_once_by_a_process(blobs: LocalBlobs) -> None:
+    """If it is unchanged: a change is found, as is another file with this name."""
+    blobs.write("datasets/X", LARGE)
+    path = blobs.path("datasets/X")
+    begun = _bytes_read()
+    blobs.open("datasets/X", LARGE_SHA256).close()
+    assert _bytes_read() - begun >= len(LARGE)
+    begun = _bytes_read()
+    for _ in range(3):
+        blobs.open("datasets/X", LARGE_SHA256).close()
+    assert _bytes_read() - begun < len(LARGE)
+    begun = _bytes_read()
+    blobs.check("datasets/X", LARGE_SHA256)
+    assert _bytes_read() - begun >= len(LARGE)
+    with pytest.raises(BlobDamaged):
+        blobs.open("datasets/X", SHA256)
+    time.sleep(0.02)  # beyond the resolution of file times
+    _damaged_quietly(path)
+    with pytest.raises(BlobDamaged):
+        blobs.open("datasets/X", LARGE_SHA256)
+    blobs.write("datasets/X", LARGE)
+    assert blobs.read("datasets/X", LARGE_SHA256) == LARGE
+
+
+def test_large_copy_is_read_once_by_a_process(tmp_path: Path) -> None:
+    """Although its time of use is written with each use."""
+    cache = FileCache(tmp_path / "copies", 2 * len(LARGE))
+    (tmp_path / "source").write_bytes(LARGE)
+    cache.add(LARGE_SHA256, tmp_path / "source")
+    for first in (True, False, False):
+        begun = _bytes_read()
+        file = cache.open(LARGE_SHA256)
+        assert file is not None
+        file.close()
+        assert (_bytes_read() - begun >= len(LARGE)) == first
+
+
+def _bytes_read() -> int:
+    """By this process, also from memory."""
+    return int(psutil.Process().io_counters().read_chars)
 
 
 def test_file_behind_a_link_is_read(blobs: LocalBlobs, tmp_path: Path) -> None:
