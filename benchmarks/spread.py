@@ -86,8 +86,8 @@ def main(n: int, d: int) -> None:
                 alone.append(wall)
                 spread.append(wall_of_two)
         print(f"median {median(alone) / median(spread):.2f} times as fast")
-        moved = made[-1].moved_bytes
-        print(f"moved {moved:,} bytes, {100 * moved / X.nbytes:.2f} % of the data")
+        moved, passes = made[-1].moved_bytes, made[-1].passes
+        print(f"moved {moved:,} bytes, {100 * moved / X.nbytes:.2f} % of the data, {passes} passes")
         times = []
         for _ in range(PASSES):
             began = time.perf_counter()

@@ -108,7 +108,8 @@ class DaskPasses(Elsewhere):
         self._has_answered: set[tuple[str, Any]] = set()
         self._late: dict[_Sent, dict[int, int]] = {}
         """Tasks whose units others have done since, and the checksums of those."""
-        self._number = 0
+        self.passes = 0
+        """So far."""
         self.moved_bytes = 0
         """To and from workers."""
         self._versions = versions()
@@ -118,15 +119,15 @@ class DaskPasses(Elsewhere):
         """Have workers fetch files and read rows, while this process trains on a sample of them.
         Their answers are those of a pass that is over."""
         every = range(self.layout.n_cells)
-        now = _Pass(self._number, Step(Pass(function=reading), (), ()), False, set(every))
+        now = _Pass(self.passes, Step(Pass(function=reading), (), ()), False, set(every))
         for worker, share in self._shares(sorted(every), self._usable()):
             self._send(now, share, worker, (SETUP,))
 
     def carried_out(
         self, units: Sequence[int], step: Step, *, fetch: bool = False
     ) -> Iterator[Answer]:
-        self._number += 1
-        now = _Pass(self._number, step, fetch, set(units))
+        self.passes += 1
+        now = _Pass(self.passes, step, fetch, set(units))
         workers = self._usable()
         for worker, share in self._shares(sorted(now.left), workers):
             self._send(now, share, worker)
