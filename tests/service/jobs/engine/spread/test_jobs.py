@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +21,20 @@ from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.tables import job_parts
 from tests.backends import ON_POSTGRES_AND_S3
+from tests.seeds import seed_from
 from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.engine.spread.clusters import Cluster, cluster
 from tests.service.jobs.engine.spread.test_tls import tls_variables
-from tests.service.jobs.processes import until
+from tests.service.jobs.processes import until, worker_pid
+
+KILLS = int(os.environ.get("TORTURE_KILLS", "50"))
+PRECISE: dict[str, Any] = {
+    "solver": {"name": "newton", "C": 1.0},
+    "scaling": "standardize",
+    "stopping": {"duality_gap": 1e-5},
+    "seed": 1,
+}
+"""Some dozens of passes."""
 
 pytestmark = [ON_POSTGRES_AND_S3, pytest.mark.torture, pytest.mark.timeout(600)]
 
@@ -83,6 +96,64 @@ def test_workers_of_dask_do_passes_and_parts(
     assert len(jobs) == 2
     assert len(digests) == 1
     _check_parts(client, settings, dask)
+
+
+@pytest.mark.timeout(7200)
+def test_digest_survives_kills_of_the_worker_of_the_job(
+    client: TestClient, settings: Settings, dask: Cluster
+) -> None:
+    """At any time, and twice in some jobs; in others a worker of Dask or the scheduler is lost
+    too. No job fails or has two model versions."""
+    chance = random.Random(seed_from("TORTURE_SEED"))
+    dask.add_worker()
+    upload(client, csv_of(3000, n_features=20))
+    kills = jobs = 0
+    digests = set()
+    while kills < KILLS:
+        began = time.monotonic()
+        job = create(client, **PRECISE, spread="always" if jobs else "never")
+        if jobs:
+            for _ in range(chance.choice((1, 1, 2))):
+                kills += _kill_worker_of(client, settings, job, chance)
+            if chance.random() < 0.4:
+                _lose(dask, chance)
+        ended = read(client, job, wait_s=60)
+        while ended["state"] == "running":
+            ended = read(client, job, wait_s=60)
+        assert ended["state"] == "succeeded", json.dumps(ended["error"])
+        jobs += 1
+        assert ended["model"]["version"] == jobs
+        version = client.get(f"/v1/models/clouds/versions/{jobs}").json()
+        digests.add(version["digest"])
+        assert len(digests) == 1, ended
+        took = time.monotonic() - began
+        print(ended["warnings"]) if ended["warnings"] else None
+        print(f"{kills} kills, job {jobs}: attempt {ended['attempt']}, {took:.1f} s", flush=True)
+
+
+def _kill_worker_of(
+    client: TestClient, settings: Settings, job: str, chance: random.Random
+) -> bool:
+    """The process that runs it, unless it has ended before."""
+    until(lambda: read(client, job)["state"] != "queued")
+    time.sleep(chance.uniform(0.0, 2.0))
+    if read(client, job)["state"] != "running":
+        return False
+    try:
+        os.kill(worker_pid(settings, job), signal.SIGKILL)
+    except (AssertionError, ProcessLookupError):  # it is not taken again yet
+        return False
+    return True
+
+
+def _lose(dask: Cluster, chance: random.Random) -> None:
+    if chance.random() < 0.3:
+        dask.restart_scheduler()
+    else:
+        dask.lose_worker()
+    dask.workers = [worker for worker in dask.workers if worker.poll() is None]
+    while len(dask.workers) < 2:
+        dask.add_worker()
 
 
 def _check_parts(client: TestClient, settings: Settings, dask: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -10,12 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks import spread as benchmark
+from tests.seeds import seed_from
 from tests.service.jobs.engine.spread.clusters import Cluster, cluster
 from tests.service.jobs.engine.spread.test_dask_passes import Spread
 
 pytestmark = [pytest.mark.torture, pytest.mark.timeout(3600)]
 
-KILLS = 50
+KILLS = int(os.environ.get("TORTURE_KILLS", "50"))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -30,7 +32,7 @@ def test_bits_do_not_depend_on_the_workers(count: int, tmp_path: Path) -> None:
 
 def test_bits_survive_many_losses(tmp_path: Path) -> None:
     """Workers are killed or stopped, the scheduler is killed, at any step."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed_from("TORTURE_SEED"))
     with cluster(3) as made:
         spread = Spread(made, tmp_path)
         made.wait(spread.connection, 3)
