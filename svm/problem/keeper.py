@@ -144,15 +144,39 @@ class Answer:
         return sum(array.nbytes for array in arrays)
 
 
-class Keeper:
-    """Computes parts of the passes of one training, and keeps what later ones may need."""
+class KeptRows:
+    """The rows of a layout, as compiled loops read them. Trainings can share them."""
 
     def __init__(self, layout: Layout, source: RowSource, memory_bytes: int) -> None:
         """`memory_bytes`: of rows that stay in memory; the others are read in each pass."""
-        self._layout = layout
+        self.layout = layout
         self._source = source
         self._free_bytes = memory_bytes
         self._operands: dict[int, Any] = {}
+        self._lock = Lock()
+
+    def operand(self, leaf: int) -> Any:
+        """Of the rows of a leaf."""
+        kept = self._operands.get(leaf)
+        if kept is not None:
+            return kept
+        edges = self.layout.edges
+        operand = operand_of(self._source.read(np.arange(edges[leaf], edges[leaf + 1])))
+        arrays = operand if isinstance(operand, tuple) else (operand,)
+        size = sum(array.nbytes for array in arrays)
+        with self._lock:
+            if size <= self._free_bytes and leaf not in self._operands:
+                self._free_bytes -= size
+                self._operands[leaf] = operand
+        return operand
+
+
+class Keeper:
+    """Computes parts of the passes of one training, and keeps what later ones may need."""
+
+    def __init__(self, rows: KeptRows) -> None:
+        self._layout = layout = rows.layout
+        self._rows = rows
         self._values: dict[Piece, RowValues] = {}
         longest = 0 if layout.weighted else int(np.diff(layout.edges).max())
         self._ones = np.ones(longest)
@@ -269,21 +293,9 @@ class Keeper:
                 stop = at + int(np.searchsorted(chosen[at:], end))
                 rows = chosen[at:stop]
             if len(rows):
-                yield slice(at, at + len(rows)), self._operand(leaf), rows - int(edges[leaf])
+                yield slice(at, at + len(rows)), self._rows.operand(leaf), rows - int(edges[leaf])
             at += len(rows)
             leaf += 1
-
-    def _operand(self, leaf: int) -> Any:
-        if leaf in self._operands:
-            return self._operands[leaf]
-        edges = self._layout.edges
-        operand = operand_of(self._source.read(np.arange(edges[leaf], edges[leaf + 1])))
-        arrays = operand if isinstance(operand, tuple) else (operand,)
-        size = sum(array.nbytes for array in arrays)
-        if size <= self._free_bytes:
-            self._free_bytes -= size
-            self._operands[leaf] = operand
-        return operand
 
 
 def _merged(nodes: dict[tuple[int, int], Sum]) -> dict[tuple[int, int], Sum]:

@@ -24,7 +24,7 @@ from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
 from svm.problem import Problem
 from svm.problem.elsewhere import Elsewhere, reading
-from svm.problem.keeper import SETUP, Answer, Keeper, Recipe, Step
+from svm.problem.keeper import SETUP, Answer, Keeper, KeptRows, Recipe, Step
 from svm.problem.passes import Pass
 
 CELLS_TO_WORKER = 4
@@ -99,7 +99,7 @@ class DaskPasses(Elsewhere):
         self._interrupted = problem.interrupted
         self._warn = warn
         self._silent_s = silent_s
-        self._own = Keeper(self.layout, Here(problem), 0)
+        self._own = Keeper(KeptRows(self.layout, Here(problem), 0))
         self._replies: SimpleQueue[tuple[_Sent, Reply | None]] = SimpleQueue()
         self._seconds: dict[Any, deque[float]] = defaultdict(lambda: deque(maxlen=32))
         self._not_before: dict[str, float] = {}

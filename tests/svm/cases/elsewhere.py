@@ -12,7 +12,7 @@ import numpy as np
 from svm.data.matrices import Indices, Matrix
 from svm.problem import Problem
 from svm.problem.elsewhere import Elsewhere
-from svm.problem.keeper import SETUP, Answer, Keeper, Step, Task
+from svm.problem.keeper import SETUP, Answer, Keeper, KeptRows, Step, Task
 
 _stored: dict[int, Any] = {}
 
@@ -47,7 +47,8 @@ class Process:
         task: Task = pickle.loads(content)
         if task.setup is not None:
             setup = task.setup
-            self.keepers[task.training] = Keeper(setup.layout, setup.recipe.open(), 1 << 20)
+            rows = KeptRows(setup.layout, setup.recipe.open(), 1 << 20)
+            self.keepers[task.training] = Keeper(rows)
         if task.training not in self.keepers:
             return pickle.dumps(Answer(missing=(SETUP,)))
         answer = pickle.dumps(self.keepers[task.training].answer(task))
