@@ -45,20 +45,16 @@ class LabelColumn:
         try:
             if typed:
                 self._labels.add_json(list(batch[position]))
-            elif isinstance(batch, Cells):
-                self._labels.add_texts(self._texts(batch, position))
+            elif isinstance(batch, Cells) and len(self._lookup) <= MAX_CLASSES:
+                codes = self._coder.codes(batch, [position], [0])[:, 0]
+                self._labels.add_codes(list(self._lookup), codes)
             else:
-                self._labels.add_texts(list(batch[position]))
+                one = batch.texts([position]) if isinstance(batch, Cells) else batch
+                self._labels.add_texts(list(one[position]))
         except InvalidContent as error:
             if error.code != TOO_MANY:
                 raise
             self._refused = error
-
-    def _texts(self, cells: Cells, position: int) -> list[str]:
-        if len(self._lookup) > MAX_CLASSES:
-            return cells.texts([position])[position]
-        codes = self._coder.codes(cells, [position], [0])[:, 0]
-        return list(map(list(self._lookup).__getitem__, codes.tolist()))
 
     def skip(self, n_rows: int) -> None:
         """Rows whose labels are unknown."""

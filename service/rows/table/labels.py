@@ -82,6 +82,20 @@ class Labels:
                     self._missing(row, text or None)
         self._keep(texts)
 
+    def add_codes(self, texts: list[str], codes: npt.NDArray[np.int64]) -> None:
+        """Cells of a file as codes of `texts`; each of these is one of the cells so far."""
+        texts = [text.strip() for text in texts]
+        usual = self._values is None and self._words.isdisjoint(texts)
+        if not usual or self._faults.total:
+            self.add_texts([texts[code] for code in codes.tolist()])
+            return
+        self._text = True
+        self.count += len(codes)
+        own = [self._lookup.setdefault(text, len(self._lookup)) for text in texts]
+        self._codes.append(np.array(own, np.int32)[codes])
+        if len(self._lookup) > MAX_CLASSES:
+            self._become_values()
+
     def add_json(self, labels: list[Any]) -> None:
         """JSON values: all text, all numbers, or all booleans.
 

@@ -18,6 +18,7 @@ from tests.service.rows.reading import upload
 WORDS = ["a", "b", "Zürich", "x" * 8, "x" * 9, "y" * 16, "long level " * 8, "007", "-", "50 €"]
 MISSING = ["", "NA", " ", "?", "null"]
 NUMBERS = ["0", "1", "-2", "12", "3.5", "-0.25", "1e5", "4.450", "+7", ".5", "1234", " 8", "true"]
+LABELS = ["yes", "no", "yes ", "1", ""]
 COLUMNS = [
     st.sampled_from(NUMBERS[:4]),
     st.sampled_from(NUMBERS[4:7]),
@@ -52,10 +53,10 @@ DIALECTS = st.builds(
 def tables(draw: st.DrawFn) -> tuple[list[list[str]], list[list[str]]]:
     """Records that repeat until there are two blocks, and others at the end of the last one."""
     columns = draw(st.lists(st.sampled_from(COLUMNS), min_size=2, max_size=5))
-    row = st.tuples(*columns, st.sampled_from(["yes", "no"])).map(list)
+    row = st.tuples(*columns, st.sampled_from(LABELS[:4])).map(list)
     first = draw(st.lists(row, min_size=1, max_size=12))
     others = [*COLUMNS, st.just("late"), st.just("12,5"), st.just("1 2"), st.just("[1]")]
-    strange = st.tuples(*[st.one_of(others)] * len(columns), st.just("yes")).map(list)
+    strange = st.tuples(*[st.one_of(others)] * len(columns), st.sampled_from(LABELS)).map(list)
     blank = st.just([""] * (len(columns) + 1))
     last = draw(st.lists(st.one_of(row, strange, blank, row.map(lambda r: r[1:])), max_size=3))
     return first, last
