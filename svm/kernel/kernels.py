@@ -172,13 +172,18 @@ def mostly_underflows(kernel: AnyKernel, X: Rows) -> bool:
     return len(off_diagonal) > 0 and float(np.median(np.abs(off_diagonal))) < UNDERFLOW * scale
 
 
-def are_far_from_zero(X: Rows) -> bool:
-    """Whether rows are so near each other, compared with their distance from 0, that the rounding
-    of kernel values matters."""
+def require_spread_rows(X: Rows) -> None:
+    """Raises InvalidData (`rounded-kernel`) if rows are so near each other, compared with their
+    distance from 0, that the rounding of kernel values matters: no certificate would be true."""
     Z = _spread_rows(X, UNDERFLOW_ROWS)
     centered = Z - Z.mean(axis=0)
     size = float(np.vdot(Z, Z))
-    return FAR[0] * size < float(np.vdot(centered, centered)) < FAR[1] * size
+    if FAR[0] * size < float(np.vdot(centered, centered)) < FAR[1] * size:
+        raise InvalidData(
+            "rounded-kernel",
+            "the rows are so much nearer to each other than to 0 that kernel values would be "
+            "rounded to few digits: standardize the features",
+        )
 
 
 def _spread_rows(X: Rows, count: int) -> Vector:

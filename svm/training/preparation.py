@@ -29,7 +29,7 @@ from svm.encoding import Encoder, fit_encoder
 from svm.errors import InvalidData
 from svm.kernel import LINEAR, AnyKernel
 from svm.kernel.kernel_rows import KernelRows
-from svm.kernel.kernels import are_far_from_zero, mostly_underflows, require_moderate_values
+from svm.kernel.kernels import mostly_underflows, require_moderate_values, require_spread_rows
 from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline, raw_matrix
 from svm.problem.problem import operand_of
@@ -49,10 +49,6 @@ DENSE_OUTPUTS = 64
 NARROW_KERNEL = (
     "most kernel values between different rows are almost 0: the model will fit its training rows "
     "and predict others by chance; scale the features, or give a smaller gamma"
-)
-FAR_ROWS = (
-    "the rows are much nearer to each other than to 0, so that kernel values, and with them the "
-    "certificate, are rounded to few digits; standardize the features"
 )
 
 
@@ -187,8 +183,8 @@ def prepare(
         assert kernel is not None
         assert norms is not None
         require_moderate_values(kernel, norms)
+        require_spread_rows(X)
         warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
-        warnings += (FAR_ROWS,) if are_far_from_zero(X) else ()
     if not isinstance(X, StoredRows):
         pairs = pipeline.multiclass == "one-vs-one" and len(classes) > 2
         kernel_rows = KernelRows(X, kernel or LINEAR, codes if pairs else None)

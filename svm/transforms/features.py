@@ -20,7 +20,7 @@ from svm.errors import InvalidData
 from svm.hyperparameters import Checked, Positive, PositiveInt, by_name
 from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel
 from svm.kernel.kernel_evaluator import KernelEvaluator
-from svm.kernel.kernels import dense_rows, require_moderate_values
+from svm.kernel.kernels import dense_rows, require_moderate_values, require_spread_rows
 from svm.kernel.row_products import RowProducts
 from svm.transforms.terms import Terms, check_terms, factors_of, products, term_names
 
@@ -233,6 +233,7 @@ def fit_features(
             landmarks = dense_rows(X, rows)
             norms = np.einsum("ij,ij->i", landmarks, landmarks)
             require_moderate_values(kernel, norms)
+            require_spread_rows(landmarks)
             K = kernel.of_products(landmarks @ landmarks.T, norms, norms)
             values, vectors = np.linalg.eigh(K)
             # Directions without extent: their inverse root is noise.

@@ -45,9 +45,12 @@ def test_every_code_is_raised_by_its_family() -> None:
 
 
 def test_every_code_in_the_table_is_used() -> None:
-    """The table promises nothing that cannot happen."""
+    """The table promises nothing that cannot happen; the training of a job raises some codes."""
     text = "".join(
-        path.read_text() for path in SERVICE.rglob("*.py") if path.parent.name != "codes"
+        path.read_text()
+        for package in (SERVICE, SERVICE.parent / "svm")
+        for path in package.rglob("*.py")
+        if path.parent.name != "codes"
     )
     unused = [code for code in PROBLEMS if f'"{code}"' not in text]
     assert unused == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,8 @@ from svm.model.pipeline import Pipeline
 from svm.solvers import SMO, KernelPegasos, Newton, Pegasos
 from svm.stopping import Stopping
 from svm.training import Training
-from svm.training.preparation import FAR_ROWS, NARROW_KERNEL, prepare
-from svm.transforms.features import Square
+from svm.training.preparation import NARROW_KERNEL, prepare
+from svm.transforms.features import Nystroem, Square
 from tests.svm.cases.problems import CASES, blobs
 from tests.svm.cases.trainings import train
 
@@ -73,10 +75,10 @@ def test_a_narrow_kernel_warns() -> None:
         assert (NARROW_KERNEL in warnings) is warned
 
 
-def test_rows_far_from_zero_warn_with_a_kernel() -> None:
+def test_rows_far_from_zero_are_refused_with_a_kernel() -> None:
     """Rounding of their kernel values can be larger than the gap; not after scaling."""
     kernel = SMO(kernel=GaussianKernel())
-    for rows, solver, scaling, warned in (
+    for rows, solver, scaling, refused in (
         (X + 1e6, kernel, "none", True),
         (X + 1e6, kernel, "standardize", False),
         (X + 1e6, Newton(), "none", False),
@@ -85,7 +87,12 @@ def test_rows_far_from_zero_warn_with_a_kernel() -> None:
         (np.full_like(X, 1.0 / 3.0), kernel, "none", False),
     ):
         pipeline = Pipeline(solver=solver, scaling=scaling)  # type: ignore[arg-type]
-        assert (FAR_ROWS in prepare(pipeline, rows, LABELS, 0).warnings) is warned
+        with pytest.raises(InvalidData, match="standardize") if refused else nullcontext():
+            prepare(pipeline, rows, LABELS, 0)
+    landmarks = Pipeline(solver=Newton(), features=Nystroem(n_components=20))
+    with pytest.raises(InvalidData) as error:
+        prepare(landmarks, X + 1e6, LABELS, 0)
+    assert error.value.code == "rounded-kernel"
 
 
 def test_median_gamma_is_kept_with_the_model() -> None:

@@ -53,6 +53,11 @@ DATA = {
     "non-finite-value": Problem(
         422, "A number is not finite", "NaN, Infinity and numbers beyond 1.8e308 are not accepted."
     ),
+    "rounded-kernel": Problem(
+        422,
+        "Kernel values would be rounded to few digits",
+        "The rows are much nearer to each other than to 0. Train with `scaling: standardize`.",
+    ),
     "libsvm-index": Problem(
         422,
         "A LIBSVM index is invalid",
