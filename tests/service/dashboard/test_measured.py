@@ -82,6 +82,9 @@ def test_lists_show_how_good_each_model_is(
     text = browser.go("/models/moons/versions/2").text
     assert "evaluate it on others" in text
     assert "Hardest class" in text or "All rows are predicted correctly." in text
+    matrix = client.get("/v1/models/moons/versions/2").json()["metrics"]["train"]
+    for k, row in enumerate(matrix["confusion_matrix"]):
+        assert f"{sum(row) - row[k]} of {sum(row)}" in text  # beside the row of its class
 
 
 def test_texts_of_numbers() -> None:
