@@ -245,7 +245,7 @@ def told(changes: list[dict[str, Any]]) -> dict[str, Any]:
                     if not (path.startswith(f"{name}/aliases/") and value == int(version))
                 }
         elif noun == "dataset":
-            there[resource] = {"name": None, **there.get(resource, {}), **change["result"]}["name"]
+            there[resource] = change["result"].get("name", there.get(resource))
         elif noun == "alias":
             there[resource] = change["result"]["version"]
         else:
