@@ -149,8 +149,8 @@ def changing(server: Server) -> dict[str, tuple[str, str]]:
     ],
 )
 def test_audit_trail_has_every_change(tmp_path: Path, kills: int, seed: int) -> None:
-    """Every call with a reply that says so is in it, none that was refused; and what it tells, also
-    of calls without a reply, is what is there."""
+    """Every call whose reply reports a change is in it, none that was refused; and what it tells,
+    also of calls without a reply, is what is there."""
     draws, data_dir = random.Random(seed), tmp_path / "var"
     replies: list[tuple[str, int, str]] = []
     with running(data_dir) as server:
