@@ -7,6 +7,7 @@ const names = {
   ".body-param__text": () => "request body",
   ".copy-to-clipboard button": () => "copy",
   ".examples-select-element": () => "example",
+  ".responses-table[role=region]": (element) => element.id.replaceAll("_", " "),
   "select": (element) => parameter(element) ?? "choice",
   "input": (element) => parameter(element) ?? element.placeholder,
 };
