@@ -181,7 +181,7 @@ def require_spread_rows(X: Rows) -> None:
     if FAR[0] * size < float(np.vdot(centered, centered)) < FAR[1] * size:
         raise InvalidData(
             "rounded-kernel",
-            "the rows are so much nearer to each other than to 0 that kernel values would be "
+            "the rows are this much nearer to each other than to 0 that kernel values would be "
             "rounded to few digits: standardize the features",
         )
 
