@@ -181,8 +181,8 @@ def require_spread_rows(X: Rows) -> None:
     if FAR[0] * size < float(np.vdot(centered, centered)) < FAR[1] * size:
         raise InvalidData(
             "rounded-kernel",
-            "the rows are this much nearer to each other than to 0 that kernel values would be "
-            "rounded to few digits: standardize the features",
+            "kernel values would be rounded to few digits: compared with their distance from 0, "
+            "the rows are too near each other; standardize the features",
         )
 
 
