@@ -296,7 +296,8 @@ def test_copied_calls_run(browser: Browser, worker: Worker, client: TestClient) 
     browser.send("/samples/iris")
     _trained(browser, worker, **QUICK)
     browser.go("/models/iris")
-    curl = html.unescape(browser.page.html.split('id="curl"><code>')[1].split("</code>")[0])
+    shown = browser.page.html.partition('<pre id="curl"')[2].partition("<code>")[2]
+    curl = html.unescape(shown.partition("</code>")[0])
     url = re.search(r"curl (\S+)", curl)
     body = re.search(r"-d '(.*)'", curl, re.S)
     assert url is not None
