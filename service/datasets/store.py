@@ -286,7 +286,9 @@ def _find(connection: sa.Connection, dataset_id: str, lock: bool = False) -> Dat
 
 
 def _note_upload(connection: sa.Connection, dataset: Dataset, *, is_new: bool) -> None:
-    result = {"new": is_new} | ({} if dataset.parent is None else {"parent": dataset.parent})
+    result = {"new": is_new, "name": dataset.name}
+    if dataset.parent is not None:
+        result["parent"] = dataset.parent
     record(connection, "dataset.create", f"datasets/{dataset.id}", **result)
 
 
