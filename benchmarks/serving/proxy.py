@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-
-import httpx2
 
 from benchmarks.serving.servers import Server, free_port
 
 PROGRAM = shutil.which("nginx")
 START_S = 10.0
 
-_CONFIGURATION = """
+_AROUND = """
 daemon off;
-worker_processes 1;
 pid {folder}/pid;
+error_log {folder}/error.log warn;
 events {{ worker_connections 1024; }}
 http {{
     access_log off;
@@ -28,14 +27,16 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
+{site}
+}}
+"""
+_SITE = """
     client_body_buffer_size 4m;
     client_max_body_size 16m;
     keepalive_requests 100000000;
     proxy_http_version 1.1;
     proxy_set_header Connection "";
     proxy_set_header Host $host;
-{servers}
-}}
 """
 _SERVER = """
     upstream at_{port} {{ server {address}; keepalive 64; keepalive_requests 100000000; }}
@@ -49,30 +50,40 @@ _SERVER = """
 @contextmanager
 def proxied(folder: Path, servers: Mapping[str, Server]) -> Iterator[dict[str, str]]:
     """Their addresses behind nginx, which runs on core 1, as the load does."""
-    assert PROGRAM is not None
     ports = {name: free_port() for name in servers}
     blocks = [
         _SERVER.format(port=ports[name], address=server.url.removeprefix("http://"))
         for name, server in servers.items()
     ]
+    with nginx_with(folder, "".join([_SITE, *blocks]), [*ports.values()], ["taskset", "-c", "1"]):
+        yield {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+
+
+@contextmanager
+def nginx_with(
+    folder: Path, site: str, ports: Sequence[int], before: Sequence[str] = ()
+) -> Iterator[None]:
+    """A running nginx with this in its `http` block, once it listens to the ports; `before`: words
+    before its command. RuntimeError if it ends."""
+    assert PROGRAM is not None
     folder.mkdir()
     configuration = folder / "nginx.conf"
-    configuration.write_text(_CONFIGURATION.format(folder=folder, servers="".join(blocks)))
+    configuration.write_text(_AROUND.format(folder=folder, site=site))
     errors = folder / "error.log"
     options = ["-e", str(errors), "-p", str(folder), "-c", str(configuration)]
-    process = subprocess.Popen(["taskset", "-c", "1", PROGRAM, *options])
+    process = subprocess.Popen([*before, PROGRAM, *options])
     try:
-        urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
         deadline = time.monotonic() + START_S
-        for url in urls.values():
+        for port in ports:
             while time.monotonic() < deadline and process.poll() is None:
-                with suppress(httpx2.TransportError):
-                    httpx2.get(f"{url}/1", timeout=10)
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
                     break
-                time.sleep(0.02)
+                except ConnectionRefusedError:
+                    time.sleep(0.02)
         if process.poll() is not None:
             raise RuntimeError(f"nginx: {errors.read_text()}")
-        yield urls
+        yield
     finally:
         process.terminate()
         process.wait(START_S)

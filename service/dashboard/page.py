@@ -50,14 +50,16 @@ class _Environment(jinja2.Environment):
     must be there."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if obj is None or (isinstance(obj, Mapping) and not hasattr(obj, attribute)):
-            return None if obj is None else obj.get(attribute)
+        if obj is None:
+            return None
+        if isinstance(obj, Mapping) and not hasattr(obj, attribute):
+            return obj.get(attribute)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        if obj is None or isinstance(obj, Mapping):
-            return None if obj is None else obj.get(argument)
-        return super().getitem(obj, argument)
+        if obj is None:
+            return None
+        return obj.get(argument) if isinstance(obj, Mapping) else super().getitem(obj, argument)
 
 
 def _environment() -> jinja2.Environment:

@@ -22,7 +22,7 @@ from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
 from service.web.access.fast_path import Reply
 from service.web.http.headers import RawHeaders
-from svm.data.matrices import Matrix, is_sparse
+from svm.data.matrices import Matrix
 
 INLINE_BYTES = 256 * 1024
 """Texts larger than this, which take milliseconds to read, are read in a thread."""
@@ -180,8 +180,7 @@ class Predictor:
         if model is None or not _is_read_inline(exchange, body):
             return None
         asked = exchange.read(body, model)
-        per_row = max(model.work_per_row, model.reply_work(asked.outputs))
-        if is_sparse(asked.X) or len(asked.X) * per_row > INLINE_WORK:
+        if self._batcher.is_long(model, asked.X) or not _is_written_inline(model, asked):
             return None
         return model, asked
 

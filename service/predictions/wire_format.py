@@ -81,8 +81,7 @@ class PlainExchange:
         except (InvalidContent, InvalidRequest):
             check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
             raise
-        if model.features.missing_values is not None:
-            X = model.features.marked(X)
+        X = model.features.marked(X)
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()
         outputs = outputs_of(others) if others else DEFAULT_OUTPUTS

@@ -176,14 +176,19 @@ class BinaryTraining:
 
     def scores(self) -> Vector:
         """Of all rows, by the classifier so far."""
-        if isinstance(self.solver, HasScores):
-            return self.solver.scores(self.problem, self.state)
+        known = self._known_scores()
+        if known is not None:
+            return known
         return scores_of(self.problem, self.solver.classifier(self.problem, self.state))
 
     def evaluate(self) -> tuple[float, Vector]:
         """(Primal value, scores of all rows) of the classifier so far."""
         classifier = self.solver.classifier(self.problem, self.state)
-        return evaluate(self.problem, classifier, self.scores())
+        return evaluate(self.problem, classifier, self._known_scores())
+
+    def _known_scores(self) -> Vector | None:
+        solver = self.solver
+        return solver.scores(self.problem, self.state) if isinstance(solver, HasScores) else None
 
     def _evaluated(
         self, at_limit: bool, out_of_time: bool, *, renewed: bool = False
