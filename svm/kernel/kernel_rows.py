@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -79,15 +79,16 @@ class KernelRows:
         keys = (group * self._X.shape[0] + rows).tolist()
         with self._lock:
             # References kept from here on: rows of another thread may evict them.
-            cached = [kept.get(key) for key in keys]
+            cached = list(map(kept.get, keys))
             if group not in self._evaluators:
                 self._evaluators[group] = KernelEvaluator(self._kernel, self._members(group))
-        missing = [k for k, row in enumerate(cached) if row is None]
+            missing = [k for k, row in enumerate(cached) if row is None]
+            found = [key for key in keys if key in kept] if missing else keys
+            deque(map(kept.move_to_end, found), maxlen=0)  # sooner than a loop
+        if not missing:
+            return cast(list[KernelRow], cached)
         computed = self._computed(self._evaluators[group], rows[missing], interrupted, executor)
         with self._lock:
-            for key, row in zip(keys, cached, strict=True):
-                if row is not None and key in kept:
-                    kept.move_to_end(key)
             for k, row in zip(missing, computed, strict=True):
                 cached[k] = row
                 if keys[k] not in kept:
