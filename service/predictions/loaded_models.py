@@ -15,7 +15,7 @@ from anyio import CapacityLimiter, to_thread
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
-from service.predictions.datatypes import to_bytes
+from service.predictions.datatypes import datatype_of, to_bytes
 from service.predictions.metrics import Unknown
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
@@ -110,6 +110,11 @@ class LoadedModel:
     def json_labels(self) -> list[bytes]:
         """The classes as JSON."""
         return [orjson.dumps(label) for label in self.classes]
+
+    @cached_property
+    def label_datatype(self) -> str:
+        """The type of the classes as the Open Inference Protocol calls it."""
+        return datatype_of(self.fitted.classes)
 
     @cached_property
     def tensor_labels(self) -> list[bytes]:

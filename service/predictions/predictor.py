@@ -6,6 +6,7 @@ server's HTTP protocol class. All of them give the path's target, the headers an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -133,56 +134,56 @@ class Predictor:
         self.metrics.answered(model, asked.X, started)
         return reply
 
-    def answer_now(self, call: PredictionCall, body: bytes) -> Reply | None:
-        """The reply, or None if something takes long. Raises ServiceError as `answer`."""
+    def submit(
+        self, call: PredictionCall, body: bytes, deliver: Deliver, *, alone: bool
+    ) -> asyncio.Task[None] | None:
+        """See `Answerer`. It takes long if the model is not loaded, the body large, or if the rows
+        are not soon scored and written."""
         started = perf_counter()
-        read = self._read_now(call, body)
-        if read is None:
-            return None
-        model, asked = read
-        reply = call.exchange.reply(asked, scored(model, asked.X))
-        self.metrics.answered(model, asked.X, started)
-        return reply
-
-    def answer_soon(self, call: PredictionCall, body: bytes, deliver: Deliver) -> bool:
-        """The same for one of several requests: they are scored together at the end of this turn of
-        the loop. False, and nothing happens, if something takes long."""
-        started = perf_counter()
+        target, exchange = call.target, call.exchange
         try:
-            read = self._read_now(call, body)
+            model = self._models.at_hand(target.name, target.reference)
+            if model is not None and _is_read_inline(exchange, body):
+                asked = exchange.read(body, model)
+                if not self._batcher.is_long(model, asked.X) and _is_written_inline(model, asked):
+                    answered = partial(self._answered, model, exchange, asked, started, deliver)
+                    if not alone:
+                        self._batcher.submit(model, asked.X, answered)
+                    else:
+                        answered(scored(model, asked.X))
+                    return None
         except Exception as error:
             deliver(error)
-            return True
-        if read is None:
-            return False
-        model, asked = read
+            return None
+        return asyncio.create_task(self._answer_later(call, body, deliver))
 
-        def answered(answer: Answer | Exception) -> None:
-            if isinstance(answer, Exception):
-                deliver(answer)
-                return
+    def _answered(
+        self,
+        model: LoadedModel,
+        exchange: Exchange,
+        asked: Asked,
+        started: float,
+        deliver: Deliver,
+        answer: Answer | Exception,
+    ) -> None:
+        reply: Reply | Exception
+        if isinstance(answer, Exception):
+            reply = answer
+        else:
             try:
-                reply = call.exchange.reply(asked, answer)
+                reply = exchange.reply(asked, answer)
                 self.metrics.answered(model, asked.X, started)
             except Exception as error:
-                deliver(error)
-            else:
-                deliver(reply)
+                reply = error
+        deliver(reply)
 
-        self._batcher.submit(model, asked.X, answered)
-        return True
-
-    def _read_now(self, call: PredictionCall, body: bytes) -> tuple[LoadedModel, Asked] | None:
-        """The model and what is asked, if nothing takes long: the model is loaded, the body small,
-        the rows are soon scored and written."""
-        target, exchange = call.target, call.exchange
-        model = self._models.at_hand(target.name, target.reference)
-        if model is None or not _is_read_inline(exchange, body):
-            return None
-        asked = exchange.read(body, model)
-        if self._batcher.is_long(model, asked.X) or not _is_written_inline(model, asked):
-            return None
-        return model, asked
+    async def _answer_later(self, call: PredictionCall, body: bytes, deliver: Deliver) -> None:
+        reply: Reply | Exception
+        try:
+            reply = await self.answer(call, body)
+        except Exception as error:
+            reply = error
+        deliver(reply)
 
 
 def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:

@@ -117,14 +117,13 @@ def from_numbers(
 ) -> NDArray[Any]:
     """The same of numbers that are read already, (1, n) if the list was flat. Raises InvalidContent
     if `from_json` has to look at each: for whole numbers, and a shape that does not fit."""
-    kind = np.dtype(NUMBERS[datatype])
-    flat = len(numbers) == 1 and numbers.size == prod(shape)
-    if kind.kind != "f" or not (flat or numbers.shape == shape):
+    flat = len(numbers) == 1 and numbers.size == shape[0] * shape[1]
+    if not datatype.startswith("FP") or not (flat or numbers.shape == shape):
         raise invalid(("inputs", 0, "data"), "look at each number")
-    if kind == np.float64:
-        return numbers.reshape(shape)
-    with np.errstate(over="ignore"):
-        return numbers.astype(kind, copy=False).reshape(shape)
+    if datatype != "FP64":
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(NUMBERS[datatype])
+    return numbers.reshape(shape)
 
 
 def _refuse_cell(value: Any, at: int, columns: Columns, datatype: str) -> NoReturn:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
 from service.predictions.answers import Answer
-from service.predictions.datatypes import NUMBERS, datatype_of, to_bytes
+from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
     MARK,
     check_shape,
@@ -43,6 +43,7 @@ REMEMBERED_BYTES = 2048
 MOST_REMEMBERED = 16
 """By one exchange."""
 
+_NOTHING = memoryview(b"")
 _REQUEST = frozenset({"id", "inputs", "outputs", "parameters"})
 _INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
 _OUTPUT = frozenset({"name", "parameters"})
@@ -107,11 +108,10 @@ class InferenceExchange:
         if end > len(body):
             detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
             raise InvalidRequest("invalid-header", detail)
-        text, data = bytes(body[:end]), memoryview(body)[end:]
-        if not data and (cut := cut_data(text)) is not None:
+        if end == len(body) and (cut := cut_data(body)) is not None:
             with suppress(ServiceError):  # found and reported again in the whole text
-                return self._asked(*cut, data, model)
-        return self._asked(text, None, data, model)
+                return self._asked(*cut, _NOTHING, model)
+        return self._asked(bytes(body[:end]), None, memoryview(body)[end:], model)
 
     def _asked(
         self, text: bytes, numbers: NDArray[np.float64] | None, data: memoryview, model: LoadedModel
@@ -170,33 +170,27 @@ class InferenceExchange:
             values = from_numbers(numbers, head.datatype, head.shape)
         else:
             values = from_json(head.data, head.datatype, head.shape, columns)
-        if values.dtype != np.float64 or not (values.flags.c_contiguous and values.flags.aligned):
-            values = np.require(values, np.float64, ["C", "A"])
-        return columns.marked(columns.checked(values))
+        return columns.marked(columns.checked(np.ascontiguousarray(values, np.float64)))
 
     def reply(self, asked: Asked, answer: Answer) -> Reply:
         model = answer.model
         tensors, parts = [], []
         for name, binary in asked.tensors:
-            is_label = name == "label"
-            values = model.fitted.classes if is_label else answer.output(name)
-            shape = f"{len(answer.codes)}" if is_label else ",".join(map(str, values.shape))
-            first = f'{{"name":"{name}","datatype":"{datatype_of(values)}","shape":[{shape}],'
-            if binary:
-                if is_label:
-                    labels = model.tensor_labels
-                    content = b"".join([labels[code] for code in answer.codes])
-                else:
-                    content = to_bytes(values)
-                parts.append(content)
-                rest = b'"parameters":{"binary_data_size":%d}}' % len(content)
-            elif is_label:
-                labels = model.json_labels
-                rest = b'"data":[%b]}' % b",".join([labels[code] for code in answer.codes])
+            if name == "label":
+                labels = model.tensor_labels if binary else model.json_labels
+                cells = [labels[code] for code in answer.codes]
+                shape, datatype = str(len(cells)), model.label_datatype
+                data = b"".join(cells) if binary else b"[%b]" % b",".join(cells)
             else:
-                flat = orjson.dumps(values.ravel(), option=orjson.OPT_SERIALIZE_NUMPY)
-                rest = b'"data":%b}' % flat
-            tensors.append(first.encode() + rest)
+                values = answer.output(name)
+                shape, datatype = ",".join(map(str, values.shape)), "FP64"
+                data = to_bytes(values) if binary else _numbers(values)
+            tensor = f'{{"name":"{name}","datatype":"{datatype}","shape":[{shape}],'.encode()
+            if binary:
+                parts.append(data)
+                tensors.append(b'%b"parameters":{"binary_data_size":%d}}' % (tensor, len(data)))
+            else:
+                tensors.append(b'%b"data":%b}' % (tensor, data))
         id_ = b"" if asked.id is None else b',"id":%b' % orjson.dumps(asked.id)
         body = b'%b%b,"outputs":[%b]}' % (model.tensors_head, id_, b",".join(tensors))
         headers: tuple[tuple[str, str], ...] = ()
@@ -210,6 +204,10 @@ class InferenceExchange:
             body = pack(body, 1)
             headers += (("Content-Encoding", self._reply_encoding),)
         return Reply(body, media_type, headers)
+
+
+def _numbers(values: NDArray[np.float64]) -> bytes:
+    return orjson.dumps(values.ravel(), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _parse(head: bytes) -> Any:

@@ -110,14 +110,15 @@ def _numbers(text: bytes, n_features: int | None, others: dict[str, Any] | None)
     n_lists = 1
     if others is not None:
         document: Any = rows
-        names = list(document)
         rows = document[ROWS]
-        names.remove(ROWS)
-        for name in names:  # one that comes twice is there twice
-            if name in others or name == ROWS:
-                raise ValueError(name)
-            others[name] = document[name].as_list()
-        n_lists += len(names)
+        if len(document) > 1:
+            names = list(document)
+            names.remove(ROWS)
+            for name in names:  # one that comes twice is there twice
+                if name in others or name == ROWS:
+                    raise ValueError(name)
+                others[name] = document[name].as_list()
+            n_lists += len(names)
     shape: tuple[int, ...] = (len(rows),)
     if n_features is not None:
         n_lists += len(rows)

@@ -53,15 +53,12 @@ class Answerer(Protocol):
     async def check(self, call: Any) -> None:
         """Check before the body is read that the model exists. Raises ServiceError."""
 
-    def answer_now(self, call: Any, body: bytes) -> Reply | None:
-        """The reply, or None if it takes long or if it is not known how long. Raises
-        ServiceError."""
-
-    def answer_soon(
-        self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None]
-    ) -> bool:
-        """Call `deliver` at the end of this turn of the event loop, with what requests that came
-        together share done once. Returns False if `answer_now` would return None."""
+    def submit(
+        self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None], *, alone: bool
+    ) -> asyncio.Task[None] | None:
+        """Call `deliver` with the reply or the error: at the end of this turn of the event loop,
+        with what requests that came together share done once; if the request came `alone`, before
+        this returns. What takes long is delivered by the task that is returned."""
 
     async def answer(self, call: Any, body: bytes) -> Reply:
         """Raises ServiceError."""

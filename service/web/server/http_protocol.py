@@ -121,7 +121,15 @@ class ServiceProtocol(MessageProtocol):
             super().on_message_complete()
         else:
             self._in_message, self._complete = False, True
-            self._answer(self._chunks, self._prediction.call)
+            answerer, chunks = self._context.answerer, self._chunks
+            if not 0 < self._received <= answerer.body_limit_bytes:
+                self._pass_on()
+                return
+            if len(chunks) > 1:
+                chunks[:] = [b"".join(chunks)]
+            deliver = partial(self._deliver, chunks)
+            alone = len(self.connections) == 1  # no other can bring a request in this turn
+            self._task = answerer.submit(self._prediction.call, chunks[0], deliver, alone=alone)
 
     # What is reported to uvicorn, and when
 
@@ -156,47 +164,15 @@ class ServiceProtocol(MessageProtocol):
 
     # Answers
 
-    def _answer(self, chunks: list[bytes], call: Any) -> None:
-        answerer = self._context.answerer
-        if not 0 < self._received <= answerer.body_limit_bytes:
-            self._pass_on()
-            return
-        if len(chunks) > 1:
-            chunks[:] = [b"".join(chunks)]
-        body = chunks[0]
-        if len(self.connections) == 1:  # no other can bring a request in this turn of the loop
-            try:
-                reply = answerer.answer_now(call, body)
-            except Exception:  # the application finds and reports it
-                self._pass_on()
-                return
-            if reply is not None:
-                self._write(reply)
-                return
-        elif answerer.answer_soon(call, body, partial(self._deliver, chunks)):
-            return
-        self._task = self.loop.create_task(self._answer_later(chunks, call))
-
-    async def _answer_later(self, chunks: list[bytes], call: Any) -> None:
-        reply: Reply | Exception
-        try:
-            reply = await self._context.answerer.answer(call, chunks[0])
-        except Exception as error:
-            reply = error
-        self._deliver(chunks, reply)
-
     def _deliver(self, chunks: list[bytes], reply: Reply | Exception) -> None:
-        if chunks is not self._chunks:
+        prediction, transport = self._prediction, self.transport
+        if chunks is not self._chunks or prediction is None:
             return  # it was passed on
         self._task = None
         if isinstance(reply, Exception) or self.flow.write_paused:
-            self._pass_on()
-        else:
-            self._write(reply)
-
-    def _write(self, reply: Reply) -> None:
-        prediction, transport = self._prediction, self.transport
-        if prediction is None or transport.is_closing():
+            self._pass_on()  # the application finds the error again, and reports it
+            return
+        if transport.is_closing():
             return
         self._chunks = None
         if self._share.n_bytes:

@@ -41,15 +41,17 @@ def test_long_replies_leave_the_loop_free(
         call = predictor.call(b"/v1/models/iris/predict", headers)
         assert call is not None
         await models.get("iris", None)  # to be at hand
-        if predictor.answer_now(call, body) is None:
-            answering = asyncio.create_task(predictor.answer(call, body))
-            turns = 0
-            while not answering.done():
-                await asyncio.sleep(0)
-                turns += 1
-            database.close()
-            return answering.result().body, turns
-        raise AssertionError("answered in a turn of the loop")
+        replies: list[Reply | Exception] = []
+        answering = predictor.submit(call, body, replies.append, alone=True)
+        assert answering is not None, "answered in a turn of the loop"
+        turns = 0
+        while not answering.done():
+            await asyncio.sleep(0)
+            turns += 1
+        database.close()
+        (reply,) = replies
+        assert isinstance(reply, Reply)
+        return reply.body, turns
 
     reply, turns = asyncio.run(ask())
     assert len(reply.splitlines()) == len(rows)
@@ -61,15 +63,17 @@ def test_short_replies_are_told_at_once(registered: RegisteredModels, settings: 
     registered.add("iris", columns=["a", "b", "c"])
     body = orjson.dumps({"instances": [[1, 2, 3]], "outputs": ["label", "decision", "explanation"]})
 
-    async def ask() -> Reply | None:
+    async def ask() -> list[Reply | Exception]:
         database = Database(settings.database_url)
         models = LoadedModels(database, registered.registry, 2**30)
         predictor = Predictor(models, settings.limits)
         call = predictor.call(b"/v1/models/iris/predict", [])
         assert call is not None
         await models.get("iris", None)
-        reply = predictor.answer_now(call, body)
+        replies: list[Reply | Exception] = []
+        assert predictor.submit(call, body, replies.append, alone=True) is None
         database.close()
-        return reply
+        return replies
 
-    assert asyncio.run(ask()) is not None
+    (reply,) = asyncio.run(ask())
+    assert isinstance(reply, Reply)
