@@ -110,7 +110,11 @@ def split_records(part: Slice, delimiter: str) -> Iterator[list[list[str]]]:
                 yield [record]
         return
     lines = part.text.split("\n")
-    yield [line.split(delimiter) for line in lines if line and not line.isspace()]
+    yield [
+        line.split(delimiter)
+        for line in lines
+        if line and (delimiter in line or not line.isspace())
+    ]
 
 
 def is_blank(record: list[str]) -> bool:

@@ -127,10 +127,11 @@ def test_one_table_has_one_digest(text: str) -> None:
     np.testing.assert_array_equal(kept, raw(result))
 
 
-@pytest.mark.parametrize("end", [";;\n;;\n", "; ;\n\n;;"])
+@pytest.mark.parametrize("end", [";;\n;;\n", "; ;\n\n;;", "\t\t\n\t\t\n"])
 def test_blank_rows_below_a_table_are_counted(end: str) -> None:
     """As Excel writes them. The file itself can be sent to predict."""
     text = "a;b;k\n" + "".join(f"{i};{i / 4};{'xy'[i % 2]}\n" for i in range(1, 21))
+    text = text.replace(";", end[0])
     result = upload(text + end)
     assert (result.parsed.n_samples, result.parsed.table) == (20, None)
     assert result.parsed.reading is not None
