@@ -18,7 +18,7 @@ from service.predictions.warm_up import warm_up as warm_up_predictions
 from service.settings import Limits
 from service.storage.backups.inspection import check_undamaged
 from service.storage.blobs import Blobs
-from service.storage.database import Database, OtherTables
+from service.storage.database import Database, UnusableDatabase
 from service.storage.database.pages import PageRequest
 from service.storage.ownership import ForeignFiles, claim
 from service.web.bodies.malloc import return_free_memory
@@ -51,7 +51,7 @@ def prepare(database: Database, blobs: Blobs) -> None:
             check_undamaged(database, SOUND_S)
             database.migrate()
             return claim(database, blobs)
-        except (OtherTables, ForeignFiles, StorageFull) as error:
+        except (UnusableDatabase, ForeignFiles, StorageFull) as error:
             log.critical("cannot start", reason=str(error))
             raise
         except Unavailable as error:

@@ -10,7 +10,7 @@ from service.cli.output import fail
 from service.errors import ServiceError
 from service.settings import Settings
 from service.storage.backups.manifest import BackupFailed
-from service.storage.database import Database, OtherTables
+from service.storage.database import Database, UnusableDatabase
 from service.storage.ownership import ForeignFiles
 from service.web.access.keys import KeyExists
 
@@ -25,7 +25,7 @@ def opened_database(settings: Settings) -> Iterator[Database]:
         yield database
     except ServiceError as error:
         raise fail(f"{error.detail}: {error.__cause__ or ''}".rstrip(": ")) from None
-    except (BackupFailed, ForeignFiles, KeyExists, OtherTables, OSError) as error:
+    except (BackupFailed, ForeignFiles, KeyExists, UnusableDatabase, OSError) as error:
         raise fail(str(error)) from None
     finally:
         database.close()

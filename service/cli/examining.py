@@ -21,7 +21,7 @@ from service.errors import ServiceError
 from service.settings import Settings
 from service.storage.backups.inspection import compare_rows_and_files, sqlite_faults
 from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database, OtherTables, present_revision
+from service.storage.database import Database, UnusableDatabase, present_revision
 from service.storage.database.dialects import DAMAGED
 from service.storage.lock import DataDirInUse, exclusive
 from service.storage.ownership import ForeignFiles, check_owner
@@ -135,6 +135,11 @@ def _database(database: Database, settings: Settings, deep: bool) -> Iterator[Fi
     if settings.sqlite_file is not None and not settings.sqlite_file.exists():
         yield note("database", f"{settings.sqlite_file} does not exist yet; `serve` creates it")
         return
+    try:
+        database.check_encoding()
+    except UnusableDatabase as error:
+        yield wrong("database", str(error))
+        return
     present, newest = present_revision(database), database.revisions[0]
     if present is None:
         yield note("database", f"{kind} without tables; `serve` or `migrate` creates them")
@@ -147,7 +152,7 @@ def _database(database: Database, settings: Settings, deep: bool) -> Iterator[Fi
                 "database",
                 f"{kind}, revision {present}; `serve` or `migrate` upgrades it to {newest}",
             )
-        except OtherTables as error:
+        except UnusableDatabase as error:
             yield wrong("database", str(error))
     for fault in sqlite_faults(database, deep):
         yield wrong("database", f"{DAMAGED}: {fault}")

@@ -62,11 +62,21 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
-class OtherTables(Exception):
-    """The tables of the database are not of this version, and cannot become so."""
+class UnusableDatabase(Exception):
+    """The service cannot work with this database."""
 
 
-class NewerTables(OtherTables):
+class OtherEncoding(UnusableDatabase):
+    """The database cannot hold every text."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(
+            f"the database has the encoding {encoding}, the service needs UTF8; make one with "
+            "`CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`"
+        )
+
+
+class NewerTables(UnusableDatabase):
     """A newer version of the service has migrated the database."""
 
     def __init__(self, revision: str, newest: str) -> None:
@@ -76,7 +86,7 @@ class NewerTables(OtherTables):
         )
 
 
-class OlderTables(OtherTables):
+class OlderTables(UnusableDatabase):
     """The database was made before the first release."""
 
     def __init__(self, revision: str) -> None:
@@ -181,8 +191,9 @@ class Database:
     def migrate(self, revision: str | None = None) -> None:
         """Upgrade the schema to a revision, by default the newest, if it is older.
 
-        Raises OtherTables, and Unavailable.
+        Raises UnusableDatabase, and Unavailable.
         """
+        self.check_encoding()
         present = present_revision(self)
         if revision is None and present == self.revisions[0]:
             return
@@ -198,6 +209,14 @@ class Database:
             transaction_lock(connection, "migrate")
             config.attributes["connection"] = connection
             command.upgrade(config, revision or "head")
+
+    def check_encoding(self) -> None:
+        """Raises OtherEncoding."""
+        if not self._is_sqlite:
+            with self.read() as connection:
+                encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+            if encoding != "UTF8":
+                raise OtherEncoding(encoding)
 
     def check_revision(self, revision: str) -> None:
         """Raises OlderTables and NewerTables for what cannot become the newest revision."""

@@ -32,6 +32,7 @@ _POSTGRES = {
     "keepalives_count": 2,
     "tcp_user_timeout": 10_000,
     "application_name": "svm-service",
+    "client_encoding": "utf8",  # without it, some databases answer with bytes
     # A process stopped inside a transaction must not keep its locks.
     "options": f"-c lock_timeout={WAIT_S}s -c idle_in_transaction_session_timeout={STOPPED_S}s",
 }

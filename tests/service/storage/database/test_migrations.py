@@ -19,7 +19,13 @@ from alembic.migration import MigrationContext
 from service.storage.backups.backup import back_up
 from service.storage.backups.restoring import restore
 from service.storage.blobs import LocalBlobs
-from service.storage.database import Database, NewerTables, OlderTables, present_revision
+from service.storage.database import (
+    Database,
+    NewerTables,
+    OlderTables,
+    OtherEncoding,
+    present_revision,
+)
 from service.storage.database.database import MIGRATIONS
 from service.storage.database.tables import datasets, metadata
 
@@ -50,6 +56,24 @@ def test_migrated_schema_equals_the_tables(empty_database_url: str) -> None:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
     database.close()
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_database_that_cannot_hold_every_text_is_refused(postgres_url: str, encoding: str) -> None:
+    """Before there is any table, and with what to do."""
+    server = sa.make_url(postgres_url)
+    with psycopg.connect(server.render_as_string(), autocommit=True) as connection:
+        connection.execute(
+            f"CREATE DATABASE other ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
+        )
+        database = Database(server.set(database="other").render_as_string())
+        try:
+            with pytest.raises(OtherEncoding, match=f"has the encoding {encoding}, .* UTF8"):
+                database.migrate()
+            assert present_revision(database) is None
+        finally:
+            database.close()
+            connection.execute("DROP DATABASE other WITH (FORCE)")
 
 
 NEXT = """
