@@ -75,7 +75,6 @@ from service.storage.sweep import Sweeper
 from service.web import audit, docs, guide, health, problem_pages
 from service.web.access import login
 from service.web.access.authenticator import Authenticator
-from service.web.access.fast_path import FastPath
 from service.web.access.hosts import Hosts
 from service.web.access.keys import Keys
 from service.web.access.routing import EVERY_ROUTE
@@ -272,7 +271,6 @@ def create_app(
         ServiceProtocol, ServerContext(predictor, authenticator, metrics, connections)
     )
     app.add_middleware(Compression)
-    app.add_middleware(FastPath, answerer=predictor)
     app.add_middleware(Admission, authenticator=authenticator)
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)

@@ -61,13 +61,10 @@ class Batcher:
             waiting.append((X, deliver))
 
     async def score(self, model: LoadedModel, X: Matrix) -> Answer:
-        """The same, awaited. Raises Unavailable, and InvalidContent `non-finite-value`
-        for rows so large that their scores overflow."""
+        """The answer for rows by themselves. Raises as `scored`, and Unavailable."""
         if self.is_long(model, X):
             return await self.in_thread(partial(scored, model, X))
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.submit(model, X, partial(_resolve, future))
-        return await future
+        return scored(model, X)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """The result of long work. As many run at once as there are processors, a few wait.
@@ -91,18 +88,10 @@ class Batcher:
             _deliver(waiting, _score_all(model, parts))
 
 
-def _resolve(future: asyncio.Future[Answer], result: Answer | Exception) -> None:
-    if future.done():  # its request was canceled
-        return
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
-
-
 def scored(model: LoadedModel, X: Matrix) -> Answer:
-    """The answer for rows by themselves. Raises InvalidContent `non-finite-value`, and TooLarge
-    `too-many-rows` if many classes make too many scores of them."""
+    """The answer for rows by themselves. Raises InvalidContent `non-finite-value` for rows so large
+    that their scores overflow, and TooLarge `too-many-rows` if many classes make too many scores of
+    them."""
     n_problems = len(model.fitted.intercepts)
     if X.shape[0] * n_problems > MOST_SCORES and X.shape[0] > 1:
         raise too_many("rows", max(1, MOST_SCORES // n_problems))

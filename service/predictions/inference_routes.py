@@ -30,12 +30,11 @@ from service.predictions.inference.schemas import (
 )
 from service.predictions.inference.wire_format import HEAD_LENGTH, OUTPUTS, PROBABILITY
 from service.predictions.predictor import Predictor
-from service.predictions.routes import Version
+from service.predictions.routes import Version, respond
 from service.predictions.targets import Target
-from service.web.access.fast_path import as_response, unless_disconnected
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
-from service.web.bodies.control_bodies import json_body, json_request, read_limited
+from service.web.bodies.control_bodies import json_body, json_request
 from service.web.health import RETRY_AFTER_S, Health
 from service.web.http.names import ModelName
 from service.web.problems import responses
@@ -174,9 +173,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
     async def infer(request: Request, name: str, version: int | None) -> Response:
         target = Target(name, version, request.scope["route"].path, inference=True)
         call = predictor.call_of(target, request.scope["headers"])
-        await predictor.check(call)
-        body = await read_limited(request, predictor.body_limit_bytes)
-        return as_response(await unless_disconnected(request.receive, predictor.answer(call, body)))
+        return await respond(request, predictor, call)
 
     @routes.post(
         "/models/{name}/infer",

@@ -1,7 +1,7 @@
 """A prediction from the bytes of a request to the bytes of its reply.
 
-Three callers use it: the documented routes, the ASGI fast path in front of the router, and the
-server's HTTP protocol class. All of them give the path's target, the headers and the body.
+The documented routes use it, and the server's HTTP protocol class, which answers most requests.
+Both give the path's target, the headers and the body.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from service.predictions.metrics import PredictionMetrics
 from service.predictions.targets import Target, find_target
 from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
-from service.web.access.fast_path import Reply
 from service.web.http.headers import RawHeaders
+from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix
 
 INLINE_BYTES = 256 * 1024
@@ -72,7 +72,7 @@ class PredictionCall:
 
 
 class Predictor:
-    """Answers requests for any model: an `Answerer` of the fast path. Belongs to one event loop."""
+    """Answers requests for any model: an `Answerer`. Belongs to one event loop."""
 
     def __init__(self, models: LoadedModels, limits: Limits) -> None:
         self._models = models
@@ -107,7 +107,7 @@ class Predictor:
             return False
 
     async def check(self, call: PredictionCall) -> None:
-        """That there is such a model. Raises as `LoadedModels.get`."""
+        """Check before the body is read that the model exists. Raises as `LoadedModels.get`."""
         await self._models.get(call.target.name, call.target.reference)
 
     async def answer(self, call: PredictionCall, body: bytes) -> Reply:

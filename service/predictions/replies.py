@@ -13,7 +13,7 @@ import orjson
 
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, InvalidRequest
 from service.predictions.answers import Answer
-from service.web.access.fast_path import Reply
+from service.web.server.answerer import Reply
 
 JSON = "application/json"
 NPY = "application/x-npy"

@@ -10,17 +10,17 @@ from starlette.responses import Response
 
 from service.models.schemas import MAX_VERSION
 from service.predictions.loaded_models import Reference
-from service.predictions.predictor import Predictor
+from service.predictions.predictor import PredictionCall, Predictor
 from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
 from service.predictions.targets import Target
 from service.rows.format_table import FORMATS, ROW_FORMATS
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
-from service.web.access.fast_path import as_response, unless_disconnected
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_request, read_limited
 from service.web.http.names import AliasName, ModelName
 from service.web.problems import responses
+from service.web.server.disconnects import unless_disconnected
 
 Version = Annotated[
     int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])
@@ -96,9 +96,19 @@ _DOCUMENTED: dict[str, Any] = {
 }
 
 
+async def respond(request: Request, predictor: Predictor, call: PredictionCall) -> Response:
+    """Raises ServiceError: for a model that there is not, before the body is read."""
+    await predictor.check(call)
+    body = await read_limited(request, predictor.body_limit_bytes)
+    reply = await unless_disconnected(request.receive, predictor.answer(call, body))
+    # `Response` would add a charset to its own `media_type`.
+    headers = {"Content-Type": reply.media_type, **dict(reply.headers)}
+    return Response(reply.body, headers=headers)
+
+
 def router(predictor: Predictor) -> Routes:
-    """The `predict` routes below `/v1/models/{name}`. They document what mostly is answered in
-    front of them, and answer the rest: requests with a query."""
+    """The `predict` routes below `/v1/models/{name}`. They document what the protocol class mostly
+    answers, and answer the rest: requests with a query, and what is wrong."""
     routes = Routes("/v1/models/{name}", "predictions")
 
     async def answer(
@@ -106,9 +116,7 @@ def router(predictor: Predictor) -> Routes:
     ) -> Response:
         target = Target(name, reference, request.scope["route"].path)
         call = predictor.call_of(target, request.scope["headers"], outputs)
-        await predictor.check(call)
-        body = await read_limited(request, predictor.body_limit_bytes)
-        return as_response(await unless_disconnected(request.receive, predictor.answer(call, body)))
+        return await respond(request, predictor, call)
 
     @routes.post(
         "/predict",

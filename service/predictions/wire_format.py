@@ -22,10 +22,10 @@ from service.rows.faults import invalid_field, refuse, shown
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
 from service.rows.spec import JSON, NPY, RowLimits
 from service.settings import Limits
-from service.web.access.fast_path import Reply
 from service.web.http.content_negotiation import best_of
 from service.web.http.encodings import inflate, media_type_of
 from service.web.http.headers import RawHeaders
+from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix, is_sparse
 
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)

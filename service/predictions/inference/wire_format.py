@@ -28,10 +28,10 @@ from service.predictions.loaded_models import LoadedModel
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
 from service.settings import Limits
-from service.web.access.fast_path import Reply
 from service.web.bodies.strict_json import MAX_DEPTH, decode_json
 from service.web.http.encodings import inflate
 from service.web.http.headers import RawHeaders
+from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix
 
 OUTPUTS = ("label", "decision")

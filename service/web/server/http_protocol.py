@@ -16,8 +16,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from service.web.access.fast_path import Reply
 from service.web.bodies.body_budget import DETAIL
+from service.web.server.answerer import Reply
 from service.web.server.header_rules import HEADER_BYTES, Refusal, size_of
 from service.web.server.lingering_close import LingeringClose
 from service.web.server.messages import MessageProtocol

@@ -11,9 +11,9 @@ from uvicorn.server import ServerState
 
 from service.errors import ServiceError
 from service.web.access.authenticator import Authenticator
-from service.web.access.fast_path import Answerer, Reply
 from service.web.http.callers import Rate
 from service.web.http.headers import RawHeaders, add_headers
+from service.web.server.answerer import Answerer, Reply
 from service.web.server.connections import ConnectionLimits
 from service.web.server.header_rules import size_of
 from service.web.server.observability import Metrics, Tally

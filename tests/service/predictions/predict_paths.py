@@ -1,4 +1,4 @@
-"""The three ways in which a prediction is answered: route, fast path, HTTP protocol."""
+"""The two ways in which a prediction is answered: route, HTTP protocol."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.app.application import Application
 from service.settings import Settings
-from service.web.access.fast_path import FastPath
 
-PATHS = ("route", "fast path", "protocol")
+PATHS = ("route", "protocol")
 
 PredictPath: TypeAlias = httpx2.Client
 
@@ -47,10 +46,6 @@ def opened(name: str, settings: Settings) -> Iterator[PredictPath]:
         with served(app) as url, httpx2.Client(base_url=url, timeout=60) as client:
             yield client
         return
-    if name == "route":
-        app.user_middleware = [
-            each for each in app.user_middleware if str(each.cls) != str(FastPath)
-        ]
     with TestClient(app) as test_client:
         yield test_client
 

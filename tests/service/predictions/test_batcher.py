@@ -55,11 +55,18 @@ def some_rows(*sizes: int, n_features: int = 64) -> list[Rows]:
     return [random.normal(size=(size, n_features)) for size in sizes]
 
 
+async def answer_of(batcher: Batcher, model: LoadedModel, X: Rows) -> Answer | Exception:
+    """By itself if it is long, else with others, as the predictor has it."""
+    if batcher.is_long(model, X):
+        return await batcher.score(model, X)
+    answered: asyncio.Future[Answer | Exception] = asyncio.get_running_loop().create_future()
+    batcher.submit(model, X, answered.set_result)
+    return await answered
+
+
 async def score_together(model: LoadedModel, parts: list[Rows]) -> list[Any]:
     batcher = Batcher()
-    answers = await asyncio.gather(
-        *(batcher.score(model, part) for part in parts), return_exceptions=True
-    )
+    answers = await asyncio.gather(*(answer_of(batcher, model, part) for part in parts))
     return [answer.scores if isinstance(answer, Answer) else answer for answer in answers]
 
 
@@ -81,7 +88,7 @@ def test_requests_of_one_turn_are_scored_by_one_call() -> None:
     async def ask() -> None:
         batcher = Batcher()
         for _ in range(2):
-            await asyncio.gather(*(batcher.score(model, part) for part in some_rows(1, 2, 3)))
+            await asyncio.gather(*(answer_of(batcher, model, part) for part in some_rows(1, 2, 3)))
 
     asyncio.run(ask())
     assert calls(model) == [6, 6]
@@ -92,11 +99,12 @@ def test_models_are_not_mixed() -> None:
     a, b = watched("a"), replace(watched("b"), fitted=fitted_pipeline(n_features=64, seed=9))
     (X,) = some_rows(4)
 
-    async def ask() -> list[Answer]:
+    async def ask() -> list[Answer | Exception]:
         batcher = Batcher()
-        return await asyncio.gather(*(batcher.score(model, X) for model in (a, b, a)))
+        return await asyncio.gather(*(answer_of(batcher, model, X) for model in (a, b, a)))
 
     for model, answer in zip((a, b, a), asyncio.run(ask()), strict=True):
+        assert isinstance(answer, Answer)
         assert answer.scores.tobytes() == model.fitted.problem_scores(X).tobytes()
 
 
@@ -109,22 +117,6 @@ def test_one_bad_request_fails_alone() -> None:
     assert isinstance(results[1], ArithmeticError)
     assert results[0].tobytes() == model.fitted.problem_scores(good).tobytes()
     assert results[2].tobytes() == model.fitted.problem_scores(other).tobytes()
-
-
-def test_canceled_request_does_not_affect_others() -> None:
-    """It is forgotten; the others of its batch are answered."""
-    model = watched()
-
-    async def ask() -> Answer:
-        batcher = Batcher()
-        leaving, staying = (
-            asyncio.create_task(batcher.score(model, part)) for part in some_rows(2, 3)
-        )
-        await asyncio.sleep(0)
-        leaving.cancel()
-        return await staying
-
-    assert len(asyncio.run(ask()).scores) == 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +142,14 @@ def test_much_work_leaves_the_loop_free(n_requests: int) -> None:
 
     async def ask() -> None:
         batcher = Batcher()
-        scoring = asyncio.gather(*(batcher.score(model, part) for part in parts))
+        scoring = asyncio.gather(*(answer_of(batcher, model, part) for part in parts))
         for _ in range(4):
             await asyncio.sleep(0.0005)
         assert not scoring.done()
         loop_went_on.set()
-        assert all(len(answer.scores) == len(parts[0]) for answer in await scoring)
+        for answer in await scoring:
+            assert isinstance(answer, Answer)
+            assert len(answer.scores) == len(parts[0])
 
     asyncio.run(ask())
     assert len(calls(model)) == 1

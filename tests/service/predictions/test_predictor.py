@@ -11,7 +11,7 @@ from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.settings import Settings
 from service.storage.database import Database
-from service.web.access.fast_path import Reply
+from service.web.server.answerer import Reply
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 pytestmark = pytest.mark.one_application

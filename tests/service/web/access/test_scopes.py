@@ -317,7 +317,7 @@ def test_callers_have_a_rate_limit(settings: Settings, keys: Keys, how: str) -> 
 def test_predictions_have_the_rate_limit_too(
     settings: Settings, registered: RegisteredModels, keys: Keys
 ) -> None:
-    """On the fast path: as many as the limit allows, each counted once."""
+    """In the protocol class: as many as the limit allows, each counted once."""
     registered.add()
     headers = bearer(keys.create("busy", ["predict"], 20)[1])
     with served(create_app(settings)) as url, httpx2.Client(base_url=url) as http:

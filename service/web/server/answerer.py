@@ -1,0 +1,46 @@
+"""What the protocol class asks of the part that answers predictions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from service.web.http.headers import RawHeaders
+
+
+class Reply(NamedTuple):
+    """A successful reply, for ASGI or for the server's own protocol."""
+
+    body: bytes
+    media_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Call(Protocol):
+    """What the path and header of a request ask for; equal for equal paths and headers."""
+
+    @property
+    def route(self) -> str:
+        """The template of the path."""
+
+
+class Answerer(Protocol):
+    """Answers POST requests to some paths from their path, header and body only."""
+
+    @property
+    def body_limit_bytes(self) -> int:
+        """Size of the largest body that is read."""
+
+    def call(self, path: bytes, headers: RawHeaders) -> Any | None:
+        """A `Call`, or None if the path is another's. Raises ServiceError."""
+
+    def knows(self, call: Any) -> bool:
+        """Whether it is known, without waiting, that there is what the call asks for."""
+
+    def submit(
+        self, call: Any, body: bytes, deliver: Callable[[Reply | Exception], None], *, alone: bool
+    ) -> asyncio.Task[None] | None:
+        """Call `deliver` with the reply or the error: at the end of this turn of the event loop,
+        with what requests that came together share done once; if the request came `alone`, before
+        this returns. What takes long is delivered by the task that is returned."""
