@@ -163,8 +163,8 @@ class Settings(BaseSettings):
     """Folder of the database, the files and the compiled loops, unless the next two settings name
     other places."""
     database_url: DatabaseUrl = Field(default_factory=_own_database)
-    """`postgresql://user:password@host/name`, required for several machines or replicas. Default:
-    SQLite in the data directory."""
+    """`postgresql://user:password@host/name`, required for several machines or replicas; a database
+    with the encoding UTF8. Default: SQLite in the data directory."""
     blob_url: FilesUrl = Field(default_factory=_own_files)
     """`s3://bucket/prefix`, with the usual variables `AWS_…` for endpoint, region and credentials;
     or a directory. Default: in the data directory."""
