@@ -207,7 +207,8 @@ def create_app(
         if warm:
             pages = (lambda: app.document, solvers.warm_up, dashboard.warm_up)
             if await run_sync(has_models, registry):
-                await warm_up((*pages, warm_up_predictions), state)
+                look_up = partial(registry.find_all, [("", None)])  # the first query is slow
+                await warm_up((*pages, warm_up_predictions, look_up), state)
             else:
                 await warm_up(pages, state)
                 tasks.append(asyncio.create_task(warm_up_for_first_model(registry, state)))
