@@ -180,8 +180,9 @@ class Predictor:
     async def _answer_later(self, call: PredictionCall, body: bytes, deliver: Deliver) -> None:
         reply: Reply | Exception
         try:
-            reply = await self.answer(call, body)
-        except Exception as error:
+            model = await self._models.get(call.target.name, call.target.reference)
+            reply = await self._answer_of(model, call.exchange, body)
+        except Exception as error:  # `answer` meets it again and counts it
             reply = error
         deliver(reply)
 

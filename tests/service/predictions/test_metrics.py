@@ -44,6 +44,17 @@ def test_predictions_are_counted_by_version(
     assert not any("unseen" in of for of in errors)
 
 
+def test_a_large_body_is_refused_once(
+    predict_path: PredictPath, registered: RegisteredModels
+) -> None:
+    """It is read in a thread, and again by the route, which reports what is wrong."""
+    registered.add("large")
+    assert predict_path.post("/v1/models/large/predict", json=TWO).status_code == 200
+    wrong = {"instances": [[0.1, 0.2, 0.3]] * 20_000 + [[1]]}
+    assert predict_path.post("/v1/models/large/predict", json=wrong).status_code == 422
+    assert counted(predict_path, "errors_total")["large/1"] == 1
+
+
 def test_only_the_versions_used_last_have_metrics(
     predict_path: PredictPath, registered: RegisteredModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
