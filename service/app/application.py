@@ -205,12 +205,12 @@ def create_app(
         sweeper.start()
         tasks: list[asyncio.Task[None]] = []
         if warm:
-            pages = (lambda: app.document, solvers.warm_up, dashboard.warm_up)
+            look_up = partial(registry.find_all, [("", None)])  # the first query is slow
+            steps = (lambda: app.document, solvers.warm_up, dashboard.warm_up, look_up)
             if await run_sync(has_models, registry):
-                look_up = partial(registry.find_all, [("", None)])  # the first query is slow
-                await warm_up((*pages, warm_up_predictions, look_up), state)
+                await warm_up((*steps, warm_up_predictions), state)
             else:
-                await warm_up(pages, state)
+                await warm_up(steps, state)
                 tasks.append(asyncio.create_task(warm_up_for_first_model(registry, state)))
         tasks += [
             asyncio.create_task(

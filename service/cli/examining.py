@@ -135,25 +135,22 @@ def _database(database: Database, settings: Settings, deep: bool) -> Iterator[Fi
     if settings.sqlite_file is not None and not settings.sqlite_file.exists():
         yield note("database", f"{settings.sqlite_file} does not exist yet; `serve` creates it")
         return
+    newest = database.revisions[0]
     try:
         database.check_encoding()
-    except UnusableDatabase as error:
-        yield wrong("database", str(error))
-        return
-    present, newest = present_revision(database), database.revisions[0]
-    if present is None:
-        yield note("database", f"{kind} without tables; `serve` or `migrate` creates them")
-    elif present == newest:
-        yield ok("database", f"{kind}, revision {present}")
-    else:
-        try:
+        present = present_revision(database)
+        if present is None:
+            yield note("database", f"{kind} without tables; `serve` or `migrate` creates them")
+        elif present == newest:
+            yield ok("database", f"{kind}, revision {present}")
+        else:
             database.check_revision(present)
             yield note(
                 "database",
                 f"{kind}, revision {present}; `serve` or `migrate` upgrades it to {newest}",
             )
-        except UnusableDatabase as error:
-            yield wrong("database", str(error))
+    except UnusableDatabase as error:
+        yield wrong("database", str(error))
     for fault in sqlite_faults(database, deep):
         yield wrong("database", f"{DAMAGED}: {fault}")
 

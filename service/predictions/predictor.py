@@ -111,7 +111,7 @@ class Predictor:
         await self._models.get(call.target.name, call.target.reference)
 
     async def answer(self, call: PredictionCall, body: bytes) -> Reply:
-        """Raises ServiceError: see `LoadedModels.get`, `wire_format.decode`, `Batcher.score`."""
+        """Raises ServiceError: see `LoadedModels.get`, `Exchange`, `Batcher.score`."""
         model = await self._models.get(call.target.name, call.target.reference)
         try:
             return await self._answer_of(model, call.exchange, body)
