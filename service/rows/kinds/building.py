@@ -103,6 +103,7 @@ class Builder:
             ignored=ignored,
             reading=reading(kept, table, self._marks, self._spec.missing),
             warnings=[
+                *layout.warnings,
                 *warnings(kept, ignored, self._columns),
                 *([] if labels is None else labels.warnings),
             ],

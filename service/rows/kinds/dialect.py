@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ RECORDS = 200
 MIN_ROWS_OF_NAMES = 10
 """Below a first record to say that its texts come only once."""
 HALF = 0.5
+_FRACTION = re.compile(r"[+-]?[0-9]*[.,][0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +82,20 @@ def recognized(spec: ParseSpec) -> Dialect:
         width = len(first) if len(rows) == 1 else width
     else:
         names = [name.strip() for name in first]
-        if len(names) == width - 1 and _are_row_names([row[0] for row in rows[1:]]):
+        firsts = [row[0] for row in rows[1:]]
+        if (
+            len(names) == width - 1
+            and _are_row_names(firsts)
+            and not _may_be_split(firsts, delimiter)
+        ):
             # R leaves out the name of the row names
             names = ["", *names]
         width = len(names)
         if width > 1:
             empty = [i for i, name in enumerate(names) if not name and _is_empty(rows[1:], i)]
-            unnamed = sorted({0, *empty} if not names[0] else empty)
+            if not names[0] and (_ignores_first(spec) or _are_row_names(firsts)):
+                empty = sorted({0, *empty})
+            unnamed = empty
     return Dialect(
         path=path,
         encoding=encoding,
@@ -131,11 +140,21 @@ def _says_delimiter(record: list[str]) -> bool:
 
 
 def _are_row_names(texts: list[str]) -> bool:
-    """Whether the first cells of rows may be R's names of rows: texts that are all different, or
-    1, 2, 3, …; other numbers are rather a column, beside a cell with an unquoted delimiter."""
-    if texts == [str(i) for i in range(1, len(texts) + 1)]:
-        return True
-    return len(set(texts)) == len(texts) and not any(map(is_value, texts))
+    """Whether cells without a name of their column may be names of rows: texts or whole numbers
+    that are all different."""
+    return len(set(texts)) == len(texts) and not any(map(_FRACTION.fullmatch, texts))
+
+
+def _may_be_split(texts: list[str], delimiter: str) -> bool:
+    """Whether numbers before the first delimiter may have lost a part to it: a decimal comma without
+    quotes makes a cell more. R counts its rows from 1."""
+    numbers = delimiter == "," and any(map(is_value, texts))
+    return numbers and texts != [str(i) for i in range(1, len(texts) + 1)]
+
+
+def _ignores_first(spec: ParseSpec) -> bool:
+    """Whether the dataset that the rows are appended to has left out a column without a name."""
+    return spec.onto is not None and any(one["name"] == "" for one in spec.onto.ignored)
 
 
 def _is_empty(rows: list[list[str]], position: int) -> bool:
