@@ -133,7 +133,7 @@ class DatasetWarning(ReadModel):
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
     `undecided-dates`, `leading-zeros`, `inexact-integers`, `likely-targets`, `guessed-encoding`,
-    `mixed-encodings`, `renamed-columns`."""
+    `mixed-encodings`, `renamed-columns`, `left-out-lines`, `quoted-lines`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""
