@@ -1,6 +1,7 @@
 """The complete schema. Migrations build it; a test compares the two.
 
-Times are seconds since 1970 (UTC) by the database's clock. JSON columns contain what the API shows.
+Times are seconds since 1970 (UTC) by the database's clock, which can step back: rows are ordered by
+`number` instead. JSON columns contain what the API shows.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    ScalarSelect,
     String,
     Table,
+    column,
+    func,
+    select,
+    table,
 )
 
 metadata = MetaData(
@@ -30,10 +36,25 @@ metadata = MetaData(
     }
 )
 
+
+def next_number(table_name: str, column_name: str = "number") -> ScalarSelect[int]:
+    """One more than the highest of the column. Two rows that PostgreSQL inserts at the same time
+    can have the same."""
+    numbers = column(column_name, BigInteger)
+    highest = func.coalesce(func.max(numbers), 0)
+    return select(highest + 1).select_from(table(table_name, numbers)).scalar_subquery()
+
+
+def _number(table_name: str) -> Column[int]:
+    """Rows are ordered by it, by their keys if it is equal."""
+    return Column("number", BigInteger, nullable=False, default=next_number(table_name))
+
+
 datasets = Table(
     "datasets",
     metadata,
     Column("id", String, primary_key=True),
+    _number("datasets"),
     Column("name", String),
     Column("created_at", Float, nullable=False),
     Column("format", String, nullable=False),  # media type of the upload
@@ -57,9 +78,9 @@ datasets = Table(
     Column("arrays", JSON, nullable=False),  # array name -> sha-256 of its blob
     Column("parent", String),  # the dataset it was made from, which can be deleted
     Column("inherited_rows", BigInteger),  # number of rows from the parent, after an append
-    Column("uploaded_at", Float, nullable=False),  # the last time
-    Index(None, "uploaded_at", "id"),  # the latest upload
-    Index(None, "created_at", "id"),
+    Column("last_upload", BigInteger, nullable=False),  # its number, 0 if never uploaded
+    Index(None, "last_upload", "id"),
+    Index(None, "number", "id"),
 )
 
 
@@ -71,8 +92,8 @@ def _tags_of(owners: Table, name: str) -> Table:
         Column("id", ForeignKey(owners.c.id, ondelete="CASCADE"), primary_key=True),
         Column("key", String, primary_key=True),
         Column("value", String, nullable=False),
-        Column("created_at", Float, nullable=False),  # of the owner: lists are ordered by it
-        Index(None, "key", "value", "created_at", "id"),
+        Column("number", BigInteger, nullable=False),  # of the owner: lists are ordered by it
+        Index(None, "key", "value", "number", "id"),
     )
 
 
@@ -82,6 +103,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", String, primary_key=True),
+    _number("jobs"),
     Column("kind", String, nullable=False),
     Column("state", String, nullable=False),
     Column("priority", Integer, nullable=False),
@@ -119,12 +141,12 @@ jobs = Table(
     Column("results_sha256", String),
     Column("results_bytes", BigInteger),
     Column("revision", Integer, nullable=False),  # increases with every visible change: the ETag
-    Index(None, "state", "priority", "created_at", "id"),
+    Index(None, "state", "priority", "number", "id"),
     Index(None, "finished_at"),
     # Lists, the newest first. The last two contain kind and state, too: rows of another kind or
     # state are skipped without being read.
-    *(Index(None, *of.split(), "created_at", "id") for of in ("", "kind", "kind state", "state")),
-    *(Index(None, of, "created_at", "id", "kind", "state") for of in ("model_name", "dataset_id")),
+    *(Index(None, *of.split(), "number", "id") for of in ("", "kind", "kind state", "state")),
+    *(Index(None, of, "number", "id", "kind", "state") for of in ("model_name", "dataset_id")),
 )
 
 job_tags = _tags_of(jobs, "job_tags")
@@ -191,12 +213,14 @@ models = Table(
     "models",
     metadata,
     Column("name", String, primary_key=True),
+    _number("models"),
     Column("created_at", Float, nullable=False),
     Column("last_version", Integer, nullable=False),  # never decreases: versions are not reused
     Column("deleted_at", Float),
 )
+Index(None, models.c.number)
 _exists = models.c.deleted_at.is_(None)
-Index(None, models.c.created_at, models.c.name, sqlite_where=_exists, postgresql_where=_exists)
+Index(None, models.c.number, models.c.name, sqlite_where=_exists, postgresql_where=_exists)
 
 model_versions = Table(
     "model_versions",
@@ -223,7 +247,6 @@ model_versions = Table(
     Column("warm_start_key", String),  # state for a warm start
     Column("warm_start_sha256", String),
     Column("imported", JSON),  # format of the file, and the origin that it claims
-    Index(None, "model_name", "created_at", "version"),
 )
 
 IN_ROWS = "rows/"
@@ -282,6 +305,7 @@ api_keys = Table(
     "api_keys",
     metadata,
     Column("id", String, primary_key=True),
+    _number("api_keys"),
     Column("name", String, nullable=False),  # of the caller, unique among keys not revoked
     Column("scopes", JSON, nullable=False),
     Column("sha256", String, nullable=False),  # of the key, which is not stored
@@ -294,6 +318,7 @@ audit = Table(
     "audit",
     metadata,
     Column("id", String, primary_key=True),
+    _number("audit"),
     Column("created_at", Float, nullable=False),
     Column("actor", String, nullable=False),  # name of the key, an address, or local
     Column("key_id", String),
@@ -303,8 +328,9 @@ audit = Table(
     Column("resource", String, nullable=False),  # path below /v1/
     Column("subject", String, nullable=False),  # the first two parts of the path, for filters
     Column("result", JSON, nullable=False),  # what the change resulted in
+    Index(None, "number", "id"),
     Index(None, "created_at", "id"),
-    *(Index(None, one, "created_at", "id") for one in ("actor", "key_id", "action", "subject")),
+    *(Index(None, one, "number", "id") for one in ("actor", "key_id", "action", "subject")),
 )
 
 identity = Table(
