@@ -12,7 +12,8 @@ from service.errors import NotFound
 from service.models import aliases
 from service.models.aliases import DEFAULT, LATEST
 from service.storage.database import now, transaction_lock
-from service.storage.database.tables import model_versions, models, next_number
+from service.storage.database.pages import next_number
+from service.storage.database.tables import model_versions, models
 
 Label = str | int | float | bool
 

@@ -35,6 +35,22 @@ class Page(Generic[Item]):
     next: Cursor | None
 
 
+def numbered(table: str, *, index: bool = False) -> sa.Column[int]:
+    """A column by which rows of the table are in the order of their insertion. The clock can be set
+    back."""
+    return sa.Column(
+        "number", sa.BigInteger, nullable=False, index=index, default=next_number(table)
+    )
+
+
+def next_number(table: str, column: str = "number") -> sa.ScalarSelect[int]:
+    """One more than the highest of the column. Two rows that PostgreSQL inserts at the same time
+    can have the same."""
+    numbers = sa.column(column, sa.BigInteger)
+    highest = sa.func.coalesce(sa.func.max(numbers), 0)
+    return sa.select(highest + 1).select_from(sa.table(table, numbers)).scalar_subquery()
+
+
 def newest_first(
     connection: sa.Connection,
     statement: sa.Select[Any],

@@ -18,14 +18,11 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    ScalarSelect,
     String,
     Table,
-    column,
-    func,
-    select,
-    table,
 )
+
+from service.storage.database.pages import numbered
 
 metadata = MetaData(
     naming_convention={
@@ -36,25 +33,11 @@ metadata = MetaData(
     }
 )
 
-
-def next_number(table_name: str, column_name: str = "number") -> ScalarSelect[int]:
-    """One more than the highest of the column. Two rows that PostgreSQL inserts at the same time
-    can have the same."""
-    numbers = column(column_name, BigInteger)
-    highest = func.coalesce(func.max(numbers), 0)
-    return select(highest + 1).select_from(table(table_name, numbers)).scalar_subquery()
-
-
-def _number(table_name: str) -> Column[int]:
-    """Rows are ordered by it, by their keys if it is equal."""
-    return Column("number", BigInteger, nullable=False, default=next_number(table_name))
-
-
 datasets = Table(
     "datasets",
     metadata,
     Column("id", String, primary_key=True),
-    _number("datasets"),
+    numbered("datasets"),
     Column("name", String),
     Column("created_at", Float, nullable=False),
     Column("format", String, nullable=False),  # media type of the upload
@@ -79,8 +62,7 @@ datasets = Table(
     Column("parent", String),  # the dataset it was made from, which can be deleted
     Column("inherited_rows", BigInteger),  # number of rows from the parent, after an append
     Column("last_upload", BigInteger, nullable=False),  # its number, 0 if never uploaded
-    Index(None, "last_upload", "id"),
-    Index(None, "number", "id"),
+    *(Index(None, order, "id") for order in ("last_upload", "number")),
 )
 
 
@@ -103,7 +85,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", String, primary_key=True),
-    _number("jobs"),
+    numbered("jobs"),
     Column("kind", String, nullable=False),
     Column("state", String, nullable=False),
     Column("priority", Integer, nullable=False),
@@ -213,12 +195,11 @@ models = Table(
     "models",
     metadata,
     Column("name", String, primary_key=True),
-    _number("models"),
+    numbered("models", index=True),
     Column("created_at", Float, nullable=False),
     Column("last_version", Integer, nullable=False),  # never decreases: versions are not reused
     Column("deleted_at", Float),
 )
-Index(None, models.c.number)
 _exists = models.c.deleted_at.is_(None)
 Index(None, models.c.number, models.c.name, sqlite_where=_exists, postgresql_where=_exists)
 
@@ -249,6 +230,16 @@ model_versions = Table(
     Column("imported", JSON),  # format of the file, and the origin that it claims
 )
 
+
+def _of_version() -> ForeignKeyConstraint:
+    """The rows are deleted with their version."""
+    return ForeignKeyConstraint(
+        ["model_name", "version"],
+        ["model_versions.model_name", "model_versions.version"],
+        ondelete="CASCADE",
+    )
+
+
 IN_ROWS = "rows/"
 """How keys begin whose content is in `model_files`, not in a file."""
 
@@ -259,11 +250,7 @@ model_files = Table(
     Column("version", Integer, primary_key=True),
     Column("name", String, primary_key=True),  # the key in the version's row
     Column("content", LargeBinary, nullable=False),
-    ForeignKeyConstraint(
-        ["model_name", "version"],
-        ["model_versions.model_name", "model_versions.version"],
-        ondelete="CASCADE",
-    ),
+    _of_version(),
 )
 
 idempotency_keys = Table(
@@ -294,18 +281,14 @@ derived_files = Table(
     Column("file_sha256", String, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("about", JSON, nullable=False),  # facts for headers of a reply
-    ForeignKeyConstraint(
-        ["model_name", "version"],
-        ["model_versions.model_name", "model_versions.version"],
-        ondelete="CASCADE",
-    ),
+    _of_version(),
 )
 
 api_keys = Table(
     "api_keys",
     metadata,
     Column("id", String, primary_key=True),
-    _number("api_keys"),
+    numbered("api_keys"),
     Column("name", String, nullable=False),  # of the caller, unique among keys not revoked
     Column("scopes", JSON, nullable=False),
     Column("sha256", String, nullable=False),  # of the key, which is not stored
@@ -318,7 +301,7 @@ audit = Table(
     "audit",
     metadata,
     Column("id", String, primary_key=True),
-    _number("audit"),
+    numbered("audit"),
     Column("created_at", Float, nullable=False),
     Column("actor", String, nullable=False),  # name of the key, an address, or local
     Column("key_id", String),
@@ -328,8 +311,7 @@ audit = Table(
     Column("resource", String, nullable=False),  # path below /v1/
     Column("subject", String, nullable=False),  # the first two parts of the path, for filters
     Column("result", JSON, nullable=False),  # what the change resulted in
-    Index(None, "number", "id"),
-    Index(None, "created_at", "id"),
+    *(Index(None, one, "id") for one in ("number", "created_at")),
     *(Index(None, one, "number", "id") for one in ("actor", "key_id", "action", "subject")),
 )
 

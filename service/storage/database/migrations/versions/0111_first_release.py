@@ -24,10 +24,7 @@ INDEXES = {
     "audit": (
         "created_at id",
         "number id",
-        "actor number id",
-        "key_id number id",
-        "action number id",
-        "subject number id",
+        *(f"{of} number id" for of in ("actor", "key_id", "action", "subject")),
     ),
     "dataset_tags": ("key value number id",),
     "datasets": ("number id", "last_upload id"),
