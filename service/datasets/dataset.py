@@ -26,6 +26,8 @@ class Dataset:
     """A dataset's row."""
 
     id: str
+    number: int
+    """Of its place in lists."""
     name: str | None
     created_at: float
     format: str
@@ -93,7 +95,7 @@ class Dataset:
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> Dataset:
         values = dict(row._mapping)
-        del values["upload_key"], values["uploaded_at"]
+        del values["upload_key"], values["last_upload"]
         statistics = values.pop("statistics")
         labels = statistics.get("target") or {}
         classes = values.pop("classes")
