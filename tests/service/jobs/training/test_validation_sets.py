@@ -77,8 +77,9 @@ def test_probabilities_are_fitted_on_it(client: TestClient, worker: Worker) -> N
     other = upload(client, OTHER)
     fields: dict[str, Any] = {"validation": {"dataset_id": other}, "calibration": "sigmoid"}
     job = carry_out(client, worker, create(client, upload(client, TRAIN), **fields))
-    expected = evaluated(client, worker, job, other)["calibration"]["log_loss"]
-    assert job["metrics"]["validation"]["calibration"]["log_loss"] == pytest.approx(expected)
+    fitted = evaluated(client, worker, job, other)["calibration"]["log_loss"]
+    measured = job["metrics"]["validation"]["calibration"]["log_loss"]
+    assert fitted < measured < 2 * fitted  # without the rows that are measured
 
 
 def test_other_classes_are_left_out_with_the_training_rows(
