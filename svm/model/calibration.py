@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Vector
+from svm.data.matrices import Indices, Vector
 from svm.data.splitting import fold_numbers
 from svm.errors import InvalidData
 from svm.model.multiclass import MulticlassName, splits_of
@@ -146,6 +146,13 @@ def cross_fitted(
         fit = fit_calibration(name, scores[~inside], codes[~inside], scheme, n_classes)
         probabilities[inside] = fit.probabilities(scheme, scores[inside], n_classes)
     return probabilities
+
+
+def unlikely_labels(probabilities: Vector, codes: npt.NDArray[Any]) -> Indices:
+    """The rows whose class, (n_samples,), follows from the scores but is not the one with the
+    largest of the probabilities, (n_samples, n_classes)."""
+    own = np.take_along_axis(probabilities, codes[:, None], axis=1)[:, 0]
+    return np.flatnonzero(own < probabilities.max(axis=1))
 
 
 def coupled(positive: Vector, n_classes: int) -> Vector:
