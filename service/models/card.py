@@ -186,6 +186,12 @@ def _quality(version: ModelVersion) -> list[str]:
             f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
             f"{low:.1%} to {high:.1%}); always predicting the largest class would give {most:.1%}."
         )
+        if seen := measured.get("trained_rows"):
+            count = f"All {total:,}" if seen == total else f"{seen:,} of {total:,}"
+            sentences.append(
+                f"{count} {rows} rows are equal to training rows, labels included: on new rows the "
+                "accuracy is probably lower."
+            )
         if measured.get("accuracy_mean") is not None and measured.get("accuracy_std") is not None:
             sentences.append(
                 f"Over the folds: {measured['accuracy_mean']:.1%} on average, with a standard "

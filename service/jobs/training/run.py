@@ -18,6 +18,7 @@ from service.jobs.training.summary import (
     CHECKPOINT_LOST,
     final_progress,
     finish_with_model,
+    measured_on_trained,
     result_of,
     unproven,
 )
@@ -70,6 +71,11 @@ def run(context: RunContext, attempt: Attempt) -> None:
             fitted, measured, said = _calibrated(spec, fitted, *held_out)
             metrics["validation"]["calibration"] = measured
             warnings = (*warnings, *said)
+    if "validation" in metrics:
+        measured = metrics["validation"]
+        total = sum(map(sum, measured["confusion_matrix"]))
+        said = measured_on_trained(measured["trained_rows"], total, "validation rows")
+        warnings = (*warnings, *said)
     summary = result_of(result, metrics)
     if canceled:
         summary["stop_reason"] = "canceled"

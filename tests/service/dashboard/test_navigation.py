@@ -203,7 +203,8 @@ def test_calibrated_model_shows_probabilities(
     asked = {"instances": rows, "outputs": ["probability"]}
     [warning] = client.post("/v1/models/sure/predict", json=asked).json()["warnings"]
     row = rows[warning["rows"][0] - 1]
-    browser.send("/models/sure/versions/1/predict", **{f"x{j}": str(x) for j, x in enumerate(row)})
+    entries: dict[str, Any] = {f"x{j}": str(x) for j, x in enumerate(row)}
+    browser.send("/models/sure/versions/1/predict", **entries)
     assert reason in browser.page.html
 
 
