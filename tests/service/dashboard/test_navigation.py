@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -184,8 +185,10 @@ def test_wide_model_has_one_input(browser: Browser, worker: Worker, client: Test
     assert browser.page.html.count('class="answer"') == 2
 
 
-def test_calibrated_model_shows_probabilities(browser: Browser, worker: Worker) -> None:
-    """They sum to 1."""
+def test_calibrated_model_shows_probabilities(
+    browser: Browser, worker: Worker, client: TestClient
+) -> None:
+    """They sum to 1; if the label is not the likeliest class, the reason is beside it."""
     _upload(browser, csv_of(n_samples=200))
     _trained(browser, worker, model_name="sure", calibration="sigmoid", solver="newton")
     browser.go("/models/sure")
@@ -194,6 +197,15 @@ def test_calibrated_model_shows_probabilities(browser: Browser, worker: Worker) 
         float(share) for share in re.findall(r'<meter [^>]*value="([^"]*)"', browser.page.html)
     ]
     assert sum(shares) == pytest.approx(1)
+    reason = "Another class has the largest probability"
+    assert reason not in browser.page.html
+    rows = [[x, x, x] for x in np.linspace(-1, 2, 500).tolist()]
+    asked = {"instances": rows, "outputs": ["probability"]}
+    [warning] = client.post("/v1/models/sure/predict", json=asked).json()["warnings"]
+    row = rows[warning["rows"][0] - 1]
+    entries: dict[str, Any] = {f"x{j}": str(x) for j, x in enumerate(row)}
+    browser.send("/models/sure/versions/1/predict", **entries)
+    assert reason in browser.page.html
 
 
 def test_aliases_are_moved_and_removed(
