@@ -321,6 +321,32 @@ def test_pages_are_small(chromium: Browser, server: Server) -> None:
     assert {path: size for path, size in sizes.items() if not 20_000 < size <= 120_000} == {}
 
 
+RULES = "[...document.styleSheets].map(sheet => sheet.cssRules.length)"
+
+
+def test_pages_look_the_same_when_visited_again(chromium: Browser, server: Server) -> None:
+    """The browser then has them, with the policy of the reply that nothing has changed."""
+    plot = f"/v1{pages(server)[-1]}/margins.svg"
+    paths = [*pages(server), "/problems", "/docs", "/login", *GUIDE, plot]
+    context = chromium.new_context()  # a `Watched` one has no cache
+    page = context.new_page()
+    messages: list[tuple[str, str]] = []
+    page.on("console", lambda message: messages.append((message.type, message.text)))
+    rules: list[dict[str, list[int]]] = [{}, {}]
+    statuses = set()
+    for visit in rules:
+        for path in paths:
+            reply = page.goto(server.url + path)
+            assert reply is not None
+            statuses.add(reply.status)
+            visit[path] = page.evaluate(RULES)
+    context.close()
+    assert statuses == {200}
+    assert all(map(sum, rules[0].values())), rules[0]
+    assert rules[1] == rules[0]
+    assert [text for kind, text in messages if kind in ("error", "warning")] == []
+
+
 def test_first_paint_is_quick(chromium: Browser, server: Server) -> None:
     """On a busy machine too within 1.5 s: 0.2 s otherwise."""
     paint_ms = float("inf")
