@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.datasets.store import DatasetStore
+from service.rows.cell_texts.reading import ANY_DELIMITER
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -353,6 +354,15 @@ def test_only_features_have_kinds(client: TestClient, name: str) -> None:
     body = problem(post(client, text, schema=json.dumps(roles)), 400, "invalid-parameter")
     assert repr(name) in body["detail"]
     assert "has no kind" in body["detail"]
+
+
+@pytest.mark.parametrize("delimiter", ANY_DELIMITER)
+def test_any_delimiter_can_be_named(client: TestClient, delimiter: str) -> None:
+    """The parameter allows marks that are not recognized by themselves."""
+    table = [["n", "c", "k"], ["1", "a", "x"], ["2", "b", "y"]]
+    reply = made(post(client, "\n".join(map(delimiter.join, table)), delimiter=delimiter))
+    assert reply["reading"]["delimiter"] == delimiter
+    assert [column["kind"] for column in reply["columns"]] == ["number", "category"]
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
