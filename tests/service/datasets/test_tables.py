@@ -81,6 +81,24 @@ def test_equal_tables_in_other_dialects(client: TestClient) -> None:
         assert post(client, text).json()["id"] == other["id"]
 
 
+def test_same_rows_in_another_file_are_described_as_they_were_sent(client: TestClient) -> None:
+    """By the reply and by a validation: the dataset is the existing one, its own words stay."""
+    rows = [f"{i / 2}{{}},{'pq'[i % 2]}" for i in range(40)]
+    plain = "x,k\n" + "\n".join(row.format("") for row in rows)
+    more = "x,note,k\n" + "\n".join(r.format(f",a free text {i}") for i, r in enumerate(rows))
+    first = made(post(client, plain))
+    again, only = post(client, more), post(client, more, validate_only=True).json()
+    reply = again.json()
+    assert (again.status_code, reply["id"]) == (200, first["id"])
+    assert [one["name"] for one in reply["ignored_columns"]] == ["note"]
+    assert [warning["code"] for warning in reply["warnings"]] == ["ignored-column"]
+    for name in ("reading", "ignored_columns", "warnings"):
+        assert reply[name] == only[name], name
+    commented = post(client, f"# a comment\n{plain}").json()
+    assert commented["ignored_columns"] == commented["warnings"] == []
+    assert client.get(again.headers["Location"]).json() == first
+
+
 @pytest.mark.parametrize("media_type", ["text/csv", "application/json", "application/x-ndjson"])
 def test_likely_labels_are_named(client: TestClient, media_type: str) -> None:
     """If the last column has no label in some row, the error names those that have few values, the
