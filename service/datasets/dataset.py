@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.rows.spec import Label, TableColumn
+from service.rows.spec import Label, Parsed, TableColumn
 from svm.data.columns import Column, Columns
 from svm.data.stored_rows import StoredRows
 
@@ -85,6 +85,11 @@ class Dataset:
             n_samples=sum(count for _, count in kept),
             n_distinct_labels=len(kept),
         )
+
+    def read_from(self, parsed: Parsed) -> Dataset:
+        """With what is said about a file that has the same content as the first one."""
+        ignored, warnings = tuple(parsed.ignored), tuple(parsed.warnings)
+        return replace(self, reading=parsed.reading, ignored=ignored, warnings=warnings)
 
     @property
     def etag(self) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from service.datasets.dataset import Dataset, Origin, stored_columns
-from service.rows.cell_texts.reading import ENCODINGS
+from service.rows.cell_texts.reading import ANY_DELIMITER, ENCODINGS
 from service.rows.spec import Label, Parsed, TableColumn
 from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339
@@ -24,7 +24,7 @@ DatasetName = Annotated[
 
 
 NAMED_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
-_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[\t !#$%&*,/:;<=>?@^|~])$"
+_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[{ANY_DELIMITER}])$"
 
 
 class UploadOptions(BaseModel):

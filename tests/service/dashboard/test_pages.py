@@ -24,9 +24,9 @@ pytestmark = pytest.mark.one_application
     ("path", "status"),
     [
         ("/jobs/job_" + "0" * 32, 404),
-        ("/jobs/nonsense", 400),
+        ("/jobs/nonsense", 404),
         ("/models/unknown", 404),
-        ("/models/No%20Name", 400),
+        ("/models/No%20Name", 404),
         ("/datasets?page_token=x", 400),
         ("/jobs?state=asleep", 400),
         ("/compare?jobs=x", 400),
