@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from service.datasets.dataset import Dataset, Origin, stored_columns
 from service.rows.cell_texts.encodings import is_text_codec
+from service.rows.cell_texts.reading import ANY_DELIMITER
 from service.rows.spec import Label, Parsed, TableColumn
 from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339
@@ -33,7 +34,7 @@ def _known_encoding(name: str) -> str:
 
 EncodingName = Annotated[str, StringConstraints(max_length=40), AfterValidator(_known_encoding)]
 NAMED_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
-_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[\t !#$%&*,/:;<=>?@^|~])$"
+_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[{ANY_DELIMITER}])$"
 
 
 class UploadOptions(BaseModel):
@@ -68,8 +69,13 @@ class UploadOptions(BaseModel):
     N/A, NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
-    number, category, boolean and date, roles feature, label, weight and ignored. Columns without
-    names are called by their position from 0. Default: what the reply shows."""
+    number, category, boolean and date, roles feature, label, weight and ignored; the label is a
+    number or a category, in which no word means that it is missing. Columns without names are
+    called by their position from 0. Default: what the reply shows."""
+    missing_labels: Literal["auto", "drop", "refuse"] = "auto"
+    """Rows without a label. `auto`: they are left out, if these are at most half of the rows and
+    two classes are left, and a warning has their number; else, and with `refuse`, they are an
+    error. `drop`: they are left out, however many."""
     sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
     """XLSX: the name of the sheet. `auto`: the first one that is not hidden."""
     dense: Literal["auto", "always", "never"] = "auto"
@@ -132,8 +138,9 @@ class DatasetWarning(ReadModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
-    `undecided-dates`, `leading-zeros`, `inexact-integers`, `likely-targets`, `guessed-encoding`,
-    `mixed-encodings`, `renamed-columns`, `left-out-lines`, `quoted-lines`."""
+    `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
+    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`,
+    `renamed-columns`, `left-out-lines`, `quoted-lines`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""
@@ -187,7 +194,8 @@ class DatasetRead(DatasetSummary):
     """Columns of the file that are not kept, and why."""
     reading: dict[str, Any] | None
     """How text was read: sheet, encoding, delimiter, header, decimal mark, separator of thousands,
-    words for missing cells. Null for formats that leave no choice."""
+    words for missing cells, and rows without a label as `unlabeled`: `count`, `words`, the first
+    thousand `rows`. Null for formats that leave no choice."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:

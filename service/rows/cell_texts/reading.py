@@ -12,7 +12,10 @@ from service.rows.cell_texts.number_styles import OTHER, NumberStyle
 from service.rows.cell_texts.text import bad_encoding
 from service.rows.cell_texts.words import MISSING_VALUES, values_of
 
+ANY_DELIMITER = "\t !#$%&*,/:;<=>?@^|~"
+"""Marks that an upload may name."""
 DELIMITERS = (",", ";", "\t", "|", " ")
+"""Those of them that are recognized."""
 LONGEST_UNIT = 16
 """Characters; an imported model may claim any."""
 
@@ -57,7 +60,7 @@ class Reading:
         }
         delimiter = None
         if document.get("delimiter") is not None:
-            delimiter = _one_of(document, "delimiter", DELIMITERS, ",")
+            delimiter = _one_of(document, "delimiter", tuple(ANY_DELIMITER), ",")
         return cls(
             delimiter=delimiter,
             encoding=_encoding(document),
