@@ -47,11 +47,18 @@ MEDIA_TYPES = {
     ".npy": NPY,
     ".npz": NPZ,
     ".parquet": "application/vnd.apache.parquet",
+    ".xls": "application/vnd.ms-excel",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
 }
 """Formats by the suffix of a file's name."""
-ZIP = "application/zip"
-_ARCHIVES = {".zip": ZIP, ".gz": "application/gzip"}
+_ARCHIVES = {
+    ".zip": "application/zip",
+    ".gz": "application/gzip",
+    ".bz2": "application/x-bzip2",
+    ".xz": "application/x-xz",
+    ".zst": "application/zstd",
+}
 _SENT_AS_THEY_ARE = (str, Path, bytes, bytearray, memoryview)
 _NAMED = MEDIA_TYPES.keys() | _ARCHIVES.keys()
 
@@ -101,12 +108,13 @@ def upload_body(
         raise ValueError("weights need a table with named columns, such as a frame")
     if isinstance(data, (str, Path)):
         path = Path(data)
-        if media_type is None and path.suffix.lower() == ".zip":
-            media_type = ZIP
         if isinstance(labels, (str, Path)):
             _only_rows(None, columns, "a file")
             return _form(path, media_type, Path(labels))
         _only_rows(labels, columns, "a file")
+        named = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+        if media_type is None and named.suffix.lower() not in MEDIA_TYPES:
+            return _form(path, None, None)
         return _file(path, media_type)
     if isinstance(data, (bytes, bytearray, memoryview)):
         _only_rows(labels, columns, "bytes")
@@ -181,15 +189,17 @@ def _only_rows(labels: Any, columns: Any, what: str) -> None:
         raise ValueError(f"{what} contains labels and names itself: give `target`, or an array")
 
 
-def _form(file: Path, media_type: str | None, labels: Path) -> Body:
-    """Data and labels in two files: the parts of a form."""
+def _form(file: Path, media_type: str | None, labels: Path | None) -> Body:
+    """Data and maybe labels in files of their own: the parts of a form. The service looks into a
+    file whose name does not say its format."""
     boundary = uuid.uuid4().hex
-    types = {
-        "file": media_type or _type_of_part(file) or media_type_of(file),
-        "labels": _type_of_part(labels) or MEDIA_TYPES.get(labels.suffix.lower(), CSV),
-    }
+    types = {"file": media_type or _type_of_part(file, "application/octet-stream")}
+    parts = [("file", file)]
+    if labels is not None:
+        types["labels"] = _type_of_part(labels, CSV)
+        parts.append(("labels", labels))
     content: list[bytes | Path] = []
-    for name, path in (("file", file), ("labels", labels)):
+    for name, path in parts:
         shown = name + "".join(one for one in path.suffixes if one.lower() in _NAMED)
         start = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{shown}"'
         content += [f"{start}\r\nContent-Type: {types[name]}\r\n\r\n".encode(), path, b"\r\n"]
@@ -197,9 +207,10 @@ def _form(file: Path, media_type: str | None, labels: Path) -> Body:
     return Body(f"multipart/form-data; boundary={boundary}", tuple(content))
 
 
-def _type_of_part(path: Path) -> str | None:
+def _type_of_part(path: Path, default: str) -> str:
     """Of an archive: the service looks for the format in it, or in its name."""
-    return _ARCHIVES.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    return _ARCHIVES.get(suffix) or MEDIA_TYPES.get(suffix, default)
 
 
 def _may_be_table(data: Any) -> bool:

@@ -27,13 +27,16 @@ MEMORY_BYTES = 32 * 1024 * 1024
 MEMORY_RATIO = 64
 """Memory for each byte that was sent: a cell takes two or more of them, in memory 64 or less."""
 MOST_MEMORY_BYTES = 3 * 1024**3 // 2
-HINT = "save the workbook again as .xlsx, or the sheet as CSV"
+HINT = "save the workbook again as .xlsx, without a password, or the sheet as CSV"
 
 
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the sheet."""
     text = Path(spec.out) / "sheet"
-    _check_archive(spec)
+    with Path(spec.data).open("rb") as file:
+        packed = file.read(2) == b"PK"
+    if packed:
+        _check_archive(spec)
     name = _converted(spec, text)
     as_csv = replace(spec, data=str(text), media_type=CSV, delimiter=",", encoding="utf-8")
     try:
@@ -49,7 +52,7 @@ def _check_archive(spec: ParseSpec) -> None:
     """Raises InvalidContent for what is not an archive of XML, and TooLarge."""
     try:
         archive = Archive(Path(spec.data), MAX_PARTS)
-        if "[Content_Types].xml" not in archive.names:
+        if not {"[Content_Types].xml", "content.xml"}.intersection(archive.names):
             raise BadArchive("the archive is not a workbook")
         archive.check_inflated(spec.limits.inflated_bytes)
     except BadArchive as error:
