@@ -65,7 +65,8 @@ def upload(
         str | None, typer.Option(help=f"{_TEXT}: none, if thousands are not separated.")
     ] = None,
     sheet: Annotated[
-        str | None, typer.Option(help="XLSX: name of the sheet. Default: the first one.")
+        str | None,
+        typer.Option(help="XLSX, XLS, ODS: the sheet. Default: the first one with a table."),
     ] = None,
     dense: Annotated[
         str | None,

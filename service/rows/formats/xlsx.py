@@ -37,15 +37,34 @@ def read(spec: ParseSpec) -> Table:
         packed = file.read(2) == b"PK"
     if packed:
         _check_archive(spec)
-    name = _converted(spec, text)
+    found = _converted(spec, text)
+    name = str(found["sheet"])
     as_csv = replace(spec, data=str(text), media_type=CSV, delimiter=",", encoding="utf-8")
     try:
         table = text_table.read(as_csv)
     except ServiceError as error:
         raise _of_sheet(error, name) from None
     reading = table.reading or {}
-    parts = ("header", "decimal", "thousands", "missing", "columns")
-    return replace(table, reading={"sheet": name, **{part: reading[part] for part in parts}})
+    parts = ("header", "first_line", "decimal", "thousands", "missing", "columns")
+    reading = {part: reading[part] for part in parts if part in reading}
+    return replace(
+        table,
+        reading={"sheet": name, "range": found["range"], **reading},
+        warnings=[*_warnings(found), *table.warnings],
+    )
+
+
+def _warnings(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was not read of the workbook, though nobody said so."""
+    left_out = found["left_out"] + [
+        f"the sheet {name[:64]!r}, which has no table" for name in found["without"]
+    ]
+    if not left_out:
+        return []
+    message = (
+        f"the table {found['range']} of the sheet {found['sheet'][:64]!r} was read; left out: "
+    )
+    return [{"code": "left-out-cells", "message": message + ", ".join(left_out)}]
 
 
 def _check_archive(spec: ParseSpec) -> None:
@@ -59,8 +78,8 @@ def _check_archive(spec: ParseSpec) -> None:
         raise refuse("archive-unsupported", error.message, value=error.member, hint=HINT) from None
 
 
-def _converted(spec: ParseSpec, text: Path) -> str:
-    """Write the sheet as CSV; its name. Raises ServiceError."""
+def _converted(spec: ParseSpec, text: Path) -> dict[str, Any]:
+    """Write the sheet as CSV; its name, and the range of the table. Raises ServiceError."""
     limits, sent = spec.limits, Path(spec.data).stat().st_size
     task = {
         "path": spec.data,
@@ -86,7 +105,7 @@ def _converted(spec: ParseSpec, text: Path) -> str:
     reply: dict[str, Any] = json.loads(done.stdout)
     if "error" in reply:
         raise _error(reply, spec)
-    return str(reply["sheet"])
+    return reply
 
 
 def _error(reply: dict[str, Any], spec: ParseSpec) -> ServiceError:
