@@ -38,6 +38,8 @@ OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"
 """An output of calibrated models."""
 HEAD_LENGTH = "Inference-Header-Content-Length"
+MAX_DIGITS = 18
+"""Of a length in a header."""
 REMEMBERED_BYTES = 2048
 """The longest JSON part, without numbers that are cut out, whose meaning is remembered."""
 MOST_REMEMBERED = 16
@@ -89,7 +91,7 @@ class InferenceExchange:
             if name == b"content-encoding":
                 self._encoding = value.decode("latin-1").strip().lower()
             elif name == b"inference-header-content-length":
-                if not value.isdigit():
+                if not value.isdigit() or len(value) > MAX_DIGITS:
                     raise InvalidRequest("invalid-header", f"{HEAD_LENGTH} is a whole number")
                 self._head_bytes = int(value)
             elif name == b"accept-encoding" and value.strip() in (b"gzip", b"deflate"):
