@@ -67,6 +67,12 @@ class Faults:
         if self.total <= MAX_FAULTS:
             self._listed.append(fault)
 
+    def put_first(self, fault: Fault, extra: dict[str, Any]) -> None:
+        """The same of a fault that is before all others."""
+        self.total += 1
+        self._extra = extra
+        self._listed = [fault, *self._listed][:MAX_FAULTS]
+
     def advise(self, column: str | int, hint: str, extra: dict[str, Any]) -> None:
         """Give the faults of a column another hint, and the problem `extra` members."""
         if not any(fault.column == column for fault in self._listed):
