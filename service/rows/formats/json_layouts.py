@@ -13,6 +13,7 @@ from service.rows.formats.ndjson import read_objects
 from service.rows.json_reading.stream import (
     Span,
     beginning,
+    check_object_bytes,
     loads,
     raw_elements,
     whole,
@@ -99,6 +100,7 @@ def _read_columns(spec: ParseSpec) -> Table:
     if path.stat().st_size > COLUMNS_BYTES:
         message = f"columns of more than {COLUMNS_BYTES >> 20} MiB"
         raise invalid_field("", f'{message}; send records, or {{"columns": […], "rows": […]}}')
+    check_object_bytes(path)
     span = whole(path)
     text = path.read_bytes()[span.start :]
     document: dict[str, Any] = loads(text)

@@ -145,6 +145,8 @@ def _read_labels(path: Path, span: Span, n_samples: int) -> Target:
     labels = Labels(Faults())
     for batch in batches:
         labels.add_json(batch)
+        if labels.count > n_samples:
+            break
     if labels.count != n_samples:
         raise wrong_count(labels.count, n_samples)
     return labels.finish()

@@ -14,6 +14,7 @@ from service.rows.json_reading.stream import (
     VALUE_BYTES,
     Span,
     beginning,
+    check_object_bytes,
     members,
     raw_elements,
     value,
@@ -28,8 +29,6 @@ ROWS_AT_ONCE = 1024
 CELL_BYTES = 32
 """More than a cell of a usual row takes: a row of this many for each feature is read."""
 MOST_MEMBERS = 20_000
-MOST_CELLS = 300_000
-"""Of a body of columns, which are in memory as a whole."""
 EXAMPLE = f'{{"{ROWS}": [{{"a": 1, "b": "x"}}]}}'
 
 
@@ -86,9 +85,7 @@ def rows_of_large(body: bytes, columns: Columns) -> RowsFound:
             return RowsFound(rows_named, {}, None)
     if columns.names_set.isdisjoint(parts):
         raise _no_rows()
-    if body.count(b",") > MOST_CELLS:
-        message = f"columns of more than {MOST_CELLS:,} cells; send rows, such as {EXAMPLE}"
-        raise invalid_field("", message)
+    check_object_bytes(body)
     document = decode_json(body)
     if not _are_columns(document, columns):
         raise _no_rows()

@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from service.errors import Fault, InvalidContent, InvalidRequest
+from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest
 from service.rows.cell_texts.text import check_lengths, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, shown
@@ -143,9 +143,12 @@ def _rows(batch: list[Any], keys: list[str]) -> list[Any]:
 
 
 def _examine_keys(batch: list[Any], keys: list[str], first_row: int, faults: Faults) -> None:
-    """Add each row that has not exactly the columns of the first one."""
+    """Add each row that has not exactly the columns of the first one. Raises InvalidContent for the
+    first one after a hundred faults."""
     names = set(keys)
     for row, value in enumerate(batch, first_row):
+        if faults.total > MAX_FAULTS and not (isinstance(value, dict) and value.keys() == names):
+            faults.check()
         if not isinstance(value, dict):
             message = f"the row is {shown(value)}, not an object"
             faults.add("invalid-field", message, row=row, hint=ROW_HINT)

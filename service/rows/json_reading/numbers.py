@@ -114,7 +114,8 @@ def _read(
             _check_count(len(X), most)
             return X
         width = 2 * n_features + 1 if n_features else 2  # bytes of a row, at the least
-        X = np.empty((len(text) // width + 1, *([n_features] if n_features else [])))
+        room = min(len(text) // width + 1, most)
+        X = np.empty((room, *([n_features] if n_features else [])))
         done = 0
         for piece in _pieces(text, opening, closing, n_features):
             part = _numbers(piece, n_features, others)

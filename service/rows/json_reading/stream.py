@@ -25,6 +25,11 @@ BLANKS = b" \t\r\n"
 MAX_DEPTH = 16
 MAX_MEMBERS = 100
 
+OBJECT_BYTES = 48 * 1024 * 1024
+"""Of a body that is in memory as a whole."""
+_OBJECT_BYTES = {",": 32, "[": 64, "{": 64, ":": 100, '"': 25}
+"""What each of these characters may cost: a number, a list, an object, a member, half a text."""
+
 Source: TypeAlias = Path | bytes
 """A file, or a body in memory."""
 
@@ -124,6 +129,20 @@ def members(
         spans[name] = Span(colon + 1, end)
         begin = end + 1
     return spans
+
+
+def check_object_bytes(source: Source) -> None:
+    """Raises InvalidContent if the source would take more than OBJECT_BYTES as Python's objects."""
+    counts = np.zeros(256, np.int64)
+    with _opened(source) as file:
+        while block := file.read(BLOCK_BYTES):
+            counts += np.bincount(np.frombuffer(block, np.uint8), minlength=256)
+    if (
+        sum(int(counts[ord(mark)]) * n_bytes for mark, n_bytes in _OBJECT_BYTES.items())
+        > OBJECT_BYTES
+    ):
+        message = "it is too large to be read as columns; send a list of objects, one a row"
+        raise InvalidContent("invalid-field", message)
 
 
 def is_object(source: Source, span: Span) -> bool:

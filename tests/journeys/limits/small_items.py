@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -59,7 +58,7 @@ CONTROL = {
     ),
     "grid values": Kind(
         "/v1/comparisons",
-        tuple('{"grid":{"%s":[@]}}' % axis for axis in ("solver", "C", "gamma", "features")),
+        tuple(f'{{"grid":{{"{axis}":[@]}}}}' for axis in ("solver", "C", "gamma", "features")),
         (*_WRONG, '{"name":"#"}'),
     ),
     "entries": Kind("/v1/comparisons", ('{"specs":[@]}',), (*_WRONG, '{"solver":{"name":"#"}}')),
@@ -89,7 +88,7 @@ PREDICTIONS = {
     "tensor": Kind(
         INFER,
         tuple(
-            '{"inputs":[{"name":"x","datatype":"%s","shape":[1,2],"data":[@]}]}' % datatype
+            f'{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[1,2],"data":[@]}}]}}'
             for datatype in ("FP64", "INT8", "BOOL", "x")
         ),
         _WRONG,
