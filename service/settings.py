@@ -92,7 +92,8 @@ class Limits(BaseModel):
     disk_free_bytes: NonNegativeInt = GIB
     """Disk space that stays free for running jobs; with less, uploads and new jobs are refused."""
     disk_free_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    """The same as a share of the disk; the smaller of the two applies."""
+    """The same as a share of the disk; the smaller of the two applies. Also the share of the inodes
+    that stay free, or 1,000 if that is less."""
 
 
 def _own_database(given: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ import typer
 
 from service.cli.environment import read_settings
 from service.cli.output import FAILED, print_json
-from service.cli.permissions import advice, blocked
+from service.cli.permissions import advice, blocked, impossible
 from service.errors import ServiceError
 from service.settings import Settings
 from service.storage.backups.inspection import compare_rows_and_files, sqlite_faults
@@ -70,10 +70,8 @@ def doctor(deep: bool, port: int, as_json: bool) -> None:
 def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
     """The findings in the order of dependency: the data directory first."""
     yield from _data_dir(settings)
-    if not settings.data_dir.is_dir():
-        return
     running = None
-    if not blocked(settings):
+    if settings.data_dir.is_dir() and not (blocked(settings) or impossible(settings)):
         if settings.sqlite_file is not None:
             running = _running_service(settings.sqlite_file)
             holder = f"held by the running service with process id {running}"
@@ -99,8 +97,11 @@ def _data_dir(settings: Settings) -> Iterator[Finding]:
     data_dir = settings.data_dir
     for path in blocked(settings):
         yield wrong("permissions", advice(path))
-    if not data_dir.is_dir():
+    if not blocked(settings) and (fault := impossible(settings)):
+        yield wrong("data directory", fault)
+    elif not data_dir.is_dir():
         yield note("data directory", f"{data_dir.resolve()} does not exist yet; `serve` creates it")
+    if not data_dir.is_dir():
         return
     mode = data_dir.stat().st_mode
     if mode & stat.S_IWOTH:
@@ -115,8 +116,8 @@ def _data_dir(settings: Settings) -> Iterator[Finding]:
     space = f"{disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free"
     try:
         check_room(data_dir, settings.limits)
-    except ServiceError:
-        yield wrong("disk", f"{space}: uploads and new jobs are refused; free some space")
+    except ServiceError as error:
+        yield wrong("disk", f"{space}; {error.detail}: uploads and new jobs are refused")
     else:
         yield ok("disk", space)
 

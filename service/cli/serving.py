@@ -8,13 +8,15 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvicorn
 from threadpoolctl import threadpool_limits
+from uvicorn.lifespan.on import LifespanOn
 
 from service import __version__
 from service.addresses import proxy_addresses
@@ -73,6 +75,8 @@ def serve(host: str, port: int) -> None:
             timeout_keep_alive=settings.keep_alive_s,
             backlog=BACKLOG,
         )
+        config.load()
+        config.lifespan_class = _Lifespan
         _Server(config, app, host, listener.getsockname()[1]).run([listener])
 
 
@@ -85,6 +89,17 @@ def _fork_supervisor(settings: Settings) -> Forked:
     from service.jobs.engine.supervisor import forked
 
     return forked(settings)
+
+
+class _Lifespan(LifespanOn):
+    """A start that failed for a reason that is in the log has no traceback there."""
+
+    async def send(self, message: Any) -> None:
+        from service.app.background import CANNOT_START
+
+        if isinstance(sys.exception(), CANNOT_START):
+            message = {**message, "message": ""}
+        await super().send(message)
 
 
 class _Server(uvicorn.Server):
