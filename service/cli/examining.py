@@ -24,6 +24,7 @@ from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, UnusableDatabase, present_revision
 from service.storage.database.dialects import DAMAGED
 from service.storage.lock import DataDirInUse, exclusive
+from service.storage.machine_code import VARIABLE, folder_of_user
 from service.storage.ownership import ForeignFiles, check_owner
 from service.storage.private import OTHERS
 from service.storage.space import check_room
@@ -53,10 +54,11 @@ def wrong(what: str, detail: str) -> Finding:
     return Finding("wrong", what, detail)
 
 
-def doctor(deep: bool, port: int, as_json: bool) -> None:
+def doctor(deep: bool, port: int | None, as_json: bool) -> None:
     """Prints the findings; exit status 1 if something is wrong."""
     findings = []
-    for finding in examine(read_settings(), deep, port):
+    settings = read_settings()
+    for finding in examine(settings, deep, settings.port if port is None else port):
         findings.append(finding)
         if not as_json:
             print(f"{finding.state:<5}  {finding.what:<14}  {finding.detail}")
@@ -186,8 +188,8 @@ def _files(database: Database, blobs: Blobs, deep: bool) -> Iterator[Finding]:
 
 
 def _compiled_loops(data_dir: Path) -> Iterator[Finding]:
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    folder = Path(given) if given else data_dir / "numba"
+    given = os.environ.get(VARIABLE)
+    folder = Path(given) if given else folder_of_user() or data_dir / "numba"
     files = list(folder.rglob("*.nbc")) if folder.is_dir() else []
     if folder.is_dir() and not os.access(folder, os.W_OK):
         yield wrong("compiled loops", f"{folder} is not writable: every start compiles again")
@@ -216,5 +218,5 @@ def _port(port: int, running: bool) -> Finding:
         reason = f"port {port}: {os.strerror(error.errno or 0)}"
         if running:
             return ok("port", f"{reason}, probably by the running service")
-        return wrong("port", f"{reason}; choose another one with `serve --port`")
+        return wrong("port", f"{reason}; choose another one with `serve --port` or SVM_PORT")
     return ok("port", f"port {port} is free")

@@ -55,7 +55,7 @@ def _nearest(path: Path) -> Path:
 def _used(settings: Settings) -> Iterator[Path]:
     """The folders, or their nearest existing parents, and the existing files in them."""
     folder, database = settings.data_dir, settings.sqlite_file
-    folders = [folder, *(folder / name for name in ("numba", "s3"))]
+    folders = [folder, folder / "s3"]
     files = [folder / "lock"]
     if database is not None:
         folders.append(database.parent)

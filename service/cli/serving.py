@@ -37,13 +37,16 @@ GRACE_S = 5
 TICK_S = 1.0
 
 
-def serve(host: str, port: int) -> None:
+def serve(host: str | None, port: int | None) -> None:
+    """At the address in the settings, if none is given."""
     # Uvicorn raises the signal again after a clean shutdown: exit with status 0.
     signal.signal(signal.SIGTERM, _exit)
     signal.signal(signal.SIGINT, _exit)
     gc.disable()  # the objects made during the start stay
     os.environ.update(ONE_THREAD)
     with locked_data_dir() as settings:
+        host = settings.host if host is None else host
+        port = settings.port if port is None else port
         configure_logging(settings.log_level)
         file_limit = raise_file_limit()
         supervisor = _fork_supervisor(settings) if settings.workers > 0 else None
@@ -82,10 +85,9 @@ def serve(host: str, port: int) -> None:
 
 def _fork_supervisor(settings: Settings) -> Forked:
     """Before there is anything that a fork would break."""
-    from service.storage.machine_code import machine_code_folder
+    from service.storage.machine_code import keep_machine_code
 
-    # Numba reads it when it is imported.
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(machine_code_folder(settings.data_dir)))
+    keep_machine_code(settings.data_dir)
     from service.jobs.engine.supervisor import forked
 
     return forked(settings)
