@@ -25,6 +25,7 @@ from service.models.card import training_data
 from service.models.exports import formats
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
+from service.models.unpredicted import unpredicted
 from service.models.versions import Model, ModelVersion
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
@@ -164,6 +165,11 @@ async def _show(
             evaluations=evaluations,
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
+            unpredicted=unpredicted(
+                version.result.get("metrics", {}),
+                version.classes,
+                version.spec.get("class_weight"),
+            ),
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
             formats=formats(),

@@ -161,8 +161,8 @@ def inner_products(X: Matrix, Z: Matrix) -> Vector:
 def mostly_underflows(kernel: AnyKernel, X: Rows) -> bool:
     """Whether most values between different rows are almost 0: a kernel far too narrow.
 
-    Such a model fits its training rows and predicts new ones by chance. Raw pixels 0 … 255 with
-    γ = 2 do that.
+    Such a model fits its training rows, and may predict new ones by chance. Raw pixels 0 … 255
+    with γ = 2 do that.
     """
     Z = _spread_rows(X, UNDERFLOW_ROWS)
     norms = np.einsum("ij,ij->i", Z, Z)

@@ -47,8 +47,9 @@ DENSE_OUTPUTS = 64
 """Up to this number of outputs of an encoder, a linear solver sees them as a dense matrix."""
 
 NARROW_KERNEL = (
-    "most kernel values between different rows are almost 0: the model will fit its training rows "
-    "and predict others by chance; scale the features, or give a smaller gamma"
+    "most kernel values between different rows are almost 0: the model may fit its training rows "
+    "and predict others by chance; if its accuracy on other rows is low, scale the features, or "
+    "give a smaller gamma"
 )
 
 

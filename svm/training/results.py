@@ -38,6 +38,8 @@ class TrainingResult:
     n_support_vectors: int
     """Training rows on or inside the margin of any pair."""
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What was chosen on the way, such as the solver: nothing to worry about."""
     warm_start: WarmStart
     """What a later training needs to begin where this one ended."""
 
@@ -52,6 +54,7 @@ def result_of(
     prepared: Prepared,
     pairs: Sequence[BinaryTraining],
     warnings: tuple[str, ...],
+    notes: tuple[str, ...],
     kernel_bounds: Vector | None = None,
 ) -> TrainingResult:
     """The result of the binary trainings of all splits, all of them ended or stopped.
@@ -68,6 +71,7 @@ def result_of(
         updates=sum(pair.state.updates for pair in pairs),
         n_support_vectors=_count_support_vectors(pairs),
         warnings=(*warnings, *_better_model(pipeline, prepared, pairs)),
+        notes=notes,
         warm_start=_warm_start(pipeline, prepared, fitted, pairs),
     )
 

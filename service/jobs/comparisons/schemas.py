@@ -108,7 +108,8 @@ class ComparisonCreate(KindCreate):
     """The score that ranks the entries, on rows that a training did not see."""
     warm_starts: bool = True
     """If entries differ only in C or λ, solvers that converge to the optimum begin with the model
-    of the next larger λ. False: all trainings begin at zero, and so do their curves."""
+    of the next larger λ, which changes theirs only within the gap. False: all trainings begin at
+    zero, and so do their curves."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
     model_name: ModelName | None = None
@@ -202,6 +203,8 @@ class EntryRead(ReadModel):
     """Primal, dual and gap against seconds, as the mean over all binary problems: every point at
     least a tenth of its time after the one before."""
     warnings: list[str]
+    notes: list[str] = Field(default_factory=list)
+    """What was chosen on the way, such as the solver."""
     error: JobErrorRead | None
     """Why it failed; the comparison continues without it."""
 

@@ -24,6 +24,7 @@ from service.jobs.training.summary import (
 )
 from service.jobs.training.training_sequence import GROUPS, TrainingSequence, trace_rows
 from service.jobs.training.trainings import Trainings
+from service.models.unpredicted import unpredicted
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.blobs import BlobDamaged
 from service.storage.space import file_errors_reported
@@ -76,6 +77,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         total = sum(map(sum, measured["confusion_matrix"]))
         said = measured_on_trained(measured["trained_rows"], total, "validation rows")
         warnings = (*warnings, *said)
+    warnings += unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
     summary = result_of(result, metrics)
     if canceled:
         summary["stop_reason"] = "canceled"

@@ -191,7 +191,7 @@ class JobCreate(WriteModel):
     all."""
     solver: SolverChoice
     """How to train; `GET /v1/solvers` explains each. `auto` chooses a solver by the data; the
-    job's warnings say which and why, the `spec` of the model version shows it."""
+    job's `notes` say which and why, the `spec` of the model version shows it."""
     encoding: Encoding = Encoding()
     """How categories, dates and missing cells become numbers, learned on the training rows and kept
     in the model. Tables of finite numbers need none."""
