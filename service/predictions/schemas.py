@@ -87,7 +87,7 @@ class PredictionRead(ReadModel):
     label's is the largest."""
     probability: list[list[float]] | None = None
     """A probability for each class; of calibrated models. The label follows the decision value:
-    near the boundary another class can have the largest probability, and `warnings` says so."""
+    near the boundary another class can have the largest probability, which `warnings` reports."""
     warnings: list[PredictionWarning] | None = None
     """If `probability` is asked for and there are any. Replies in other formats have the first such
     rows in the header `X-Unlikely-Labels`."""

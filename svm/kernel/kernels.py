@@ -49,6 +49,11 @@ class LinearKernel(Checked):
         """k(x, x) from ‖x‖², (n,)."""
         return norms
 
+    def steepness(self, norms: Vector) -> Vector:
+        """(n,) by what factor two rows are farther apart in the kernel's space, at most, if their
+        ‖x‖² are at most these."""
+        return np.ones_like(norms)
+
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianKernel(Checked):
@@ -87,6 +92,10 @@ class GaussianKernel(Checked):
         """k(x, x) = 1."""
         return np.ones_like(norms)
 
+    def steepness(self, norms: Vector) -> Vector:
+        """√(2γ): ‖φ(x) - φ(z)‖² = 2 - 2 exp(-γ ‖x - z‖²) ≤ 2γ ‖x - z‖²."""
+        return np.full_like(norms, np.sqrt(2.0 * float(self.gamma)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class PolynomialKernel(Checked):
@@ -117,6 +126,13 @@ class PolynomialKernel(Checked):
         with np.errstate(over="ignore", under="ignore"):
             powers: Vector = (self.gamma * norms + self.coef0) ** self.degree
         return powers
+
+    def steepness(self, norms: Vector) -> Vector:
+        """p √γ (γ‖x‖² + coef0)^((p - 1)/2), from the derivative of φ."""
+        with np.errstate(over="ignore", under="ignore"):
+            root = (self.gamma * norms + self.coef0) ** (0.5 * (self.degree - 1))
+            steepness: Vector = self.degree * np.sqrt(self.gamma) * root
+        return steepness
 
 
 MEDIAN_GAUSSIAN = GaussianKernel()

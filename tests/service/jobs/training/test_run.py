@@ -132,7 +132,7 @@ def test_calibrated_model_has_probabilities(
 def test_a_class_with_one_validation_row_is_not_measured(
     client: TestClient, worker: Worker
 ) -> None:
-    """There is no calibration without that row to measure it by; a warning says so."""
+    """There is no calibration without that row to measure it by; a warning reports it."""
     lines = csv_of(40).splitlines()
     rare = [line for line in lines if line.endswith("c1")][:4]
     upload(client, "\n".join([line for line in lines if not line.endswith("c1")] + rare))
