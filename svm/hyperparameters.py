@@ -120,10 +120,7 @@ class Hyperparameters(Checked):
     ] = None
     dtype: Annotated[
         Dtype,
-        Doc(
-            "Precision of the training data; objective values are computed in float64, and the "
-            "certificate is about the rows before rounding."
-        ),
+        Doc("Precision of the training data; objective values are computed in float64."),
     ] = "float64"
 
     def __post_init__(self) -> None:

@@ -25,7 +25,6 @@ from service.models.card import training_data
 from service.models.exports import formats
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
-from service.models.unpredicted import unpredicted
 from service.models.versions import Model, ModelVersion
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
@@ -35,6 +34,7 @@ from service.web.access.scopes import requires_scope
 from service.web.http.names import NAME, AliasName, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
+from svm.model.unpredicted import unpredicted
 
 ROUTE = "/models/{name}/versions/{version}/predict"
 VERSIONS = PageRequest(size=20)

@@ -13,8 +13,8 @@ from typing import Any
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
-from service.models.unpredicted import unpredicted
 from service.models.versions import ModelVersion
+from svm.model.unpredicted import unpredicted
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
 

@@ -188,7 +188,7 @@ class JobSummary(AnyJobRead):
     """Parameter updates made."""
     warnings: list[str]
     notes: list[str]
-    """What was chosen on the way, such as the solver: nothing to worry about."""
+    """What was chosen on the way, such as the solver."""
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class JobRead(JobSummary):
     confusion matrix (rows are the true classes), precision, recall and F1 of each class. With
     folds, `validation` is of all rows, each predicted by the training that did not see it, and has
     `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds.
-    `trained_rows`: how many validation rows are equal to training rows, labels included."""
+    `trained_rows`: validation rows that are equal to training rows."""
     certificate: dict[str, Any] | None
     """What is proven about the model's cost, in the pair of classes with the largest gap: `primal`,
     `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),

@@ -31,12 +31,12 @@ from service.jobs.training.summary import (
     finish_with_model,
     measured_on_trained,
 )
-from service.models.unpredicted import unpredicted
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 from service.storage.database import new_id
 from service.storage.space import file_errors_reported
 from svm.errors import CheckpointMismatch, Interrupted
+from svm.model.unpredicted import unpredicted
 from svm.training import Training
 from svm.training.curve.progress import Progress
 

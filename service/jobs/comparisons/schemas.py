@@ -108,8 +108,7 @@ class ComparisonCreate(KindCreate):
     """The score that ranks the entries, on rows that a training did not see."""
     warm_starts: bool = True
     """If entries differ only in C or λ, solvers that converge to the optimum begin with the model
-    of the next larger λ, which changes theirs only within the gap. False: all trainings begin at
-    zero, and so do their curves."""
+    of the next larger λ. False: all trainings begin at zero, and so do their curves."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
     model_name: ModelName | None = None
@@ -203,8 +202,7 @@ class EntryRead(ReadModel):
     """Primal, dual and gap against seconds, as the mean over all binary problems: every point at
     least a tenth of its time after the one before."""
     warnings: list[str]
-    notes: list[str] = Field(default_factory=list)
-    """What was chosen on the way, such as the solver."""
+    notes: list[str]
     error: JobErrorRead | None
     """Why it failed; the comparison continues without it."""
 
@@ -235,8 +233,7 @@ class ComparisonSummary(KindRead):
     score: float | None
     """Its score."""
     trained_rows: int | None
-    """Once it has ended: how many validation rows are equal, in all features and the label, to a
-    row that the same training learned from."""
+    """Once it has ended: how many validation rows are equal to training rows, labels included."""
     spec: dict[str, Any]
     """The request with all defaults written out; it can be sent again as it is."""
 

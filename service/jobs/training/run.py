@@ -24,7 +24,6 @@ from service.jobs.training.summary import (
 )
 from service.jobs.training.training_sequence import GROUPS, TrainingSequence, trace_rows
 from service.jobs.training.trainings import Trainings
-from service.models.unpredicted import unpredicted
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.blobs import BlobDamaged
 from service.storage.space import file_errors_reported
@@ -33,6 +32,7 @@ from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.calibration import cross_fitted
 from svm.model.metrics import calibration_metrics
 from svm.model.pipeline import FittedPipeline
+from svm.model.unpredicted import unpredicted
 
 NOT_CALIBRATED = (
     "The job was canceled before the first fold was done, so the model has no probabilities: there "

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from service.rows.spec import Label
 from svm.model.multiclass import label_name
 
 SHOWN_CLASSES = 5
@@ -15,7 +14,7 @@ SHOWN_CHARACTERS = 40
 
 
 def unpredicted(
-    metrics: Mapping[str, Any], classes: Sequence[Label], class_weight: Any
+    metrics: Mapping[str, Any], classes: Sequence[Any], class_weight: Any
 ) -> tuple[str, ...]:
     """A sentence about classes that have training or validation rows and are predicted for none of
     these, and what to try."""
