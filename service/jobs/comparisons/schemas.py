@@ -202,7 +202,7 @@ class EntryRead(ReadModel):
     """Primal, dual and gap against seconds, as the mean over all binary problems: every point at
     least a tenth of its time after the one before."""
     warnings: list[str]
-    notes: list[str]
+    notes: list[str] = Field(default_factory=list)
     error: JobErrorRead | None
     """Why it failed; the comparison continues without it."""
 
