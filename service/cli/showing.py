@@ -73,7 +73,9 @@ def print_job(job: Job) -> None:
         },
     )
     for warning in job.warnings:
-        print(f"  note: {warning}")
+        print(f"  warning: {warning}")
+    for note in job.notes:
+        print(f"  note: {note}")
 
 
 def print_plan(plan: Mapping[str, Any]) -> None:
