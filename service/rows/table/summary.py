@@ -21,6 +21,8 @@ from service.rows.table.raw import arrays_of, category_positions, raw_blocks
 from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
 from service.rows.table.writers import Table
 
+FEW_FRACTIONS, FEW_NUMBERS = 10, 50
+"""Most different labels of classes that are numbers, if these are not whole and if they are."""
 EXACT = 2.0**53
 """Above it not every whole number is a float64."""
 
@@ -178,17 +180,18 @@ def _warnings(
     if columns is not None:
         yield from _column_warnings(table, columns)
     counts = None if table.target is None else table.target.counts
-    if counts is not None and len(counts) > 1 and min(counts) * 10 < max(counts):
+    if table.target is not None and _are_measurements(table.target):
+        name = "the label" if table.target_name is None else repr(table.target_name)
+        yield {
+            "code": "many-labels",
+            "message": f"{name} has {table.target.n_distinct:,} different numbers; a training "
+            "needs classes: group them, or name another column as `target`",
+        }
+    elif counts is not None and len(counts) > 1 and min(counts) * 10 < max(counts):
         yield {
             "code": "imbalanced",
             "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
             f"the largest {max(counts):,}",
-        }
-    if table.target is not None and table.target.classes is None:
-        yield {
-            "code": "many-labels",
-            "message": f"the labels are {table.target.n_distinct:,} different numbers; "
-            "a classifier cannot be trained on them",
         }
     if n_duplicates:
         yield {
@@ -196,6 +199,14 @@ def _warnings(
             "message": _counted(n_duplicates, "row has", "rows have")
             + " the same features as another one",
         }
+
+
+def _are_measurements(target: Target) -> bool:
+    """Whether the labels are numbers, and more than classes usually are."""
+    if target.classes is None:
+        return True
+    few = FEW_FRACTIONS if isinstance(target.classes[0], float) else FEW_NUMBERS
+    return len(target.classes) > few and not isinstance(target.classes[0], str)
 
 
 def _column_warnings(
