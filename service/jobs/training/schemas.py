@@ -31,7 +31,7 @@ from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
-from svm.solvers import AnyChoice
+from svm.solvers import AnyChoice, Auto
 from svm.stopping import Stopping
 from svm.training.curve.trace import Trace
 from svm.transforms.features import AnyFeatures, Identity
@@ -189,7 +189,7 @@ class JobCreate(WriteModel):
     classes: Classes = None
     """Train on the rows of these classes only; the others stay in the dataset. By default on
     all."""
-    solver: SolverChoice
+    solver: SolverChoice = Auto()
     """How to train; `GET /v1/solvers` explains each. `auto` chooses a solver by the data; the
     job's `notes` say which and why, the `spec` of the model version shows it."""
     encoding: Encoding = Encoding()
