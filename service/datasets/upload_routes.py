@@ -219,6 +219,9 @@ async def _keep(
         also=once.record(partial(_one, is_new=True)),
     )
     dataset, is_new = await run_sync(add)
+    if not is_new:  # this file may be read in another way, and have other columns that are ignored
+        seen = {"ignored": tuple(parsed.ignored), "warnings": tuple(parsed.warnings)}
+        dataset = replace(dataset, reading=parsed.reading, **seen)
     return _one(dataset, is_new)
 
 

@@ -54,6 +54,18 @@ def test_measurements_are_no_likely_label(client: TestClient) -> None:
     assert "'kind', 'b'" in message
 
 
+def test_reply_tells_how_this_file_was_read(client: TestClient) -> None:
+    """Also if it gives an existing dataset: its own ignored columns, warnings and reading."""
+    rows = [f"{i % 7},{'xy'[i % 2]}" for i in range(30)]
+    first = made(post(client, "\n".join(["a,k", *rows])))
+    noted = "\n".join(["note,a,k", *(f"remark number {i},{row}" for i, row in enumerate(rows))])
+    again = post(client, noted)
+    assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    assert [one["name"] for one in again.json()["ignored_columns"]] == ["note"]
+    assert "ignored-column" in [one["code"] for one in again.json()["warnings"]]
+    assert client.get(f"/v1/datasets/{first['id']}").json()["ignored_columns"] == []
+
+
 def test_equal_tables_in_other_dialects(client: TestClient) -> None:
     """The same data in plain forms are one dataset. In others they are their own: models predict
     rows that are written as the training file."""
