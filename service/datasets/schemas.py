@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from service.datasets.dataset import Dataset, Origin, stored_columns
-from service.rows.cell_texts.reading import ENCODINGS
+from service.rows.cell_texts.encodings import is_text_codec
+from service.rows.cell_texts.reading import ANY_DELIMITER
 from service.rows.spec import Label, Parsed, TableColumn
 from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339
@@ -23,8 +25,16 @@ DatasetName = Annotated[
 ]
 
 
+def _known_encoding(name: str) -> str:
+    name = name.lower()
+    if name != "auto" and not is_text_codec(name):
+        raise PydanticCustomError("encoding", "no text encoding of Python has this name")
+    return name
+
+
+EncodingName = Annotated[str, StringConstraints(max_length=40), AfterValidator(_known_encoding)]
 NAMED_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
-_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[\t !#$%&*,/:;<=>?@^|~])$"
+_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[{ANY_DELIMITER}])$"
 
 
 class UploadOptions(BaseModel):
@@ -44,8 +54,10 @@ class UploadOptions(BaseModel):
     delimiter: Annotated[str, StringConstraints(pattern=_DELIMITER_PATTERN)] | None = None
     """CSV and TSV: the character between cells, or `comma`, `semicolon`, `tab`, `bar` or `space`.
     Default, or `auto`: the one of these five that gives all rows the same number of cells."""
-    encoding: Literal["auto", *ENCODINGS] = "auto"  # type: ignore[valid-type]
-    """CSV and TSV. `auto`: what a byte order mark says, else UTF-8, else Windows-1252."""
+    encoding: EncodingName = "auto"
+    """CSV and TSV: any text encoding that Python has, such as `windows-1251`, `shift_jis` or
+    `mac-roman`. `auto`: what the `charset` of the media type or a byte order mark says, else UTF-8,
+    else a guess, with a warning that shows some texts."""
     decimal: Literal["auto", ".", ","] = "auto"
     """CSV and TSV: the decimal mark. `auto`: what the cells of each column can only be, else those
     of the file."""
@@ -127,7 +139,7 @@ class DatasetWarning(ReadModel):
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
     `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
-    `missing-labels`, `similar-levels`."""
+    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""

@@ -35,7 +35,8 @@ def read(spec: ParseSpec) -> Parsed:
     folder = Path(spec.out)
     table = FORMATS[spec.media_type].read(spec)
     if spec.labels is not None:
-        table = replace(table, target=labels_file.read(spec, table.n_samples))
+        target, warnings = labels_file.read(spec, table.n_samples)
+        table = replace(table, target=target, warnings=[*table.warnings, *warnings])
     if spec.onto is None:
         table = without_row_numbers(spec, table, folder)
     table = without_unlabeled(spec, table, folder)

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from service.rows.cell_texts.levels import alike
 from service.rows.spec import Parsed, TableColumn
 from service.rows.table.arrays import blocks, write_array
 from service.rows.table.moments import GappedMoments, Moments, SparseMoments
 from service.rows.table.raw import arrays_of, category_positions, raw_blocks
+from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
 from service.rows.table.target import Target
 from service.rows.table.writers import Table
 
-Words = npt.NDArray[np.uint64]
 MOST_NUMBERS = 20
 """More different labels with fractions are rather measurements than classes."""
 EXACT = 2.0**53
@@ -99,12 +98,12 @@ def _digest_and_statistics(
         columns = _of_all_columns(numbers, table.table)
     else:
         moments = Moments(table.n_features)
-        multipliers = _multipliers(table.n_features)
+        of_columns = multipliers(table.n_features)
         done = 0
         for block in blocks(folder / "X.npy"):
             digest.update(np.ascontiguousarray(block).data)
             moments.add(block)
-            row_hashes[done : done + len(block)] = _row_hashes(block, multipliers)
+            row_hashes[done : done + len(block)] = dense_hashes(block, of_columns)
             done += len(block)
         columns = moments.statistics()
     if table.weight is not None:
@@ -130,10 +129,10 @@ def _described(table: Table, shape: tuple[int, int]) -> dict[str, Any]:
 
 
 def _hash_table_rows(folder: Path, table: list[TableColumn], row_hashes: Words) -> None:
-    multipliers = _multipliers(len(table))
+    of_columns = multipliers(len(table))
     done = 0
     for block in raw_blocks(lambda name: folder / f"{name}.npy", table):
-        row_hashes[done : done + len(block)] = _row_hashes(block, multipliers)
+        row_hashes[done : done + len(block)] = dense_hashes(block, of_columns)
         done += len(block)
 
 
@@ -146,15 +145,6 @@ def _of_all_columns(
         key: [None if column["kind"] == "category" else next(values) for column in table]
         for key, values in of_numbers.items()
     }
-
-
-def _multipliers(n_columns: int) -> Words:
-    return _mixed(np.arange(n_columns, dtype=np.uint64)) | np.uint64(1)
-
-
-def _row_hashes(block: npt.NDArray[np.float64], multipliers: Words) -> Words:
-    hashes: Words = (_mixed(block.view(np.uint64)) * multipliers).sum(axis=1, dtype=np.uint64)
-    return hashes
 
 
 def _digest_labels(digest: Any, target: Target | None) -> None:
@@ -170,10 +160,9 @@ def _hash_sparse_rows(folder: Path, row_hashes: Words) -> None:
     start = 0
     entries = zip(blocks(folder / "indices.npy"), blocks(folder / "data.npy"), strict=True)
     for indices, values in entries:
-        hashes = _mixed(values.view(np.uint64)) * (_mixed(indices.astype(np.uint64)) | np.uint64(1))
         entries_here = np.arange(start, start + len(values), dtype=indptr.dtype)
         rows = np.searchsorted(indptr, entries_here, side="right") - 1
-        np.add.at(row_hashes, rows, hashes)
+        np.add.at(row_hashes, rows, entry_hashes(indices, values))
         start += len(values)
 
 
@@ -184,13 +173,6 @@ def _sparse_statistics(folder: Path, shape: tuple[int, int]) -> dict[str, list[f
         for indices, values in entries:
             finish(indices, values)
     return moments.statistics()
-
-
-def _mixed(words: Words) -> Words:
-    """A bijection that spreads every bit (the finalizer of SplitMix64)."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
 
 
 def _warnings(
