@@ -96,7 +96,7 @@ def test_infinite_labels_are_refused() -> None:
 def test_rows_without_a_label_that_are_refused(
     labels: list[str], options: dict[str, Any], said: str
 ) -> None:
-    """If they are most of the rows, too few classes remain, or the caller says so."""
+    """If they are most of the rows, too few classes remain, or the caller refuses them."""
     error = refusal(csv(labels), target="k", **options)
     assert error.code == "missing-value"
     assert said in error.detail
