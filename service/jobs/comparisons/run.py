@@ -31,6 +31,7 @@ from service.jobs.training.summary import (
     finish_with_model,
     measured_on_trained,
 )
+from service.jobs.training.validation_set import rare_classes
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 from service.storage.database import new_id
@@ -69,7 +70,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
         result=None if best is None else _headline(best) | {"trained_rows": seen},
-        warnings=warnings,
+        warnings=(*rare_classes(body.validation, dataset.only(body.classes)), *warnings),
         error=_all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(results)),
     )

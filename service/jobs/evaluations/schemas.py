@@ -154,6 +154,8 @@ class EvaluationSummary(KindRead):
     """As in `metrics`."""
     ignored_columns: list[str]
     """The first hundred columns of the dataset that the model does not use."""
+    unlabeled_rows: int
+    """How many rows of the dataset's file are not measured, since they have no label."""
     unknown_cells: UnknownCellsRead | None
     """Once it has succeeded; null for models of plain numbers."""
 
@@ -167,6 +169,7 @@ class EvaluationSummary(KindRead):
             "n_samples": headline.get("n_samples"),
             "trained_rows": headline.get("trained_rows"),
             "ignored_columns": job.spec.get("ignored_columns", []),
+            "unlabeled_rows": job.spec.get("unlabeled_rows", 0),
             "unknown_cells": (job.result or {}).get("unknown_cells"),
         }
 

@@ -83,16 +83,20 @@ def test_infinite_labels_are_refused() -> None:
 @pytest.mark.parametrize(
     ("labels", "options", "said"),
     [
-        (["a", "", "b"], {"missing_labels": "refuse"}, "1 of 3 rows has no label"),
-        (["a", "", "", "b", "NA"], {}, "3 of 5 rows have no label (empty 2 times, 'NA' 1 times), "),
+        (["a", "", "b"], {"missing_labels": "refuse"}, "1 row has no label (empty once)"),
+        (
+            ["a", "", "", "b", "NA"],
+            {},
+            "more than half, 3 of 5 rows, have no label (empty 2 times, 'NA' once)",
+        ),
         (["a", "a", ""], {}, "the others have fewer than two classes"),
-        (["", ""], {"missing_labels": "drop"}, "2 of 2 rows have no label"),
+        (["", ""], {"missing_labels": "drop"}, "2 rows have no label"),
     ],
 )
 def test_rows_without_a_label_that_are_refused(
     labels: list[str], options: dict[str, Any], said: str
 ) -> None:
-    """If they are most of the rows, too few classes remain, or the caller says so."""
+    """If they are most of the rows, too few classes remain, or the caller refuses them."""
     error = refusal(csv(labels), target="k", **options)
     assert error.code == "missing-value"
     assert said in error.detail

@@ -604,6 +604,24 @@ def test_split_that_leaves_no_row_of_a_class_fails_the_job(
     assert (job["state"], job["error"]["code"]) == ("failed", "class-too-small")
 
 
+def test_rare_classes_stay_in_the_training(client: TestClient, worker: Worker) -> None:
+    """A class of fewer rows than folds is measured in some of them or in none, and is named."""
+    upload(client, csv_of(40) + "1,2,3,rare\n2,2,3,rare\n5,1,0,single\n")
+    job = carry_out(client, worker, create(client, validation={"folds": 5}))
+    assert job["state"] == "succeeded"
+    assert job["warnings"][:2] == [
+        "Class 'rare' has 2 rows: it was measured in 2 of 5 folds, and trained on in all.",
+        "Class 'single' has 1 row: it was measured in 0 of 5 folds, and trained on in all.",
+    ]
+    confusion = np.array(job["metrics"]["validation"]["confusion_matrix"])
+    assert confusion.sum(axis=1).tolist() == [20, 20, 2, 0]
+    job = carry_out(client, worker, create(client, validation={"fraction": 0.2}))
+    assert job["warnings"][0] == (
+        "Class 'rare' has 2 rows, too few to hold out 0.2 of them: all are trained on, and the "
+        "class is not measured."
+    )
+
+
 def test_damaged_dataset_fails_the_job(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:
