@@ -134,6 +134,10 @@ class ParseSpec:
     thousands: str | None = None
     missing: list[str] = field(default_factory=list)
     """Further words for missing cells."""
+    odd_cells: Literal["missing", "refuse"] = "refuse"
+    """What a few words in a column of numbers or dates are."""
+    day_first: bool | None = None
+    """Whether the day comes before the month in dates that may be read either way."""
     roles: Roles = field(default_factory=dict)
     sheet: str | None = None
     """Of a workbook. Default: the first one."""
