@@ -157,7 +157,7 @@ def _tag_rows(prefix: str, rows: int) -> Iterator[dict[str, Any]]:
                 "id": _id(prefix, number),
                 "key": key,
                 "value": value,
-                "created_at": 1e9 + number,
+                "number": number,
             }
 
 
@@ -170,7 +170,8 @@ def _datasets(rows: int) -> Iterator[dict[str, Any]]:
             "id": _id("ds", number),
             "name": f"upload {number}",
             "created_at": 1e9 + number,
-            "uploaded_at": 1e9 + number,
+            "number": number,
+            "last_upload": number,
             "format": "text/csv",
             "size_bytes": 24_000,
             "n_samples": 300_000,  # more than the pages read
@@ -195,6 +196,7 @@ def _models(rows: int) -> Iterator[dict[str, Any]]:
         deleted = 1e9 + number if number % 3 == 2 else None
         yield {
             "name": f"model-{number}",
+            "number": number,
             "created_at": 1e9 + number,
             "last_version": 1,
             "deleted_at": deleted,
@@ -240,6 +242,7 @@ def _jobs(rows: int) -> Iterator[dict[str, Any]]:
         waits = number > rows - 300
         yield {
             "id": _id("job", number),
+            "number": number,
             "kind": KINDS[number % len(KINDS)],
             "state": "queued" if waits else STATES[number // len(KINDS) % len(STATES)],
             "priority": 0,

@@ -23,7 +23,7 @@ ServiceError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class Fault:
     hint: str | None = None
 
 
-def pointer(parts: Sequence[str | int]) -> str:
+def pointer(parts: Iterable[str | int]) -> str:
     """A JSON pointer (RFC 6901); the empty one is the whole document."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 

@@ -141,6 +141,7 @@ def print_evaluation(results: Mapping[str, Any]) -> None:
         f"{results['model']['name']}/{results['model']['version']} on {results['dataset_id']}",
         {
             "rows": f"{metrics['n_samples']:,}",
+            "rows trained on": _trained_rows(metrics),
             "accuracy": _percent(metrics["accuracy"]),
             "balanced accuracy": _percent(metrics["balanced_accuracy"]),
             "area under ROC": None if auc is None else f"{auc:.4f}",
@@ -155,6 +156,12 @@ def print_evaluation(results: Mapping[str, Any]) -> None:
             ("column", "points of accuracy", "± standard error"),
             map(_importance_cells, importance["columns"]),
         )
+
+
+def _trained_rows(metrics: Mapping[str, Any]) -> str:
+    """How many of the rows the model was trained on, which makes its accuracy too good."""
+    count = metrics.get("trained_rows")
+    return "unknown" if count is None else f"{count:,}"
 
 
 def _importance_cells(column: Mapping[str, Any]) -> tuple[Any, ...]:

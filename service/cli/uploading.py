@@ -56,7 +56,7 @@ def upload(
         ),
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help=f"{_TEXT}: such as utf-8 or windows-1252.")
+        str | None, typer.Option(help=f"{_TEXT}: such as windows-1251, shift_jis or mac-roman.")
     ] = None,
     decimal: Annotated[
         str | None, typer.Option(help=f"{_TEXT}: the decimal mark, a point or a comma.")

@@ -160,6 +160,7 @@ def _evaluation(data: Mapping[str, Any]) -> str:
     ]
     fields = {
         "rows": f"{metrics['n_samples']:,}",
+        "rows trained on": metrics.get("trained_rows"),
         "accuracy": _percent(metrics["accuracy"]),
         "balanced accuracy": _percent(metrics["balanced_accuracy"]),
     }

@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from service import __version__
 from service.dashboard import formatting
 from service.dashboard.curves import precision_recall
-from service.errors import InvalidRequest, ServiceError, UnsupportedFormat
+from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
 from service.jobs.core.submission import Body, Submission
 from service.jobs.kinds import KINDS
 from service.web.access.authenticator import COOKIE
@@ -174,6 +174,9 @@ class PageRoute(APIRoute):
             except ServiceError as error:
                 return problem_page(request, error)
             except RequestValidationError as error:
+                if any(fault["loc"][0] == "path" for fault in error.errors()):  # such as an id
+                    detail = f"there is nothing at {request.url.path}"
+                    return problem_page(request, NotFound("not-found", detail))
                 return problem_page(request, parameter_error(error.errors()))
 
         return answer

@@ -14,11 +14,11 @@ from service.dashboard.context import PageContext
 from service.dashboard.forms.filled import Entries
 from service.dashboard.forms.questions import (
     APART,
-    SWEEP,
-    C,
     body_from,
     entries_like,
+    in_words,
     is_expert,
+    is_sweep,
     job_fields,
     questions,
     suggestion,
@@ -27,7 +27,7 @@ from service.dashboard.forms.questions import (
 from service.dashboard.page import checked, last_entries, page, queue
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
-from service.errors import NotFound, ServiceError
+from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.solver_routes import describe
@@ -93,8 +93,11 @@ def _requests(context: PageContext, entries: Entries) -> tuple[JobCreate, Compar
     """The training, and the comparison if several values of C are to be tried. Raises
     InvalidRequest, InvalidContent."""
     body = body_from(entries, _dataset(context, entries))
-    training = checked(JobCreate, body)
-    if SWEEP.name not in entries:
+    try:
+        training = checked(JobCreate, body)
+    except InvalidContent as error:
+        raise in_words(error) from None
+    if not is_sweep(entries):
         return training, None
     return training, checked(ComparisonCreate, sweep_of(body))
 
@@ -163,10 +166,7 @@ def _form(
     faults = {fault.pointer: fault for fault in error.faults if fault.pointer} if error else {}
     expert = [field for field in job_fields() if field.name not in APART]
     marked = [
-        pointer
-        for pointer in faults
-        for field in expert
-        if pointer.startswith(field.pointer) and (field.name != "solver" or entries.get("solver"))
+        pointer for pointer in faults for field in expert if pointer.startswith(field.pointer)
     ]
     response = page(
         request,
@@ -176,8 +176,6 @@ def _form(
         datasets=offered,
         name=next(field for field in job_fields() if field.name == "model_name"),
         questions=() if dataset is None else questions(dataset),
-        C=C,
-        sweep=SWEEP,
         expert=expert,
         opened=bool(marked) or is_expert(entries),
         entries=entries,

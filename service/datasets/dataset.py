@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.rows.spec import Label, TableColumn
+from service.rows.spec import Label, Parsed, TableColumn
 from svm.data.columns import Column, Columns
 from svm.data.stored_rows import StoredRows
 
@@ -26,6 +26,8 @@ class Dataset:
     """A dataset's row."""
 
     id: str
+    number: int
+    """Of its place in lists."""
     name: str | None
     created_at: float
     format: str
@@ -84,6 +86,11 @@ class Dataset:
             n_distinct_labels=len(kept),
         )
 
+    def read_from(self, parsed: Parsed) -> Dataset:
+        """With what is said about a file that has the same content as the first one."""
+        ignored, warnings = tuple(parsed.ignored), tuple(parsed.warnings)
+        return replace(self, reading=parsed.reading, ignored=ignored, warnings=warnings)
+
     @property
     def etag(self) -> str:
         """Changes whenever the dataset does: only name and tags ever do."""
@@ -93,7 +100,7 @@ class Dataset:
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> Dataset:
         values = dict(row._mapping)
-        del values["upload_key"], values["uploaded_at"]
+        del values["upload_key"], values["last_upload"]
         statistics = values.pop("statistics")
         labels = statistics.get("target") or {}
         classes = values.pop("classes")

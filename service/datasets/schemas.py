@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from service.datasets.dataset import Dataset, Origin, stored_columns
-from service.rows.cell_texts.reading import ENCODINGS
+from service.rows.cell_texts.encodings import is_text_codec
+from service.rows.cell_texts.reading import ANY_DELIMITER
 from service.rows.spec import Label, Parsed, TableColumn
 from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339
@@ -23,8 +25,16 @@ DatasetName = Annotated[
 ]
 
 
+def _known_encoding(name: str) -> str:
+    name = name.lower()
+    if name != "auto" and not is_text_codec(name):
+        raise PydanticCustomError("encoding", "no text encoding of Python has this name")
+    return name
+
+
+EncodingName = Annotated[str, StringConstraints(max_length=40), AfterValidator(_known_encoding)]
 NAMED_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
-_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[\t !#$%&*,/:;<=>?@^|~])$"
+_DELIMITER_PATTERN = rf"^(auto|{'|'.join(NAMED_DELIMITERS)}|[{ANY_DELIMITER}])$"
 
 
 class UploadOptions(BaseModel):
@@ -44,8 +54,10 @@ class UploadOptions(BaseModel):
     delimiter: Annotated[str, StringConstraints(pattern=_DELIMITER_PATTERN)] | None = None
     """CSV and TSV: the character between cells, or `comma`, `semicolon`, `tab`, `bar` or `space`.
     Default, or `auto`: the one of these five that gives all rows the same number of cells."""
-    encoding: Literal["auto", *ENCODINGS] = "auto"  # type: ignore[valid-type]
-    """CSV and TSV. `auto`: what a byte order mark says, else UTF-8, else Windows-1252."""
+    encoding: EncodingName = "auto"
+    """CSV and TSV: any text encoding that Python has, such as `windows-1251`, `shift_jis` or
+    `mac-roman`. `auto`: what the `charset` of the media type or a byte order mark says, else UTF-8,
+    else a guess, with a warning that shows some texts."""
     decimal: Literal["auto", ".", ","] = "auto"
     """CSV and TSV: the decimal mark. `auto`: what the cells of each column can only be, else those
     of the file."""
@@ -57,8 +69,13 @@ class UploadOptions(BaseModel):
     N/A, NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
-    number, category, boolean and date, roles feature, label, weight and ignored. Columns without
-    names are called by their position from 0. Default: what the reply shows."""
+    number, category, boolean and date, roles feature, label, weight and ignored; the label is a
+    number or a category, in which no word means that it is missing. Columns without names are
+    called by their position from 0. Default: what the reply shows."""
+    missing_labels: Literal["auto", "drop", "refuse"] = "auto"
+    """Rows without a label. `auto`: they are left out, if these are at most half of the rows and
+    two classes are left, and a warning has their number; else, and with `refuse`, they are an
+    error. `drop`: they are left out, however many."""
     sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
     """XLSX: the name of the sheet. `auto`: the first one that is not hidden."""
     dense: Literal["auto", "always", "never"] = "auto"
@@ -121,7 +138,8 @@ class DatasetWarning(ReadModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
-    `undecided-dates`, `leading-zeros`, `inexact-integers`, `likely-targets`."""
+    `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
+    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""
@@ -175,7 +193,8 @@ class DatasetRead(DatasetSummary):
     """Columns of the file that are not kept, and why."""
     reading: dict[str, Any] | None
     """How text was read: sheet, encoding, delimiter, header, decimal mark, separator of thousands,
-    words for missing cells. Null for formats that leave no choice."""
+    words for missing cells, and rows without a label as `unlabeled`: `count`, `words`, the first
+    thousand `rows`. Null for formats that leave no choice."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:

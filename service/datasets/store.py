@@ -23,13 +23,14 @@ from service.rows.spec import TSV, Parsed, Stored
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.audit import record
-from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.pages import Page, PageRequest, newest_first, next_number
 from service.storage.database.tables import dataset_tags, datasets
 from service.storage.database.tags import has_tag, replace_tags
 
 LATEST_DATASET = "latest"
-NEVER = 0.0
-"""When the parts of a split were uploaded."""
+NEVER = 0
+"""The number of the upload of a split's parts."""
+_NEXT_UPLOAD = next_number("datasets", "last_upload")
 _PARSED = tuple(one.name for one in fields(Parsed) if one.name != "media_type")
 """Columns of the table; a part of a split has the format of the whole dataset."""
 JobWithDataset = Callable[[sa.Connection, str], str | None]
@@ -86,7 +87,7 @@ class DatasetStore(DatasetFiles):
     def _found(self, dataset_id: str) -> Dataset:
         if dataset_id != LATEST_DATASET:
             return self.get(dataset_id)
-        last_first = datasets.c.uploaded_at.desc(), datasets.c.id.desc()
+        last_first = datasets.c.last_upload.desc(), datasets.c.id.desc()
         with self._database.read() as connection:
             row = connection.execute(sa.select(datasets).order_by(*last_first).limit(1)).first()
         if row is None:
@@ -100,9 +101,8 @@ class DatasetStore(DatasetFiles):
             listed = dataset_tags
             statement = statement.join(listed).where(has_tag(listed, tag))
         with self._database.read() as connection:
-            return newest_first(
-                connection, statement, listed.c.created_at, listed.c.id, page, Dataset.from_row
-            )
+            key = listed.c.number, listed.c.id
+            return newest_first(connection, statement, key, page, Dataset.from_row)
 
     def names(self, dataset_ids: Iterable[str]) -> dict[str, str | None]:
         """Of those of these datasets that are still there."""
@@ -143,7 +143,7 @@ class DatasetStore(DatasetFiles):
             "id": dataset_id,
             "name": name,
             "created_at": now(),
-            "uploaded_at": now() if is_upload else NEVER,
+            "last_upload": _NEXT_UPLOAD if is_upload else NEVER,
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
             **{name: getattr(parsed, name) for name in _PARSED},
@@ -265,7 +265,7 @@ class DatasetStore(DatasetFiles):
         update = (
             sa.update(datasets)
             .where(datasets.c.upload_key == upload_key)
-            .values(uploaded_at=now() if is_upload else datasets.c.uploaded_at)
+            .values(last_upload=_NEXT_UPLOAD if is_upload else datasets.c.last_upload)
             .returning(*datasets.c)
         )
         with self._database.write() as connection:

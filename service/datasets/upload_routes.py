@@ -93,7 +93,8 @@ def _add_upload(
         "booleans, in CSV and TSV texts. JSON may also be a list of objects, as pandas writes it "
         "with `orient='records'`, `{'records': […]}`, an object of columns, or `split`. LIBSVM "
         "data of which at least half is not 0 become dense. The same values, labels and names "
-        "again, in any format, give the existing dataset, with its name.",
+        "again, in any format, give the existing dataset, with its name; `reading`, "
+        "`ignored_columns` and `warnings` are then about the file that was sent.",
         response_model=DatasetRead,
         responses={
             200: {"model": DatasetRead, "description": "It exists, or was only validated."},
@@ -219,7 +220,7 @@ async def _keep(
         also=once.record(partial(_one, is_new=True)),
     )
     dataset, is_new = await run_sync(add)
-    return _one(dataset, is_new)
+    return _one(dataset.read_from(parsed), is_new)
 
 
 def _one(dataset: Dataset, is_new: bool) -> Response:

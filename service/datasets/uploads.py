@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from service.datasets.schemas import NAMED_DELIMITERS, UploadOptions
 from service.errors import InvalidRequest, UnsupportedFormat
+from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
 from service.rows.kinds.roles import check_roles
 from service.rows.spec import CSV, GZIP, TSV, ZIP, ParseSpec, ReadLimits, Roles
@@ -21,6 +22,8 @@ from service.web.bodies.validation import parameter_error
 FORM = "multipart/form-data"
 _SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.ms-excel")
 """What browsers and curl send for files that they do not know."""
+_UTF8 = (None, "utf-8", "utf8", "us-ascii", "ascii")
+"""What the media type says of texts that may be anything else: clients say it of all texts."""
 _ARCHIVE_TYPES = {
     **{one: one for one in ARCHIVES.values()},
     "application/x-zip-compressed": ZIP,
@@ -50,7 +53,7 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
         raise _unsupported(sent_type, (*FORMATS, ZIP, FORM))
     path = folder / "body"
     await body.save(path, *sizes)
-    options = _with_header(query, body.content_type)
+    options = _with_parameters(query, body.content_type)
     return Upload(options, _spec(options, sent_type, path, folder, limits))
 
 
@@ -63,7 +66,7 @@ def _of_form(
     labels = parts.pop("labels", None)
     if labels is not None and not (labels.size or labels.filename):
         labels = None  # a page sends an empty part if no file was chosen
-    options = _with_header(_options(parts, query), file.content_type)
+    options = _with_parameters(_options(parts, query), file.content_type)
     return Upload(
         options,
         _spec(
@@ -93,13 +96,24 @@ def _options(parts: dict[str, FormPart], query: UploadOptions) -> UploadOptions:
     return options
 
 
-def _with_header(options: UploadOptions, content_type: str) -> UploadOptions:
-    """The options, and what the media type says of the header (RFC 4180) if they do not."""
-    said = parameter(content_type, "header")
+def _with_parameters(options: UploadOptions, content_type: str) -> UploadOptions:
+    """The options, and what the media type says of header (RFC 4180) and encoding if they do not.
+
+    Raises UnsupportedFormat for an encoding that is not read.
+    """
+    said: dict[str, str] = {}
     tabular = media_type(content_type) in (CSV, TSV)
-    if options.header != "auto" or not tabular or said not in ("present", "absent"):
-        return options
-    return options.model_copy(update={"header": said})
+    header = parameter(content_type, "header")
+    if options.header == "auto" and tabular and header in ("present", "absent"):
+        said["header"] = header
+    charset = parameter(content_type, "charset")
+    if charset not in _UTF8:
+        if not (tabular and is_text_codec(charset)):
+            message = f"send text as UTF-8, not as {charset[:40]}"
+            raise UnsupportedFormat("unsupported-format", message)
+        if options.encoding == "auto":
+            said["encoding"] = charset
+    return options.model_copy(update=said)
 
 
 def _spec(
@@ -129,6 +143,7 @@ def _spec(
         thousands=_unless_auto(options.thousands),
         missing=_words(options.missing),
         roles=_roles(options.schema_),
+        missing_labels=options.missing_labels,
         sheet=_unless_auto(options.sheet),
         dense=options.dense,
         index_base=options.index_base,

@@ -186,6 +186,12 @@ def _quality(version: ModelVersion) -> list[str]:
             f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
             f"{low:.1%} to {high:.1%}); always predicting the largest class would give {most:.1%}."
         )
+        if seen := measured.get("trained_rows"):
+            count = f"All {total:,}" if seen == total else f"{seen:,} of {total:,}"
+            sentences.append(
+                f"{count} {rows} rows are equal to training rows, labels included: on new rows the "
+                "accuracy is probably lower."
+            )
         if measured.get("accuracy_mean") is not None and measured.get("accuracy_std") is not None:
             sentences.append(
                 f"Over the folds: {measured['accuracy_mean']:.1%} on average, with a standard "
@@ -194,8 +200,9 @@ def _quality(version: ModelVersion) -> list[str]:
         error = (measured.get("calibration") or {}).get("expected_calibration_error")
         if error is not None:
             sentences.append(
-                f"The error of its probabilities is {percent(error)} on average "
-                "(expected calibration error)."
+                f"The error of its probabilities is {percent(error)} on average (expected "
+                "calibration error), each row measured with a calibration that was fitted on "
+                "others."
             )
     return sentences or ["Nothing was measured."]
 
@@ -246,11 +253,10 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
                 f"{share:.0%} of the rows are of one class: check recall, not only accuracy."
             )
     if version.calibration is not None and version.imported is None:
-        source = "on the same validation set that they are measured on"
-        if "folds" in (spec.get("validation") or {}):
-            source = "on the scores of the folds, and are measured on the same scores"
+        folds = "folds" in (spec.get("validation") or {})
+        rows = "the scores of the folds" if folds else "the validation set"
         sentences.append(
-            f"Probabilities were calibrated {source}, so their error is larger on new rows. "
+            f"Probabilities were calibrated on {rows}. "
             "The label follows the decision value, and can differ from the largest probability."
         )
     elif version.calibration is None:

@@ -144,8 +144,8 @@ class ModelRegistry:
     def page(self, page: PageRequest) -> Page[Model]:
         with self._database.read() as connection:
             statement = MODELS.where(models.c.deleted_at.is_(None))
-            key = models.c.created_at, models.c.name
-            rows = newest_first(connection, statement, *key, page, lambda row: row._mapping)
+            key = models.c.number, models.c.name
+            rows = newest_first(connection, statement, key, page, lambda row: row._mapping)
             return Page(tuple(with_aliases(connection, rows.items)), rows.next)
 
     def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
@@ -173,9 +173,9 @@ class ModelRegistry:
         with self._database.read() as connection:
             find_model(connection, name)
             statement = sa.select(model_versions).where(model_versions.c.model_name == name)
-            key = model_versions.c.created_at, model_versions.c.version
+            key = (model_versions.c.version,)
             return newest_first(
-                connection, statement, *key, page, lambda row: ModelVersion(**row._mapping)
+                connection, statement, key, page, lambda row: ModelVersion(**row._mapping)
             )
 
     def version_numbers(self, name: str) -> list[int]:

@@ -211,7 +211,7 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
         text = as_markdown(card, model_version)
         current = etag(hashlib.sha256(text.encode()).hexdigest()[:32])
         headers = {"ETag": current, "Vary": "Accept", "Content-Type": f"{MARKDOWN}; charset=utf-8"}
-        return not_modified(request, current) or Response(text, headers=headers)
+        return not_modified(request, current, headers) or Response(text, headers=headers)
 
 
 def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
@@ -289,7 +289,7 @@ def etag_of(read: BaseModel) -> str:
 
 def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
     response.headers["ETag"] = etag_of(read)
-    return not_modified(request, etag_of(read)) or read
+    return not_modified(request, etag_of(read), response.headers) or read
 
 
 def _check_alias(request: Request, current: Alias | None) -> None:

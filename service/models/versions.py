@@ -12,6 +12,7 @@ from service.errors import NotFound
 from service.models import aliases
 from service.models.aliases import DEFAULT, LATEST
 from service.storage.database import now, transaction_lock
+from service.storage.database.pages import next_number
 from service.storage.database.tables import model_versions, models
 
 Label = str | int | float | bool
@@ -22,6 +23,8 @@ class Model:
     """A name under which versions are kept."""
 
     name: str
+    number: int
+    """Of its place in lists."""
     created_at: float
     latest_version: int | None
     """The highest version; None if all were deleted."""
@@ -66,7 +69,9 @@ _LATEST_VERSION = (
     .correlate(models)
     .scalar_subquery()
 )
-MODELS = sa.select(models.c.name, models.c.created_at, _LATEST_VERSION.label("latest_version"))
+MODELS = sa.select(
+    models.c.name, models.c.number, models.c.created_at, _LATEST_VERSION.label("latest_version")
+)
 
 
 def find_model(connection: sa.Connection, name: str) -> Model:
@@ -137,6 +142,7 @@ def next_version(connection: sa.Connection, name: str) -> int:
     return version
 
 
+_EXISTS = models.c.deleted_at.is_(None)
 _NEXT = (
     models.update()
     .where(models.c.name == sa.bindparam("model"))
@@ -144,7 +150,8 @@ _NEXT = (
         last_version=models.c.last_version + 1,
         deleted_at=None,
         # If it was deleted, this is a new model with the old name.
-        created_at=sa.case((models.c.deleted_at.is_(None), models.c.created_at), else_=now()),
+        created_at=sa.case((_EXISTS, models.c.created_at), else_=now()),
+        number=sa.case((_EXISTS, models.c.number), else_=next_number("models")),
     )
     .returning(models.c.last_version)
 )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
 from svm.data.matrices import Matrix
+from svm.model.calibration import unlikely_labels
 
 
 class Scored:
@@ -66,6 +67,13 @@ class Answer(NamedTuple):
     @property
     def probability(self) -> NDArray[np.float64]:
         return self.batch.probability[self.start : self.stop]
+
+    @property
+    def unlikely_labels(self) -> list[int]:
+        """Of a calibrated model, the rows, from 1, whose label is not the class with the largest
+        probability."""
+        rows: list[int] = (unlikely_labels(self.probability, np.array(self.codes)) + 1).tolist()
+        return rows
 
     @property
     def label(self) -> list[Any]:

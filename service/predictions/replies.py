@@ -18,8 +18,10 @@ from service.web.server.answerer import Reply
 JSON = "application/json"
 NPY = "application/x-npy"
 IGNORED = "X-Ignored-Columns"
+UNLIKELY = "X-Unlikely-Labels"
+"""Rows whose label is not the class with the largest probability."""
 MAX_IN_HEADER = 10
-"""Names in one header: clients read some 8 kB of them."""
+"""Names or rows in one header: clients read some 8 kB of them."""
 
 
 def write(
@@ -27,8 +29,8 @@ def write(
 ) -> Reply:
     """The reply in one of `MEDIA_TYPES`. Raises InvalidRequest if that cannot hold the outputs.
 
-    `ignored`: names that came and that the model does not use. Formats without room for these, and
-    for the version that answered, give them in headers.
+    `ignored`: names that came and that the model does not use. Formats without room for these, for
+    warnings, and for the version that answered, give them in headers.
     """
     if media_type == JSON:
         return Reply(_json(answer, outputs, ignored))
@@ -37,6 +39,8 @@ def write(
     headers = [("X-Model-Version", answering)]
     if ignored:
         headers.append((IGNORED, ",".join(map(_in_header, ignored[:MAX_IN_HEADER]))))
+    if "probability" in outputs and (rows := answer.unlikely_labels):
+        headers.append((UNLIKELY, ",".join(map(str, rows[:MAX_IN_HEADER]))))
     return Reply(body, media_type, tuple(headers))
 
 
@@ -57,8 +61,22 @@ def _json(answer: Answer, outputs: tuple[str, ...], ignored: tuple[str, ...]) ->
         else:
             value = orjson.dumps(answer.output(name), option=orjson.OPT_SERIALIZE_NUMPY)
             parts.append(b',"%b":%b' % (name.encode(), value))
+            if name == "probability" and (rows := answer.unlikely_labels):
+                parts.append(b',"warnings":[%b]' % orjson.dumps(_unlikely(rows)))
     parts.append(b"}")
     return b"".join(parts)
+
+
+def _unlikely(rows: list[int]) -> dict[str, Any]:
+    """A `PredictionWarning`."""
+    return {
+        "code": "unlikely-label",
+        "message": f"in {len(rows):,} of the rows the label is not the class with the largest "
+        "probability: labels follow the decision values, and near the boundary the calibration can "
+        "favor another class",
+        "rows": rows[:MAX_FAULTS],
+        "rows_total": len(rows),
+    }
 
 
 def _ndjson(answer: Answer, outputs: tuple[str, ...]) -> bytes:

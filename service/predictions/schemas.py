@@ -61,6 +61,17 @@ class ExplanationRead(ReadModel):
     """Of a kernel model: the ten that add or take most."""
 
 
+class PredictionWarning(ReadModel):
+    """Something to know about the predictions of some rows."""
+
+    code: str
+    """`unlikely-label`: another class than the label has the largest probability."""
+    message: str
+    rows: list[int]
+    """The first hundred of them, from 1."""
+    rows_total: int
+
+
 class PredictionRead(ReadModel):
     """One entry a row, in the order of the request."""
 
@@ -75,6 +86,10 @@ class PredictionRead(ReadModel):
     """Two classes: one value a row, positive for `classes[1]`. More: a value for each class, the
     label's is the largest."""
     probability: list[list[float]] | None = None
-    """A probability for each class; of calibrated models."""
+    """A probability for each class; of calibrated models. The label follows the decision value:
+    near the boundary another class can have the largest probability, and `warnings` says so."""
+    warnings: list[PredictionWarning] | None = None
+    """If `probability` is asked for and there are any. Replies in other formats have the first such
+    rows in the header `X-Unlikely-Labels`."""
     explanation: list[list[ExplanationRead]] | None = None
     """For each row, for each binary problem, the terms of its score."""

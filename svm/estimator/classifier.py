@@ -74,8 +74,8 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
     duality_gap, max_epochs
         when to stop.
     calibration
-        `sigmoid` or `isotonic`, for `predict_proba`: learned from the scores of five
-        further trainings, each without a fifth of the rows.
+        `sigmoid`, or `isotonic` from some 1,000 rows on, for `predict_proba`: learned from
+        the scores of five further trainings, each without a fifth of the rows.
     random_state
         seed of everything random; None draws one.
     n_jobs

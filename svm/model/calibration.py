@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Vector
+from svm.data.matrices import Indices, Vector
+from svm.data.splitting import fold_numbers
 from svm.errors import InvalidData
 from svm.model.multiclass import MulticlassName, splits_of
 
@@ -23,6 +24,9 @@ CLOSEST = 1e-7
 SYSTEM_VALUES = 1 << 16
 """Values of the systems of equations, one for each row, that are solved together: 512 KiB, and as
 much again for their inputs."""
+
+PARTS = 5
+"""Of the rows, at most, for probabilities to measure."""
 
 _STEPS = 100
 _SMALLEST_STEP = 1e-10
@@ -118,6 +122,39 @@ def fit_calibration(
     return Calibration(name, knots, np.concatenate([values for _, values in curves]), starts)
 
 
+def cross_fitted(
+    name: CalibrationName,
+    scores: Vector,
+    codes: npt.NDArray[Any],
+    scheme: MulticlassName,
+    n_classes: int,
+    *,
+    seed: int,
+) -> Vector | None:
+    """Probabilities (n_samples, n_classes) to measure a calibration by: those of each row come from
+    a fit without its part of the rows. None if a class has fewer than two rows.
+
+    The probabilities of the fit itself look better on its own rows than on new ones.
+    """
+    parts = min(PARTS, int(np.bincount(codes, minlength=n_classes).min()))
+    if parts < 2:
+        return None
+    numbers = fold_numbers(codes, parts, seed=seed)
+    probabilities = np.empty((len(scores), n_classes))
+    for k in range(parts):
+        inside = numbers == k
+        fit = fit_calibration(name, scores[~inside], codes[~inside], scheme, n_classes)
+        probabilities[inside] = fit.probabilities(scheme, scores[inside], n_classes)
+    return probabilities
+
+
+def unlikely_labels(probabilities: Vector, codes: npt.NDArray[Any]) -> Indices:
+    """The rows whose class, (n_samples,), follows from the scores but is not the one with the
+    largest of the probabilities, (n_samples, n_classes)."""
+    own = np.take_along_axis(probabilities, codes[:, None], axis=1)[:, 0]
+    return np.flatnonzero(own < probabilities.max(axis=1))
+
+
 def coupled(positive: Vector, n_classes: int) -> Vector:
     """Class probabilities (n_samples, n_classes) from those of the pairs i < j: the probability
     of class j if it is one of the two (Wu, Lin and Weng, 2004, second method).
@@ -199,7 +236,8 @@ def _loss(a: float, b: float, s: Vector, targets: Vector) -> float:
 
 
 def _isotonic(scores: Vector, truth: npt.NDArray[np.bool_]) -> tuple[Vector, Vector]:
-    """Knots and values of the best non-decreasing fit, by pooling adjacent violators."""
+    """Knots and values of the best non-decreasing fit, by pooling adjacent violators; n rows prove
+    no probability below 1/(n + 2) and none above 1 - 1/(n + 2)."""
     points, inverse = np.unique(scores, return_inverse=True)
     weights = np.bincount(inverse).astype(np.float64)
     means = np.bincount(inverse, truth) / weights
@@ -215,6 +253,7 @@ def _isotonic(scores: Vector, truth: npt.NDArray[np.bool_]) -> tuple[Vector, Vec
     starts = ends - np.array([count for _, _, count in pools])
     # The two ends of each pool are knots; between pools the probability rises in a straight line.
     edges = np.stack([starts, ends - 1], axis=1).ravel()
-    values = np.repeat([mean for mean, _, _ in pools], 2)
+    closest = 1.0 / (len(scores) + 2.0)
+    values = np.repeat(np.clip([mean for mean, _, _ in pools], closest, 1.0 - closest), 2)
     kept = np.concatenate([[True], np.diff(edges) > 0])
     return points[edges][kept], values[kept]

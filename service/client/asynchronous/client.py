@@ -216,7 +216,8 @@ class AsyncClient:
         `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
         the outputs `label`, `decision` and `probability` is returned as an array, (n_samples,) or
         (n_samples, n_classes). Several, or an `explanation`, are returned as a dict with `model`,
-        `classes`, and an entry for each output.
+        `classes`, and an entry for each output; with `probability` also `warnings`, if labels are
+        not the class with the largest probability.
         """
         return await predict(self._session, reference(model), rows, outputs)
 

@@ -132,5 +132,7 @@ def _fits(option: Variant, value: Any) -> bool:
             return constant and named and set(value) <= {*(each.key for each in fields), *fixed}
         case Pairs():
             return isinstance(value, dict)
+        case Variants(options=options):
+            return any(_fits(option, value) for option in options)
         case _:
             return not isinstance(value, dict)

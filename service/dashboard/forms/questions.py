@@ -1,7 +1,7 @@
 """The first part of the training form: what a person knows, with suggestions from the data.
 
-Its inputs are those of the generated form, with plain labels. Two are its own: the boundary and C,
-from which the solver follows unless one is named.
+Its inputs are those of the generated form, with plain labels. Two are its own: the boundary, of
+which the solver is one answer, and the weight of the errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from service.dashboard.forms.schema import (
     text_of,
 )
 from service.datasets.dataset import Dataset
-from service.errors import InvalidContent
+from service.errors import InvalidContent, ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.training.schemas import JobCreate
 from service.web.http.names import NAME
@@ -43,19 +43,25 @@ on iris, wine, cancer, digits and diabetes of scikit-learn."""
 FACTORS = (0.01, 0.1, 1, 10, 100)
 """Of the values of C to try."""
 
-BOUNDARY = Variants(
-    name="boundary",
-    pointer="/solver",
-    label="Boundary",
-    options=(
-        Variant(value="automatic", label="Automatic"),
-        Variant(value="straight", label="Straight (linear)"),
-        Variant(value="curved", label="Curved (Gaussian)"),
-    ),
-    default="automatic",
-)
-C = Text(name="C", pointer="/solver/C", label="C", numeric=True, default="1")
+C = Text(name="C", pointer="/solver/C", label="C", numeric=True, bounds="number > 0", default="1")
+LAMBDA = Text(name="lambda", pointer="/solver/lambda", label="λ", numeric=True, bounds="number > 0")
 SWEEP = Switch(name="sweep", pointer="/grid", label="Try five values of C")
+STRENGTH = Variants(
+    name="strength",
+    pointer="",
+    label="Errors",
+    help="C: fewer errors ← 100 · 10 · 1 · 0.1 → wider margin. λ is 1/(n C).",
+    options=(
+        Variant(
+            value=C.name,
+            label="By C",
+            content=Group(name="", pointer="", label="", fields=(C, SWEEP), fixed={}),
+        ),
+        Variant(value=LAMBDA.name, label="By λ", content=LAMBDA),
+    ),
+    default=C.name,
+)
+"""The weight of the errors, which all solvers have."""
 _SOLVER: dict[str, dict[str, Any]] = {
     "straight": {"name": "auto"},
     "curved": {"name": "auto", "kernel": {"name": "gaussian"}},
@@ -93,28 +99,39 @@ _WORDS = {
     ),
 }
 """Labels of the generated fields, and of their options; others keep those of the schema."""
-APART = {*_WORDS, "dataset_id", "model_name"}
+APART = {"boundary", *_WORDS, "dataset_id", "model_name"}
 """Names of the generated fields that are not among the expert ones."""
 
 
 @cache
 def job_fields() -> tuple[Field, ...]:
-    """The generated fields; an empty solver is the one that follows from the boundary, and C is
-    asked once for all solvers. The first call takes 0.1 s."""
-    fields = fields_of(JobCreate.model_json_schema(), ("solver", "features"))
-    return tuple(_above(field) if isinstance(field, Variants) else field for field in fields)
+    """The generated fields, with the boundary in place of the solver: 0.1 s, once."""
+    solver, *others = fields_of(JobCreate.model_json_schema(), ("solver", "features"))
+    assert isinstance(solver, Variants)
+    return (_boundary(solver), *others)
 
 
-def _above(field: Variants) -> Variants:
-    """Without what is asked above, if it is the solver."""
-    if field.name != "solver":
-        return field
-    options = [Variant(value="", label="as above")]
-    for option in field.options:
+def _boundary(solver: Variants) -> Variants:
+    """The shape of the boundary, from which a solver follows; or a solver by its name, without C
+    and λ, which are asked once for all."""
+    options = []
+    for option in solver.options:
         assert isinstance(option.content, Group)
-        others = tuple(one for one in option.content.fields if one.key != C.name)
-        options.append(replace(option, content=replace(option.content, fields=others)))
-    return replace(field, options=tuple(options), default="")
+        own = tuple(one for one in option.content.fields if one.key not in (C.name, LAMBDA.name))
+        options.append(replace(option, content=replace(option.content, fields=own)))
+    by_name = replace(solver, options=tuple(options))
+    return Variants(
+        name="boundary",
+        pointer=solver.pointer,
+        label="Boundary",
+        options=(
+            Variant(value="automatic", label="Automatic"),
+            Variant(value="straight", label="Straight (linear)", constant=_SOLVER["straight"]),
+            Variant(value="curved", label="Curved (Gaussian)", constant=_SOLVER["curved"]),
+            Variant(value="solver", label="Choose a solver", content=by_name),
+        ),
+        default="automatic",
+    )
 
 
 def questions(dataset: Dataset) -> tuple[Variants, ...]:
@@ -126,8 +143,10 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
         "calibration": "They need a check: hundreds of rows for a sigmoid, thousands for steps.",
         "class_weight": _smallest(dataset),
     }
+    boundary = fields["boundary"]
+    assert isinstance(boundary, Variants)
     asked = [_asked(fields[name], *words, notes[name]) for name, words in _WORDS.items()]
-    return (replace(BOUNDARY, help=_suggested_boundary(dataset)[1]), *asked)
+    return (replace(boundary, help=_suggested_boundary(dataset)[1]), STRENGTH, *asked)
 
 
 def suggestion(dataset: Dataset) -> dict[str, str]:
@@ -140,34 +159,57 @@ def suggestion(dataset: Dataset) -> dict[str, str]:
         "scaling": _suggested_scaling(dataset)[0],
         "validation": {"fraction": FRACTION} if fits and counts else None,
     }
-    return {**_with_numbers(entries_of(job_fields(), suggested)), "C": C.default}
+    return {**_with_numbers(entries_of(job_fields(), suggested)), C.name: C.default}
 
 
 def entries_like(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Entries that give the settings of a training again, but for its seed."""
+    """Entries that give the settings of a training again."""
     solver = dict(spec.get("solver", {}))  # an imported version has none
-    strength = solver.pop("C", None) or ("" if solver.get("lambda") else 1)
-    written = entries_of(job_fields(), {"solver": solver})  # with all defaults
-    boundary = next(
-        (b for b, s in _SOLVER.items() if entries_of(job_fields(), {"solver": s}) == written), None
-    )
-    shown = {**spec, "seed": None, "solver": solver if boundary is None else None}
-    entries = {**_with_numbers(entries_of(job_fields(), shown)), "C": text_of(strength)}
-    return entries if boundary is None else {**entries, "boundary": boundary}
+    strengths = {name: solver.pop(name, None) for name in (C.name, LAMBDA.name)}
+    boundary = job_fields()[0]
+    assert isinstance(boundary, Variants)
+    by_name = [one.content for one in boundary.options if one.content is not None]
+    written = entries_of(by_name, {"solver": solver})  # with all defaults
+    usual = (one for one in _SOLVER.values() if entries_of(by_name, {"solver": one}) == written)
+    entries = entries_of(job_fields(), {**spec, "solver": next(usual, solver)})
+    strength = C.name if strengths[LAMBDA.name] is None else LAMBDA.name
+    weight = text_of(strengths[strength] or C.default)
+    return {**_with_numbers(entries), C.name: C.default, STRENGTH.name: strength, strength: weight}
 
 
 def body_from(entries: Entries, dataset: Dataset | None) -> dict[str, Any]:
     """The request for a training; its dataset decides what is automatic."""
     body = body_of(job_fields(), entries)
     if "solver" not in body:
-        boundary = entries.get("boundary", BOUNDARY.default)
-        if boundary not in _SOLVER:
-            boundary = "straight" if dataset is None else _suggested_boundary(dataset)[0]
-        body["solver"] = _SOLVER[boundary]
-    strength = entries.get("C", "").strip()
-    if strength and "lambda" not in body["solver"]:
-        body["solver"] = {**body["solver"], "C": number_in(strength)}
+        shape = "straight" if dataset is None else _suggested_boundary(dataset)[0]
+        body["solver"] = _SOLVER[shape]
+    strength = _strength(entries)
+    if strength in entries:
+        body["solver"] = {**body["solver"], strength: number_in(entries[strength].strip())}
     return body
+
+
+def in_words(error: ServiceError) -> ServiceError:
+    """The error, with what it says of C and λ in the words of the form."""
+    faults, detail = [], error.detail
+    for fault in error.faults:
+        label = {C.pointer: C.label, LAMBDA.pointer: LAMBDA.label}.get(fault.pointer or "")
+        if label is not None:
+            message = f"{label} is {fault.value}; give a positive number, such as 1"
+            detail = detail.replace(f"{fault.pointer}: {fault.message}", message)
+            fault = replace(fault, message=message, hint=None)
+        faults.append(fault)
+    return type(error)(error.code, detail, tuple(faults), error.faults_total, error.extra)
+
+
+def is_sweep(entries: Entries) -> bool:
+    """Whether five values of C are to be tried."""
+    return _strength(entries) == C.name and SWEEP.name in entries
+
+
+def _strength(entries: Entries) -> str:
+    by_lambda = entries.get(STRENGTH.name, STRENGTH.default) == LAMBDA.name
+    return LAMBDA.name if by_lambda else C.name
 
 
 def sweep_of(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,8 +218,6 @@ def sweep_of(body: Mapping[str, Any]) -> dict[str, Any]:
     Raises InvalidContent for settings that comparisons do not have.
     """
     solver = dict(body["solver"])
-    if "lambda" in solver:
-        raise _without("/solver/lambda", "lambda")
     middle = solver.pop("C", 1)
     grid = {"solver": [solver], "C": [float(f"{factor * middle:.12g}") for factor in FACTORS]}
     without = body.keys() - ComparisonCreate.model_fields.keys() - {"solver"}
@@ -191,8 +231,8 @@ def sweep_of(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_expert(entries: Entries) -> bool:
-    """Whether an expert field is not as the form begins."""
-    fields = [field for field in job_fields() if field.name not in APART]
+    """Whether an expert field is not as the form begins; every training has a seed."""
+    fields = [field for field in job_fields() if field.name not in (*APART, "seed")]
     return body_of(fields, entries) != body_of(fields, entries_of(fields, {}))
 
 

@@ -8,8 +8,11 @@ from service.jobs.core.attempts import Attempt
 from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.parts.helping import PartWork
-from service.jobs.scoring import score, score_piece
+from service.jobs.scoring import Outputs, score, score_piece
 from service.storage.database import new_id
+from svm.model.calibration import unlikely_labels
+
+SHOWN_ROWS = 10
 
 
 def run(context: RunContext, attempt: Attempt) -> None:
@@ -26,8 +29,22 @@ def run(context: RunContext, attempt: Attempt) -> None:
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"unknown_cells": scored.unknown},
+            warnings=_unlikely(scored.outputs),
             results=blob,
         )
+    )
+
+
+def _unlikely(outputs: Outputs) -> tuple[str, ...]:
+    if not {"label", "probability"} <= outputs.keys():
+        return ()
+    rows = unlikely_labels(outputs["probability"], outputs["label"])
+    if not len(rows):
+        return ()
+    shown = ", ".join(map(str, rows[:SHOWN_ROWS] + 1)) + (", …" if len(rows) > SHOWN_ROWS else "")
+    return (
+        f"In {len(rows):,} of the rows ({shown}) the label is not the class with the largest "
+        "probability: labels follow the decision values.",
     )
 
 

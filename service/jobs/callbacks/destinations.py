@@ -17,10 +17,18 @@ from service.addresses import ANY, callback_targets, is_address
 from service.errors import InvalidContent
 
 PORTS = {"http": 80, "https": 443}
-_TRANSLATED = tuple(
-    map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
+_PUBLIC = ipaddress.IPv6Network("2000::/3")
+"""The only IPv6 addresses that are assigned to the internet; outside are, among others, those that
+contain an IPv4 address, such as ::7f00:1 and 64:ff9b::7f00:1."""
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        ("2001::/23", "2002::/16", "3fff::/20", "192.0.0.0/24", "192.88.99.0/24"),
+    )
 )
-"""IPv6 addresses that gateways translate to IPv4 addresses, private ones among them."""
+"""Tunnels to IPv4 addresses (Teredo, 6to4), and what Python's list of special addresses lacks."""
+_ISATAP = 0x5EFE
+"""In the interface identifier of an IPv6 address, before its IPv4 address (RFC 5214)."""
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """The addresses of a host and port. Raises OSError."""
@@ -83,14 +91,21 @@ class Destinations:
         return host
 
     def _allows_address(self, text: str) -> bool:
-        address = _plain(text)
-        is_public = address.is_global and not address.is_multicast
-        is_public = is_public and not any(address in network for network in _TRANSLATED)
-        return is_public or self._in_network(text)
+        return _is_public(_plain(text)) or self._in_network(text)
 
     def _in_network(self, text: str) -> bool:
         address = _plain(text)
         return any(address in network for network in self._networks)
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    if not address.is_global or address.is_multicast:
+        return False
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
+    return address.version == 4 or (
+        address in _PUBLIC and int(address) >> 32 & 0xFCFF_FFFF != _ISATAP
+    )
 
 
 def _plain(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -145,7 +145,7 @@ def _message(event: Event) -> bytes:
 def _page(batch: Batch, page: PageRequest) -> EventPage:
     shown = batch.events[: page.size]
     more = len(batch.events) > page.size
-    last = Cursor(shown[-1].created_at, shown[-1].number) if more else None
+    last = (shown[-1].number,) if more else None
     return EventPage(
         events=[EventRead.of(event) for event in shown],
         next_page_token=next_page_token(page, Page(shown, last)),
@@ -153,6 +153,7 @@ def _page(batch: Batch, page: PageRequest) -> EventPage:
 
 
 def _number(cursor: Cursor) -> int:
-    if not isinstance(cursor.id, int) or not 0 <= cursor.id <= MAX_NUMBER:
+    number = cursor[0]
+    if not isinstance(number, int) or not 0 <= number <= MAX_NUMBER:
         raise InvalidRequest("invalid-parameter", "page_token is from another list")
-    return cursor.id
+    return number

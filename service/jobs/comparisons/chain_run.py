@@ -101,6 +101,11 @@ class ChainRun:
         self._saved = saved
         self._narrowed: tuple[tuple[bool, int | None], LabeledRows] | None = None
 
+    def trained_rows(self) -> int:
+        """How many validation rows are equal to a row that the same training learned from; with
+        folds over all of them."""
+        return next(iter(self._rows.values())).seen(self.splits)
+
     def packed(self, state: ComparisonState) -> bytes:
         """The checkpoint."""
         return state.packed(self._training)

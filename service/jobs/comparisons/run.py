@@ -24,7 +24,12 @@ from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.parts.helping import PartWork
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import CHECKPOINT_LOST, final_progress, finish_with_model
+from service.jobs.training.summary import (
+    CHECKPOINT_LOST,
+    final_progress,
+    finish_with_model,
+    measured_on_trained,
+)
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 from service.storage.database import new_id
@@ -51,18 +56,24 @@ def run(context: RunContext, attempt: Attempt) -> None:
         canceled = sequence.run()
     results = report(entries, state.results, body.rank_by)
     best = results["entries"][0] if results["entries"][0]["rank"] else None
+    seen = None
+    if best is not None and (confusion := state.results[best["number"] - 1].confusion) is not None:
+        seen = sequence.trained_rows()
+        total = int(confusion.counts.sum())
+        warnings = (*warnings, *measured_on_trained(seen, total, "validation rows"))
     attempt.show(final_progress(attempt, canceled, best), [])
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
-        result=None if best is None else _headline(best),
+        result=None if best is None else _headline(best) | {"trained_rows": seen},
         warnings=warnings,
         error=_all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(results)),
     )
     if state.best is None:
         return attempt.finish(outcome)
+    state.best.record["result"]["metrics"]["validation"]["trained_rows"] = seen
     finish_with_model(
         context,
         attempt,

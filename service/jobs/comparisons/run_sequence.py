@@ -52,6 +52,7 @@ class ComparisonSequence:
         self._limit_s = context.settings.limits.job_s
         self._work = ChainRun(context, attempt, body, entries, dataset, refused, self._show, saved)
         self.splits = self._work.splits
+        self.trained_rows = self._work.trained_rows
         self._chains = self._work.chains
         self._lending = Lending(context.offers, attempt)
         self._trainings = sum(len(chain.steps) for chain in self._chains)

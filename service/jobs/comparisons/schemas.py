@@ -231,6 +231,9 @@ class ComparisonSummary(KindRead):
     """The number of the best entry."""
     score: float | None
     """Its score."""
+    trained_rows: int | None
+    """Once it has ended: how many validation rows are equal, in all features and the label, to a
+    row that the same training learned from."""
     spec: dict[str, Any]
     """The request with all defaults written out; it can be sent again as it is."""
 
@@ -241,6 +244,7 @@ class ComparisonSummary(KindRead):
             "model": JobModelRead.of(job),
             "best": result.get("best"),
             "score": result.get("score"),
+            "trained_rows": result.get("trained_rows"),
             "spec": job.spec,
         }
 

@@ -15,6 +15,8 @@ class Job:
     """A row of `jobs`, as it was when it was read."""
 
     id: str
+    number: int
+    """Of its place in lists and in the queue."""
     kind: str
     state: State
     priority: int

@@ -339,7 +339,7 @@ def waiting_jobs(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Sele
         sa.select(waiting.c.id)
         .outerjoin(running, running.c.caller == waiting.c.caller)
         .where(waiting.c.state == State.QUEUED)
-        .order_by(waiting.c.priority.desc(), running_jobs, waiting.c.created_at, waiting.c.id)
+        .order_by(waiting.c.priority.desc(), running_jobs, waiting.c.number, waiting.c.id)
     )
     if running_per_caller is not None:
         ids = ids.where(running_jobs < running_per_caller)

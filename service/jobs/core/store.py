@@ -19,16 +19,13 @@ from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
 from service.storage.database.audit import Action, record, record_all
-from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.pages import Page, PageRequest, newest_first, next_number
 from service.storage.database.tables import datasets, job_tags, job_trace, jobs
 from service.storage.database.tags import add_tags, has_tag, is_common
 
 QUEUE_RETRY_S = 10
 KEPT_SHARE = 0.1
 """Of the queue's length, for callers with fewer jobs in it than that."""
-
-PLACE_S = 1e-6
-"""Between the times of jobs that one request queued, so that they start in its order."""
 
 Also: TypeAlias = Callable[[sa.Connection, Job], None]
 AlsoAll: TypeAlias = Callable[[sa.Connection, list[Job | ServiceError]], None]
@@ -130,7 +127,7 @@ class JobStore:
             queued: list[Job] = []
             if rows:
                 by = {"caller": caller, "request_id": request_id}
-                insert = _INSERT.values(**by, created_at=now() + _PLACE * PLACE_S)
+                insert = _INSERT.values(**by, created_at=now(), number=_NUMBER)
                 queued = [Job.from_row(row) for row in connection.execute(insert, rows)]
                 add_tags(connection, job_tags, queued)
                 events.record(connection, queued, events.state)
@@ -171,9 +168,8 @@ class JobStore:
         """Jobs newest first."""
         with self._database.read() as connection:
             statement, listed = _filtered(connection, filter)
-            return newest_first(
-                connection, statement, listed.c.created_at, listed.c.id, page, Job.from_row
-            )
+            key = listed.c.number, listed.c.id
+            return newest_first(connection, statement, key, page, Job.from_row)
 
     def trace(self, job_id: str) -> list[dict[str, Any]]:
         """Rows of `job_trace`, ordered by pair and updates. Raises NotFound."""
@@ -287,7 +283,8 @@ _NEW: dict[str, Any] = {
     "warnings": [],
     "revision": 1,
 }
-_PLACE = sa.bindparam("place", type_=sa.Integer())
+_NUMBER = next_number("jobs") + sa.bindparam("place", type_=sa.Integer())
+"""Jobs of one request start in its order."""
 _INSERT = sa.insert(jobs).returning(*jobs.c, sort_by_parameter_order=True)
 
 

@@ -14,8 +14,10 @@ from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.core.model_columns import class_numbers
 from service.jobs.evaluations.importance import importance_of
+from service.jobs.evaluations.trained_rows import trained_rows
 from service.jobs.parts.helping import PartWork
 from service.jobs.scoring import Scoring, score, score_piece
+from service.jobs.training.summary import measured_on_trained
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.storage.database import new_id
@@ -40,11 +42,13 @@ FEWEST_POINTS = 21
 def run(context: RunContext, attempt: Attempt) -> None:
     """Score, measure, and end the job as succeeded, or as canceled. Raises as `score`."""
     importance: dict[str, Any] | None = None
+    trained: int | None = None
 
     def then(scoring: Scoring) -> None:
-        nonlocal importance
+        nonlocal importance, trained
         if attempt.job.spec.get("importance"):
             importance = importance_of(scoring, attempt)
+        trained = trained_rows(context, scoring, attempt)
 
     scored = score(context, attempt, then)
     if scored is None:
@@ -60,14 +64,17 @@ def run(context: RunContext, attempt: Attempt) -> None:
         n_classes = len(scored.version.classes)
         weighted = confusion_matrix(codes, predicted, n_classes, scored.weights)
         metrics["weighted"] = weighted_metrics(weighted)
-    metrics["importance"] = importance
+    metrics |= {"importance": importance, "trained_rows": trained}
     content = orjson.dumps(metrics)
-    headline = {name: metrics[name] for name in ("accuracy", "roc_auc")}
+    headline = {
+        name: metrics[name] for name in ("accuracy", "roc_auc", "n_samples", "trained_rows")
+    }
     attempt.finish(
         Outcome(
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"metrics": headline, "unknown_cells": scored.unknown},
+            warnings=measured_on_trained(trained, len(codes), "rows"),
             results=context.blobs.write(f"evaluations/{new_id('results')}", content),
         )
     )

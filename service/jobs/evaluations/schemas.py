@@ -113,6 +113,10 @@ class EvaluationMetricsRead(ReadModel):
     """How well a model classifies the rows of a dataset."""
 
     n_samples: int
+    trained_rows: int | None = None
+    """How many of these rows are equal, in all features of the model and the label, to a row that
+    it was trained on. Null if that is not known: the training data were deleted, or the model was
+    imported."""
     classes: list[Label]
     """Of the model, in its order."""
     accuracy: float
@@ -146,6 +150,10 @@ class EvaluationSummary(KindRead):
     accuracy: float | None
     """Once it has succeeded."""
     roc_auc: float | None
+    n_samples: int | None
+    """Rows that it was measured on."""
+    trained_rows: int | None
+    """How many of them the model was trained on; null if that is not known."""
     ignored_columns: list[str]
     """The first hundred columns of the dataset that the model does not use."""
     unknown_cells: UnknownCellsRead | None
@@ -158,6 +166,8 @@ class EvaluationSummary(KindRead):
             "model": JobModelRead(**job.spec["model"]),
             "accuracy": headline.get("accuracy"),
             "roc_auc": headline.get("roc_auc"),
+            "n_samples": headline.get("n_samples"),
+            "trained_rows": headline.get("trained_rows"),
             "ignored_columns": job.spec.get("ignored_columns", []),
             "unknown_cells": (job.result or {}).get("unknown_cells"),
         }

@@ -196,7 +196,7 @@ def _next() -> sa.Select[Any]:
         .order_by(
             jobs.c.priority.desc(),
             sa.func.coalesce(helping.c.workers, 0),
-            jobs.c.created_at,
+            jobs.c.number,
             jobs.c.id,
             job_parts.c.number,
         )

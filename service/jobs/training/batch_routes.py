@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Response
 
-from service.errors import ServiceError
+from service.errors import MAX_FAULTS, ServiceError
 from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job
 from service.jobs.training import KIND
@@ -18,12 +19,15 @@ from service.jobs.training.submission import Trainings
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.bodies import idempotency
-from service.web.bodies.control_bodies import json_body, json_request, validated_value
+from service.web.bodies.control_bodies import json_body, json_request, validated
 from service.web.bodies.idempotency import Once
 from service.web.http.callers import caller_of
 from service.web.http.json_reply import json_reply
 from service.web.problems import ProblemRead, problem_of, responses
 from service.web.schemas import ReadModel, ShownAs
+
+MOST_VALUES = 40 * MAX_JOBS
+"""In all requests of a batch together."""
 
 
 class JobAcceptedRead(ReadModel):
@@ -55,8 +59,9 @@ def add_batch(routes: Routes, trainings: Trainings, example: dict[str, Any]) -> 
         summary="Train many models",
         description=f"Queues up to {MAX_JOBS:,} trainings in one transaction; they start in this "
         "order. Each is accepted or refused by itself, as by `POST /v1/jobs`: the reply has a "
-        "`job` or an `error` for each. The whole request is refused only if its JSON is malformed, "
-        "if `jobs` is not a list of this length, or if there is no space for jobs.",
+        "`job` or an `error` for each; beyond 100 faults an `error` lists only its first. The "
+        "whole request is refused only if its JSON is malformed, if `jobs` is not a list of this "
+        "length, or if there is no space for jobs.",
         response_model=JobBatchRead,
         responses=responses(
             *("malformed-json", "body-too-large", "unsupported-format", "invalid-field"),
@@ -68,10 +73,12 @@ def add_batch(routes: Routes, trainings: Trainings, example: dict[str, Any]) -> 
     async def create_jobs(
         request: Request,
         once: Once,
-        body: Annotated[JobBatchCreate, Depends(json_body(JobBatchCreate, in_thread=True))],
+        body: Annotated[
+            JobBatchCreate, Depends(json_body(JobBatchCreate, most_values=MOST_VALUES))
+        ],
     ) -> Response:
         def queue() -> Response:
-            bodies = [_validated(one) for one in body.jobs]
+            bodies = list(_validated(body.jobs))
             by = caller_of(request), request.state.request_id
             keep = once.record(partial(_reply, request))
             return _reply(request, trainings.queue_all(bodies, *by, keep))
@@ -82,11 +89,15 @@ def add_batch(routes: Routes, trainings: Trainings, example: dict[str, Any]) -> 
         return await once.perform(queued)
 
 
-def _validated(value: Any) -> JobCreate | ServiceError:
-    try:
-        return validated_value(JobCreate, value)
-    except ServiceError as error:
-        return error
+def _validated(values: list[Any]) -> Iterator[JobCreate | ServiceError]:
+    """Each request, or what is wrong with it: all faults of the first ones, one of later ones."""
+    room = MAX_FAULTS
+    for value in values:
+        try:
+            yield validated(JobCreate, json.dumps(value).encode(), most_faults=max(1, room))
+        except ServiceError as error:
+            room -= len(error.faults)
+            yield error
 
 
 def _reply(request: Request, results: Sequence[Job | ServiceError]) -> Response:

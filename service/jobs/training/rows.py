@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData, columns_of
 from service.jobs.training.schemas import Folds, ValidationDataset, ValidationSplit
 from service.rows.spec import Label
+from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.matrices import Indices, Matrix, is_sparse
 from svm.data.splitting import fold_numbers, split
 from svm.data.stored_rows import StoredRows, pieces
@@ -45,6 +47,11 @@ class Confusion:
         if self.weighted is None:
             return metrics
         return {**metrics, "weighted": weighted_metrics(self.weighted)}
+
+
+def count_seen(measured: Words, trained: Words) -> int:
+    """How many of the measured rows are among those of a training, by their hashes."""
+    return int(np.count_nonzero(np.isin(measured, trained)))
 
 
 class LabeledRows:
@@ -101,6 +108,7 @@ class LabeledRows:
             return X[:, :n_features] if is_sparse(X) else np.ascontiguousarray(X[:, :n_features])
 
         made = copy(self)
+        made.__dict__.pop("hashes", None)
         stored = isinstance(self._X, StoredRows)
         made._X = self._X.rewritten(narrow, n_features) if stored else narrow(self._X)
         made._columns = None if self._columns is None else self._columns[:n_features]
@@ -135,6 +143,26 @@ class LabeledRows:
                 ]
         origin = f"{self._digest} {validation!r} {seed}"
         return [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
+
+    @cached_property
+    def hashes(self) -> Words:
+        """(n,) equal for rows with the same values and class."""
+        found = np.empty(len(self), dtype=np.uint64)
+        start = 0
+        for X in pieces(self._X):
+            self._interrupted()
+            some = slice(start, start + X.shape[0])
+            found[some] = row_hashes(X, self._codes[some])
+            start += X.shape[0]
+        return found
+
+    def seen(self, splits: Iterable[Split]) -> int:
+        """How many validation rows are equal to a training row of the same split."""
+        return sum(
+            count_seen(self.hashes[each.validation], self.hashes[each.training])
+            for each in splits
+            if each.validation is not None
+        )
 
     def scores(
         self, fitted: FittedPipeline, rows: Indices

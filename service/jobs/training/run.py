@@ -13,10 +13,12 @@ from service.jobs.core.leases import Outcome
 from service.jobs.core.lifecycle import State
 from service.jobs.parts.helping import PartWork
 from service.jobs.parts.lending import Lending
+from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import (
     CHECKPOINT_LOST,
     final_progress,
     finish_with_model,
+    measured_on_trained,
     result_of,
     unproven,
 )
@@ -25,12 +27,25 @@ from service.jobs.training.trainings import Trainings
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.blobs import BlobDamaged
 from service.storage.space import file_errors_reported
+from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
+from svm.model.calibration import cross_fitted
 from svm.model.metrics import calibration_metrics
+from svm.model.pipeline import FittedPipeline
 
 NOT_CALIBRATED = (
     "The job was canceled before the first fold was done, so the model has no probabilities: there "
     "are no scores to fit them on."
+)
+
+FEW_ROWS = 1000
+FEW_FOR_STEPS = (
+    "The isotonic steps of the probabilities were fitted on {:,} rows: below "
+    f"{FEW_ROWS:,} they follow chance. `sigmoid` needs fewer rows."
+)
+NOT_MEASURED = (
+    "The error of the probabilities is not known: a class has a single row in the validation set, "
+    "and rows are not measured with a calibration that was fitted on them."
 )
 
 
@@ -48,19 +63,19 @@ def run(context: RunContext, attempt: Attempt) -> None:
     result = sequence.model
     metrics = trainings.metrics(result, sequence.folds)
     fitted = result.fitted
-    held_out = None
     if spec.calibration is not None:
         held_out = trainings.held_out(result, sequence.scores)
         if held_out is None:
             warnings = (*warnings, NOT_CALIBRATED)
-    if spec.calibration is not None and held_out is not None:
-        scores, codes = held_out
-        fitted = fitted.calibrated(spec.calibration, scores, codes)
-        metrics["validation"]["calibration"] = calibration_metrics(
-            fitted.probabilities_from_scores(scores),
-            fitted.codes_from_decision(fitted.decision_from_scores(scores)),
-            codes,
-        )
+        else:
+            fitted, measured, said = _calibrated(spec, fitted, *held_out)
+            metrics["validation"]["calibration"] = measured
+            warnings = (*warnings, *said)
+    if "validation" in metrics:
+        measured = metrics["validation"]
+        total = sum(map(sum, measured["confusion_matrix"]))
+        said = measured_on_trained(measured["trained_rows"], total, "validation rows")
+        warnings = (*warnings, *said)
     summary = result_of(result, metrics)
     if canceled:
         summary["stop_reason"] = "canceled"
@@ -85,6 +100,25 @@ def run(context: RunContext, attempt: Attempt) -> None:
         result=summary,
         n_support_vectors=result.n_support_vectors,
     )
+
+
+def _calibrated(
+    spec: JobCreate, fitted: FittedPipeline, scores: Vector, codes: Indices
+) -> tuple[FittedPipeline, dict[str, Any] | None, tuple[str, ...]]:
+    """The model with probabilities, their metrics, and warnings. The metrics are those of
+    cross-fitted probabilities, None if a class has too few rows for these."""
+    assert spec.calibration is not None
+    assert spec.seed is not None
+    calibrated = fitted.calibrated(spec.calibration, scores, codes)
+    warnings: tuple[str, ...] = ()
+    if spec.calibration == "isotonic" and len(scores) < FEW_ROWS:
+        warnings = (FEW_FOR_STEPS.format(len(scores)),)
+    scheme, n_classes = fitted.multiclass, len(fitted.classes)
+    probabilities = cross_fitted(spec.calibration, scores, codes, scheme, n_classes, seed=spec.seed)
+    if probabilities is None:
+        return calibrated, None, (*warnings, NOT_MEASURED)
+    labels = fitted.codes_from_decision(fitted.decision_from_scores(scores))
+    return calibrated, calibration_metrics(probabilities, labels, codes), warnings
 
 
 def _sequence(

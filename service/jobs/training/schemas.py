@@ -214,7 +214,8 @@ class JobCreate(WriteModel):
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
     """Fit probabilities on the scores of the validation set, or with folds on the score of every
     row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
-    isotonic steps, which need thousands."""
+    isotonic steps, which need thousands. Its metrics, in `metrics.validation.calibration`, measure
+    each row with a calibration that was fitted on others; null if a class has too few rows."""
     trace: Annotated[
         Trace | None, AfterValidator(_traceable), Field(examples=[{"every": 1, "unit": "epoch"}])
     ] = None

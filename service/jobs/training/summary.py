@@ -64,6 +64,17 @@ def unproven(result: TrainingResult) -> tuple[str, ...]:
     return (f"The training ended before it converged ({reason}). {reason.advice}",)
 
 
+def measured_on_trained(trained: int | None, n_samples: int, what: str) -> tuple[str, ...]:
+    """A warning, if half of the rows that a model is measured on, or more, are of its training."""
+    if trained is None or 2 * trained < n_samples:
+        return ()
+    count = "All" if trained == n_samples else f"{trained:,}"
+    return (
+        f"{count} of the {n_samples:,} {what} are equal to training rows, labels included: on new "
+        "rows the accuracy is probably lower.",
+    )
+
+
 def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The `result` of a job and of its model version."""
     table = described(result.fitted)

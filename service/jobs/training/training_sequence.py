@@ -77,9 +77,9 @@ class TrainingSequence:
         self._fold_saved = below("fold", saved)
 
     @property
-    def folds(self) -> list[dict[str, Any]]:
-        """Metrics of the folds that are done, in order."""
-        return [self._folds[k] for k in sorted(self._folds)]
+    def folds(self) -> dict[int, dict[str, Any]]:
+        """Metrics of the folds that are done, by number, in order."""
+        return {k: self._folds[k] for k in sorted(self._folds)}
 
     def run(self) -> bool:
         """Returns False at the end, True if canceled with `keep_model`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
 from service.jobs.spread.choosing import spreading
 from service.jobs.training.memory_plan import rows_stay_in_files
-from service.jobs.training.rows import LabeledRows
+from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.jobs.training.summary import fold_of, metrics_of_folds, sum_of_folds
 from service.jobs.training.validation_set import rows_of
@@ -117,14 +117,25 @@ class Trainings:
         keeps = self.spec.calibration is not None
         return measured, self.rows.scores(result.fitted, validation)[0] if keeps else None
 
-    def metrics(self, result: TrainingResult, folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """By part of the data. Of folds each row was predicted by the training that did not see
-        it."""
+    def metrics(
+        self, result: TrainingResult, folds: Mapping[int, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """By part of the data. Of folds, by number, each row was predicted by the training that did
+        not see it."""
         metrics = {"train": _metrics_of(self.rows, self.splits[0].training, result)}
         if self._watched is not None:
-            metrics["validation"] = _metrics_of(*self._watched, result)
+            rows, some = self._watched
+            trained = self.rows.hashes[self.splits[0].training]
+            metrics["validation"] = {
+                **_metrics_of(rows, some, result),
+                "trained_rows": count_seen(rows.hashes[some], trained),
+            }
         elif folds:
-            metrics["validation"] = metrics_of_folds(sum_of_folds(folds), folds)
+            each = list(folds.values())
+            metrics["validation"] = {
+                **metrics_of_folds(sum_of_folds(each), each),
+                "trained_rows": self.rows.seen([self.splits[k] for k in folds]),
+            }
         return metrics
 
     def held_out(

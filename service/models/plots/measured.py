@@ -22,7 +22,7 @@ from service.models.plots.drawing import (
 from service.models.plots.palette import CARD, COLORS, FAINT, INK
 from service.models.sources import ScoredRows, Sources
 from svm.data.matrices import Vector
-from svm.model.metrics import RocCurve, calibration_metrics, roc_curve
+from svm.model.metrics import RocCurve, roc_curve
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
 
@@ -140,7 +140,7 @@ def margins(sources: Sources) -> tuple[Picture, str | None]:
 
 
 def reliability(sources: Sources) -> tuple[Picture, str | None]:
-    """Raises InvalidContent (`not-calibrated`), NotFound (`plot-unavailable`) without data."""
+    """Raises InvalidContent (`not-calibrated`), NotFound (`plot-unavailable`) without metrics."""
     version, fitted = sources.version, sources.fitted
     if fitted.calibration is None:
         raise InvalidContent(
@@ -148,14 +148,9 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
             f"{version.model_name} version {version.version} has no probabilities; train it with "
             "`calibration` and `validation`",
         )
-    measured = version.result.get("metrics", {}).get("validation", {}).get("calibration", {})
-    dataset_id = None
-    if "reliability" not in measured:  # measured before these bins were stored
-        dataset_id = version.dataset_id
-        rows = _rows(sources, "reliability diagram")
-        codes = fitted.codes_from_decision(fitted.decision_from_scores(rows.scores))
-        probabilities = fitted.probabilities_from_scores(rows.scores)
-        measured = calibration_metrics(probabilities, codes, rows.codes)
+    measured = version.result.get("metrics", {}).get("validation", {}).get("calibration")
+    if measured is None:
+        raise unavailable("there is no reliability diagram: the probabilities were not measured")
     bins = measured["reliability"]
     title = f"Reliability of {version.model_name} version {version.version}"
     figure, (ax, below) = axes(
@@ -173,10 +168,10 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
     total = sum(one["n_samples"] for one in bins)
     description = (
         f"How often the class with the largest probability is the true one, against that "
-        f"probability; {total:,} validation rows, also used for the calibration. Expected "
-        f"calibration error {error:.4f}."
+        f"probability; {total:,} validation rows, each with a calibration that was fitted on "
+        f"others. Expected calibration error {error:.4f}."
     )
-    return Picture(figure, title, description), dataset_id
+    return Picture(figure, title, description), None
 
 
 def smallest_margins(fitted: FittedPipeline, rows: ScoredRows) -> Vector:

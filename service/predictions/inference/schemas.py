@@ -45,9 +45,14 @@ class InferCreate(BaseModel):
 class InferRead(BaseModel):
     """The outputs; those sent as bytes follow the JSON part in this order."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     model_name: str
     model_version: str
     id: str | None = None
+    parameters: dict[str, Any] | None = None
+    """`unlikely_labels`: how many rows have a label that is not the class with the largest
+    probability, if there are any and the output `probability` is among those asked for."""
     outputs: list[Tensor]
 
 

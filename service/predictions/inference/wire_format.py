@@ -174,7 +174,7 @@ class InferenceExchange:
 
     def reply(self, asked: Asked, answer: Answer) -> Reply:
         model = answer.model
-        tensors, parts = [], []
+        tensors, parts, parameters = [], [], b""
         for name, binary in asked.tensors:
             if name == "label":
                 labels = model.tensor_labels if binary else model.json_labels
@@ -185,6 +185,8 @@ class InferenceExchange:
                 values = answer.output(name)
                 shape, datatype = ",".join(map(str, values.shape)), "FP64"
                 data = to_bytes(values) if binary else _numbers(values)
+                if name == PROBABILITY and (rows := answer.unlikely_labels):
+                    parameters = b',"parameters":{"unlikely_labels":%d}' % len(rows)
             tensor = f'{{"name":"{name}","datatype":"{datatype}","shape":[{shape}],'.encode()
             if binary:
                 parts.append(data)
@@ -192,7 +194,8 @@ class InferenceExchange:
             else:
                 tensors.append(b'%b"data":%b}' % (tensor, data))
         id_ = b"" if asked.id is None else b',"id":%b' % orjson.dumps(asked.id)
-        body = b'%b%b,"outputs":[%b]}' % (model.tensors_head, id_, b",".join(tensors))
+        head = b"".join((model.tensors_head, id_, parameters))
+        body = b'%b,"outputs":[%b]}' % (head, b",".join(tensors))
         headers: tuple[tuple[str, str], ...] = ()
         media_type = "application/json"
         if parts:

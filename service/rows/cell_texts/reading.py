@@ -8,13 +8,16 @@ from typing import Any
 
 from service.rows.cell_texts import dates, times
 from service.rows.cell_texts.digits import Form
+from service.rows.cell_texts.encodings import is_text_codec, marked
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
-from service.rows.cell_texts.text import UTF16, bad_encoding
+from service.rows.cell_texts.text import bad_encoding
 from service.rows.cell_texts.times import TimeForm
 from service.rows.cell_texts.words import MISSING_VALUES, values_of
 
-ENCODINGS = ("utf-8", "windows-1252", "iso-8859-1", "iso-8859-15", "windows-1250", "utf-16")
+ANY_DELIMITER = "\t !#$%&*,/:;<=>?@^|~"
+"""Marks that an upload may name."""
 DELIMITERS = (",", ";", "\t", "|", " ")
+"""Those of them that are recognized."""
 _OF_STYLES = ("decimal", "thousands", "unit", "scaled", "negative")
 LONGEST_UNIT = 32
 """Characters; an imported model may claim any."""
@@ -68,10 +71,10 @@ class Reading:
 
         delimiter = None
         if document.get("delimiter") is not None:
-            delimiter = _one_of(document, "delimiter", DELIMITERS, ",")
+            delimiter = _one_of(document, "delimiter", tuple(ANY_DELIMITER), ",")
         return cls(
             delimiter=delimiter,
-            encoding=_one_of(document, "encoding", ENCODINGS, "utf-8"),
+            encoding=_encoding(document),
             trailing=document.get("trailing_delimiter") is True,
             missing=_words(document, "missing") - MISSING_VALUES,
             decimal=decimal,
@@ -129,14 +132,13 @@ class Reading:
 
         Raises InvalidRequest `bad-encoding`.
         """
-        if self.encoding == "utf-16":
-            other = body.startswith(UTF16) or b"\0" in body
-        else:
-            other = not _is_utf8(body)
-        if not other:
+        own = marked(body[:1024])
+        if own is None and (b"\0" in body or b"\x1b" in body or not _is_utf8(body)):
+            own = self.encoding
+        if own in (None, "utf-8"):
             return body
         try:
-            return body.decode(self.encoding).encode()
+            return body.decode(own).encode()
         except UnicodeError:
             what = "nor text in the encoding of the training file"
             raise bad_encoding(f"{what}, {self.encoding}") from None
@@ -159,6 +161,13 @@ def _one_of(document: Mapping[str, Any], name: str, choices: tuple[str, ...], de
     if value not in choices:
         raise ValueError(f"`{name}` is not one of {', '.join(map(repr, choices))}")
     return str(value)
+
+
+def _encoding(document: Mapping[str, Any]) -> str:
+    name = document.get("encoding", "utf-8")
+    if not isinstance(name, str) or not is_text_codec(name):
+        raise ValueError("`encoding` is not the name of an encoding")
+    return name
 
 
 def _unit(notes: Mapping[str, Any]) -> str:

@@ -60,7 +60,8 @@ def _read_plain(spec: ParseSpec) -> Table:
     parts = slices(Path(spec.data))
     layout, first = _layout(spec, delimiter, parts)
     faults = Faults()
-    labels = labels_of(layout, faults, keep_text=spec.text_labels, missing=MISSING_TEXTS)
+    words = spec.no_label(MISSING_TEXTS)
+    labels = labels_of(layout, faults, kind=spec.label_kind, missing=words)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         n_samples = 0
         for part in chain([first], parts):

@@ -28,8 +28,9 @@ from service.rows.json_reading.stream import Span, elements, members, value
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import batches_of_lists, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
-from service.rows.table.labels import Labels, Target, wrong_count
+from service.rows.table.labels import Labels, wrong_count
 from service.rows.table.layout import NO_TARGET
+from service.rows.table.target import Target
 from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 

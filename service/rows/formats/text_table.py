@@ -49,7 +49,11 @@ def read(spec: ParseSpec) -> Table:
     builder = Builder(spec, columns, passes)
     with _without_cycles():
         table = builder.build(comma_likely=dialect.delimiter == ";")
-    return replace(table, reading=_reading(dialect, sum(blank)) | (table.reading or {}))
+    return replace(
+        table,
+        reading=_reading(dialect, sum(blank)) | (table.reading or {}),
+        warnings=[*dialect.warnings, *table.warnings],
+    )
 
 
 @contextmanager

@@ -104,10 +104,7 @@ class Builder:
             weight=self._columns.weight_name,
             ignored=ignored,
             reading=reading(kept, table, self._marks, self._spec.missing),
-            warnings=[
-                *warnings(kept, ignored, self._columns),
-                *([] if labels is None else labels.warnings),
-            ],
+            warnings=list(warnings(kept, ignored, self._columns)),
         )
 
     def _begin(self) -> list[Feature]:
@@ -177,7 +174,8 @@ class Builder:
         columns = self._columns
         labels = None
         if columns.target is not None:
-            labels = LabelColumn(self._spec, faults, columns.name(columns.target))
+            name = columns.name(columns.target)
+            labels = LabelColumn(self._spec, faults, name, columns.label_kind)
         n_samples = 0
         features = AllColumns(self._features)
         with ArrayWriter(self._folder / "spool", "<f8") as spool:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from service.errors import Fault, InvalidContent, InvalidRequest
+from service.errors import InvalidContent
+from service.rows.cell_texts.encodings import as_utf8
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
-from service.rows.cell_texts.text import UTF16, Slice, records, slices
+from service.rows.cell_texts.text import Slice, records, slices
 from service.rows.faults import refuse, too_many
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.layout import has_header
@@ -23,15 +23,11 @@ COMMENT = "#"
 SEPARATOR = "sep="
 """Excel's first line: the delimiter follows, maybe in quotes with it."""
 _SEPARATORS = frozenset({SEPARATOR, *(SEPARATOR + delimiter for delimiter in DELIMITERS)})
-BLOCK_BYTES = 1024 * 1024
 RECORDS = 200
 """Of the head of a file, to find its delimiter."""
 MIN_ROWS_OF_NAMES = 10
 """Below a first record to say that its texts come only once."""
 HALF = 0.5
-_WRONG = re.compile("[\udc80-\udcff]")
-"""Bytes that are not UTF-8, as they are decoded with `surrogateescape`."""
-_NOT_ASCII = re.compile("[^\x00-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +45,12 @@ class Dialect:
     """Whether each row ends with a delimiter."""
     unnamed: list[int]
     """Columns without a name that are not kept."""
+    warnings: list[dict[str, Any]]
 
 
 def recognized(spec: ParseSpec) -> Dialect:
     """The dialect of a file. Raises InvalidRequest and InvalidContent."""
-    path, encoding = _as_utf8(spec)
+    path, encoding, warnings = as_utf8(Path(spec.data), spec.encoding, Path(spec.out) / "as-utf-8")
     parts = slices(path, record_bytes=spec.limits.line_bytes)
     head = next((part for part in parts if part.text.strip()), None)
     if head is None:
@@ -99,6 +96,7 @@ def recognized(spec: ParseSpec) -> Dialect:
         n_cells=width,
         trailing=trailing,
         unnamed=unnamed,
+        warnings=warnings,
     )
 
 
@@ -168,74 +166,6 @@ def title(first: list[str], width: int) -> InvalidContent:
     message = f"the first line has {first[0][:64]!r} alone, the lines below it {width} cells"
     hint = "if it is a title, remove it: the names of the columns come first"
     return refuse("ragged-row", message, value=first[0][:64], hint=hint)
-
-
-def _as_utf8(spec: ParseSpec) -> tuple[Path, str]:
-    """The file in UTF-8, and its encoding."""
-    path = Path(spec.data)
-    with path.open("rb") as file:
-        head = file.read(4)
-    encoding = spec.encoding
-    if encoding is None:
-        encoding = "utf-16" if head.startswith(UTF16) else "utf-8"
-        if encoding == "utf-8":
-            if _is_utf8(path):
-                return path, encoding
-            _check_not_mixed(path)
-            encoding = "windows-1252"
-    elif encoding == "utf-8":
-        return path, encoding
-    new = Path(spec.out) / "as-utf-8"
-    decoder = codecs.getincrementaldecoder(encoding)()
-    try:
-        with path.open("rb") as file, new.open("wb") as out:
-            while block := file.read(BLOCK_BYTES):
-                out.write(decoder.decode(block).encode())
-            out.write(decoder.decode(b"", final=True).encode())
-    except UnicodeError:  # also UTF-16 and UTF-32 without a byte order mark
-        if spec.encoding is None:
-            what = "the text is neither UTF-8 nor Windows-1252"
-        else:
-            what = f"the text is not in the encoding {encoding}"
-        hint = "say which it is with `encoding`, or save the file as UTF-8"
-        fault = Fault(code="bad-encoding", message=what, hint=hint)
-        raise InvalidRequest("bad-encoding", f"{what}; {hint}", (fault,)) from None
-    return new, encoding
-
-
-def _is_utf8(path: Path) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(BLOCK_BYTES):
-                decoder.decode(block)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _check_not_mixed(path: Path) -> None:
-    """Raises InvalidRequest for a text that is not UTF-8, if most of its characters that are not
-    ASCII would be: rows of two encodings."""
-    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-    n_others = n_wrong = 0
-    line, first = 1, 0
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            text = decoder.decode(block)
-            wrong = [match.start() for match in _WRONG.finditer(text)]
-            if wrong and not first:
-                first = line + text.count("\n", 0, wrong[0])
-            line += text.count("\n")
-            n_wrong += len(wrong)
-            n_others += sum(map(len, _NOT_ASCII.findall(text)))
-    if n_others - n_wrong < n_wrong:
-        return
-    message = f"line {first} is not UTF-8, but most of the text is: the file mixes encodings"
-    hint = "save it as UTF-8, or say which one it is with `encoding`"
-    fault = Fault(code="bad-encoding", message=message, hint=hint)
-    raise InvalidRequest("bad-encoding", f"{message}; {hint}", (fault,))
 
 
 def _delimiter(spec: ParseSpec, head: Slice) -> str:

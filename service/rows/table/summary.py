@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from service.rows.cell_texts.levels import alike
 from service.rows.spec import Parsed, TableColumn
 from service.rows.table.arrays import blocks, write_array
-from service.rows.table.labels import Target
 from service.rows.table.moments import GappedMoments, Moments, SparseMoments
 from service.rows.table.raw import arrays_of, category_positions, raw_blocks
+from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
+from service.rows.table.target import Target
 from service.rows.table.writers import Table
 
-Words = npt.NDArray[np.uint64]
+MOST_NUMBERS = 20
+"""More different labels with fractions are rather measurements than classes."""
 EXACT = 2.0**53
 """Above it not every whole number is a float64."""
 
@@ -53,7 +55,7 @@ def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
         classes=None if target is None else target.classes,
         class_counts=None if target is None else target.counts,
         statistics=statistics,
-        warnings=[*table.warnings, *warnings],
+        warnings=[*table.warnings, *(() if target is None else target.warnings), *warnings],
         matrix_digest=digest,
         arrays=arrays,
         table=table.table,
@@ -96,12 +98,12 @@ def _digest_and_statistics(
         columns = _of_all_columns(numbers, table.table)
     else:
         moments = Moments(table.n_features)
-        multipliers = _multipliers(table.n_features)
+        of_columns = multipliers(table.n_features)
         done = 0
         for block in blocks(folder / "X.npy"):
             digest.update(np.ascontiguousarray(block).data)
             moments.add(block)
-            row_hashes[done : done + len(block)] = _row_hashes(block, multipliers)
+            row_hashes[done : done + len(block)] = dense_hashes(block, of_columns)
             done += len(block)
         columns = moments.statistics()
     if table.weight is not None:
@@ -127,10 +129,10 @@ def _described(table: Table, shape: tuple[int, int]) -> dict[str, Any]:
 
 
 def _hash_table_rows(folder: Path, table: list[TableColumn], row_hashes: Words) -> None:
-    multipliers = _multipliers(len(table))
+    of_columns = multipliers(len(table))
     done = 0
     for block in raw_blocks(lambda name: folder / f"{name}.npy", table):
-        row_hashes[done : done + len(block)] = _row_hashes(block, multipliers)
+        row_hashes[done : done + len(block)] = dense_hashes(block, of_columns)
         done += len(block)
 
 
@@ -143,15 +145,6 @@ def _of_all_columns(
         key: [None if column["kind"] == "category" else next(values) for column in table]
         for key, values in of_numbers.items()
     }
-
-
-def _multipliers(n_columns: int) -> Words:
-    return _mixed(np.arange(n_columns, dtype=np.uint64)) | np.uint64(1)
-
-
-def _row_hashes(block: npt.NDArray[np.float64], multipliers: Words) -> Words:
-    hashes: Words = (_mixed(block.view(np.uint64)) * multipliers).sum(axis=1, dtype=np.uint64)
-    return hashes
 
 
 def _digest_labels(digest: Any, target: Target | None) -> None:
@@ -167,10 +160,9 @@ def _hash_sparse_rows(folder: Path, row_hashes: Words) -> None:
     start = 0
     entries = zip(blocks(folder / "indices.npy"), blocks(folder / "data.npy"), strict=True)
     for indices, values in entries:
-        hashes = _mixed(values.view(np.uint64)) * (_mixed(indices.astype(np.uint64)) | np.uint64(1))
         entries_here = np.arange(start, start + len(values), dtype=indptr.dtype)
         rows = np.searchsorted(indptr, entries_here, side="right") - 1
-        np.add.at(row_hashes, rows, hashes)
+        np.add.at(row_hashes, rows, entry_hashes(indices, values))
         start += len(values)
 
 
@@ -183,36 +175,42 @@ def _sparse_statistics(folder: Path, shape: tuple[int, int]) -> dict[str, list[f
     return moments.statistics()
 
 
-def _mixed(words: Words) -> Words:
-    """A bijection that spreads every bit (the finalizer of SplitMix64)."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
-
-
 def _warnings(
     table: Table, columns: dict[str, list[float | None]] | None, n_duplicates: int
 ) -> Iterator[dict[str, Any]]:
     if columns is not None:
         yield from _column_warnings(table, columns)
-    counts = None if table.target is None else table.target.counts
-    if counts is not None and len(counts) > 1 and min(counts) * 10 < max(counts):
-        yield {
-            "code": "imbalanced",
-            "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
-            f"the largest {max(counts):,}",
-        }
-    if table.target is not None and table.target.classes is None:
-        yield {
-            "code": "many-labels",
-            "message": f"the labels are {table.target.n_distinct:,} different numbers; "
-            "a classifier cannot be trained on them",
-        }
+    if table.target is not None:
+        yield from _label_warnings(table.target, table.target_name)
     if n_duplicates:
         yield {
             "code": "duplicates",
             "message": _counted(n_duplicates, "row has", "rows have")
             + " the same features as another one",
+        }
+
+
+def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]]:
+    classes, counts = target.classes or [], target.counts or []
+    if len(counts) > 1 and min(counts) * 10 < max(counts):
+        yield {
+            "code": "imbalanced",
+            "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
+            f"the largest {max(counts):,}",
+        }
+    if target.classes is None or (len(classes) > MOST_NUMBERS and isinstance(classes[0], float)):
+        what = "the labels" if name is None else f"the labels, {name!r},"
+        yield {
+            "code": "many-labels",
+            "message": f"{what} are {target.n_distinct:,} different numbers; "
+            "a classifier needs classes: name another column with `target`, or group the numbers",
+        }
+    pair = alike(label for label in classes if isinstance(label, str))
+    if pair is not None:
+        message = f"the classes {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
+        yield {
+            "code": "similar-levels",
+            "message": f"{message}; if they are the same, write them alike",
         }
 
 

@@ -67,6 +67,7 @@ class Change:
     """A row of the table."""
 
     id: str
+    number: int
     created_at: float
     actor: str
     key_id: str | None
@@ -149,12 +150,13 @@ class AuditLog:
         self._database = database
 
     def page(self, filter: ChangeFilter, page: PageRequest) -> Page[Change]:
-        """Changes newest first."""
+        """Changes newest first; by their times, if these are filtered."""
         statement = sa.select(audit).where(*filter.conditions)
-        key = audit.c.created_at, audit.c.id
+        by_time = filter.since is not None or filter.until is not None
+        key = audit.c.created_at if by_time else audit.c.number, audit.c.id
         with self._database.read() as connection:
             return newest_first(
-                connection, statement, *key, page, lambda row: Change(**row._mapping)
+                connection, statement, key, page, lambda row: Change(**row._mapping)
             )
 
     def prune(self, kept_s: float) -> None:

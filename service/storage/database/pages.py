@@ -1,10 +1,10 @@
-"""Lists in pages by a key, newest first, so that inserts do not change other pages."""
+"""Lists in pages, newest first, so that inserts do not change other pages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 
@@ -13,11 +13,8 @@ from service.errors import InvalidRequest
 Item = TypeVar("Item")
 
 
-class Cursor(NamedTuple):
-    """The last item of a page: the next page begins after it."""
-
-    created_at: float
-    id: str | int
+Cursor: TypeAlias = "tuple[float | str, ...]"
+"""The key of the last item of a page: the next page begins after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,31 +35,44 @@ class Page(Generic[Item]):
     next: Cursor | None
 
 
+def numbered(table: str, *, index: bool = False) -> sa.Column[int]:
+    """A column by which rows of the table are in the order of their insertion. The clock can be set
+    back."""
+    return sa.Column(
+        "number", sa.BigInteger, nullable=False, index=index, default=next_number(table)
+    )
+
+
+def next_number(table: str, column: str = "number") -> sa.ScalarSelect[int]:
+    """One more than the highest of the column. Two rows that PostgreSQL inserts at the same time
+    can have the same."""
+    numbers = sa.column(column, sa.BigInteger)
+    highest = sa.func.coalesce(sa.func.max(numbers), 0)
+    return sa.select(highest + 1).select_from(sa.table(table, numbers)).scalar_subquery()
+
+
 def newest_first(
     connection: sa.Connection,
     statement: sa.Select[Any],
-    created_at: sa.Column[float],
-    id: sa.Column[Any],
+    key: tuple[sa.Column[Any], ...],
     page: PageRequest,
     make: Callable[[sa.Row[Any]], Item],
 ) -> Page[Item]:
-    """One page of `statement` ordered by (`created_at`, `id`), both descending.
+    """One page of `statement` in descending order of `key`.
 
-    Columns of these names must be among the selected ones. `make` turns a row into an item.
+    Columns of its names must be among the selected ones. `make` turns a row into an item.
     Raises InvalidRequest for a cursor of another list.
     """
     if page.after is not None:
-        if type(page.after.id) is not id.type.python_type:
+        if [type(value) for value in page.after] != [one.type.python_type for one in key]:
             raise InvalidRequest("invalid-parameter", "page_token is of another list")
-        key = sa.tuple_(created_at, id)
-        last = sa.tuple_(sa.literal(page.after.created_at), sa.literal(page.after.id))
-        statement = statement.where(key < last)
-    statement = statement.order_by(sa.desc(created_at), sa.desc(id)).limit(page.size + 1)
+        statement = statement.where(sa.tuple_(*key) < sa.tuple_(*map(sa.literal, page.after)))
+    statement = statement.order_by(*map(sa.desc, key)).limit(page.size + 1)
     rows = connection.execute(statement).all()
     shown = rows[: page.size]
     more = len(rows) > page.size
     last_row = shown[-1]._mapping if more else None
     return Page(
         tuple(make(row) for row in shown),
-        Cursor(last_row[created_at.name], last_row[id.name]) if last_row is not None else None,
+        tuple(last_row[one.name] for one in key) if last_row is not None else None,
     )

@@ -1,6 +1,7 @@
 """The complete schema. Migrations build it; a test compares the two.
 
-Times are seconds since 1970 (UTC) by the database's clock. JSON columns contain what the API shows.
+Times are seconds since 1970 (UTC) by the database's clock, which can step back: rows are ordered by
+`number` instead. JSON columns contain what the API shows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from sqlalchemy import (
     Table,
 )
 
+from service.storage.database.pages import numbered
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -34,6 +37,7 @@ datasets = Table(
     "datasets",
     metadata,
     Column("id", String, primary_key=True),
+    numbered("datasets"),
     Column("name", String),
     Column("created_at", Float, nullable=False),
     Column("format", String, nullable=False),  # media type of the upload
@@ -57,9 +61,8 @@ datasets = Table(
     Column("arrays", JSON, nullable=False),  # array name -> sha-256 of its blob
     Column("parent", String),  # the dataset it was made from, which can be deleted
     Column("inherited_rows", BigInteger),  # number of rows from the parent, after an append
-    Column("uploaded_at", Float, nullable=False),  # the last time
-    Index(None, "uploaded_at", "id"),  # the latest upload
-    Index(None, "created_at", "id"),
+    Column("last_upload", BigInteger, nullable=False),  # its number, 0 if never uploaded
+    *(Index(None, order, "id") for order in ("last_upload", "number")),
 )
 
 
@@ -71,8 +74,8 @@ def _tags_of(owners: Table, name: str) -> Table:
         Column("id", ForeignKey(owners.c.id, ondelete="CASCADE"), primary_key=True),
         Column("key", String, primary_key=True),
         Column("value", String, nullable=False),
-        Column("created_at", Float, nullable=False),  # of the owner: lists are ordered by it
-        Index(None, "key", "value", "created_at", "id"),
+        Column("number", BigInteger, nullable=False),  # of the owner: lists are ordered by it
+        Index(None, "key", "value", "number", "id"),
     )
 
 
@@ -82,6 +85,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", String, primary_key=True),
+    numbered("jobs"),
     Column("kind", String, nullable=False),
     Column("state", String, nullable=False),
     Column("priority", Integer, nullable=False),
@@ -119,12 +123,12 @@ jobs = Table(
     Column("results_sha256", String),
     Column("results_bytes", BigInteger),
     Column("revision", Integer, nullable=False),  # increases with every visible change: the ETag
-    Index(None, "state", "priority", "created_at", "id"),
+    Index(None, "state", "priority", "number", "id"),
     Index(None, "finished_at"),
     # Lists, the newest first. The last two contain kind and state, too: rows of another kind or
     # state are skipped without being read.
-    *(Index(None, *of.split(), "created_at", "id") for of in ("", "kind", "kind state", "state")),
-    *(Index(None, of, "created_at", "id", "kind", "state") for of in ("model_name", "dataset_id")),
+    *(Index(None, *of.split(), "number", "id") for of in ("", "kind", "kind state", "state")),
+    *(Index(None, of, "number", "id", "kind", "state") for of in ("model_name", "dataset_id")),
 )
 
 job_tags = _tags_of(jobs, "job_tags")
@@ -191,12 +195,13 @@ models = Table(
     "models",
     metadata,
     Column("name", String, primary_key=True),
+    numbered("models", index=True),
     Column("created_at", Float, nullable=False),
     Column("last_version", Integer, nullable=False),  # never decreases: versions are not reused
     Column("deleted_at", Float),
 )
 _exists = models.c.deleted_at.is_(None)
-Index(None, models.c.created_at, models.c.name, sqlite_where=_exists, postgresql_where=_exists)
+Index(None, models.c.number, models.c.name, sqlite_where=_exists, postgresql_where=_exists)
 
 model_versions = Table(
     "model_versions",
@@ -223,8 +228,17 @@ model_versions = Table(
     Column("warm_start_key", String),  # state for a warm start
     Column("warm_start_sha256", String),
     Column("imported", JSON),  # format of the file, and the origin that it claims
-    Index(None, "model_name", "created_at", "version"),
 )
+
+
+def _of_version() -> ForeignKeyConstraint:
+    """The rows are deleted with their version."""
+    return ForeignKeyConstraint(
+        ["model_name", "version"],
+        ["model_versions.model_name", "model_versions.version"],
+        ondelete="CASCADE",
+    )
+
 
 IN_ROWS = "rows/"
 """How keys begin whose content is in `model_files`, not in a file."""
@@ -236,11 +250,7 @@ model_files = Table(
     Column("version", Integer, primary_key=True),
     Column("name", String, primary_key=True),  # the key in the version's row
     Column("content", LargeBinary, nullable=False),
-    ForeignKeyConstraint(
-        ["model_name", "version"],
-        ["model_versions.model_name", "model_versions.version"],
-        ondelete="CASCADE",
-    ),
+    _of_version(),
 )
 
 idempotency_keys = Table(
@@ -271,17 +281,14 @@ derived_files = Table(
     Column("file_sha256", String, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("about", JSON, nullable=False),  # facts for headers of a reply
-    ForeignKeyConstraint(
-        ["model_name", "version"],
-        ["model_versions.model_name", "model_versions.version"],
-        ondelete="CASCADE",
-    ),
+    _of_version(),
 )
 
 api_keys = Table(
     "api_keys",
     metadata,
     Column("id", String, primary_key=True),
+    numbered("api_keys"),
     Column("name", String, nullable=False),  # of the caller, unique among keys not revoked
     Column("scopes", JSON, nullable=False),
     Column("sha256", String, nullable=False),  # of the key, which is not stored
@@ -294,6 +301,7 @@ audit = Table(
     "audit",
     metadata,
     Column("id", String, primary_key=True),
+    numbered("audit"),
     Column("created_at", Float, nullable=False),
     Column("actor", String, nullable=False),  # name of the key, an address, or local
     Column("key_id", String),
@@ -303,8 +311,8 @@ audit = Table(
     Column("resource", String, nullable=False),  # path below /v1/
     Column("subject", String, nullable=False),  # the first two parts of the path, for filters
     Column("result", JSON, nullable=False),  # what the change resulted in
-    Index(None, "created_at", "id"),
-    *(Index(None, one, "created_at", "id") for one in ("actor", "key_id", "action", "subject")),
+    *(Index(None, one, "id") for one in ("number", "created_at")),
+    *(Index(None, one, "number", "id") for one in ("actor", "key_id", "action", "subject")),
 )
 
 identity = Table(

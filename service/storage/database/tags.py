@@ -17,7 +17,7 @@ class Owner(Protocol):
     @property
     def id(self) -> str: ...
     @property
-    def created_at(self) -> float: ...
+    def number(self) -> int: ...
     @property
     def tags(self) -> Mapping[str, str]: ...
 
@@ -25,7 +25,7 @@ class Owner(Protocol):
 def add_tags(connection: sa.Connection, table: sa.Table, owners: Iterable[Owner]) -> None:
     """Store the tags of new owners."""
     rows = [
-        {"id": owner.id, "key": key, "value": value, "created_at": owner.created_at}
+        {"id": owner.id, "key": key, "value": value, "number": owner.number}
         for owner in owners
         for key, value in owner.tags.items()
     ]

@@ -35,6 +35,7 @@ class Key:
     """A row of the table of keys."""
 
     id: str
+    number: int
     name: str
     """Of the caller, who may have several keys over time."""
     scopes: frozenset[str]
@@ -55,7 +56,7 @@ class Keys:
     def all(self) -> list[Key]:
         """All keys, revoked ones included, oldest first."""
         with self._database.read() as connection:
-            rows = connection.execute(sa.select(api_keys).order_by(api_keys.c.created_at))
+            rows = connection.execute(sa.select(api_keys).order_by(api_keys.c.number))
             return [_key(row) for row in rows]
 
     def create(
@@ -86,7 +87,7 @@ class Keys:
         with self._database.write() as connection:
             for key in connection.execute(revoked):
                 record(connection, "key.revoke", f"keys/{key.id}", name=key.name)
-            newest = sa.select(api_keys).where(which).order_by(api_keys.c.revoked_at.desc())
+            newest = sa.select(api_keys).where(which).order_by(api_keys.c.number.desc())
             row = connection.execute(newest).first()
         if row is None:
             raise NotFound("not-found", f"there is no key {id_or_name}")

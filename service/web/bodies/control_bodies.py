@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -11,11 +10,11 @@ from anyio.to_thread import run_sync
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from service.errors import UnsupportedFormat
+from service.errors import MAX_FAULTS, UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
 from service.web.bodies.chunks import announced_bytes, chunks_of
 from service.web.bodies.idempotency import add_to_fingerprint
-from service.web.bodies.strict_json import BOM, parse_json
+from service.web.bodies.strict_json import BOM, MOST_VALUES, parse_json
 from service.web.bodies.validation import body_error
 from service.web.http.encodings import inflate
 
@@ -23,6 +22,8 @@ LIMIT_BYTES = "control_body_bytes"
 """Attribute of the request's state: the largest body of a control request, from the lifespan."""
 AT_ONCE_BYTES = 64 * 1024
 """A body up to this size that arrives in one chunk does not count against the budget."""
+INLINE_BYTES = 4096
+"""Bodies larger than this, which may take milliseconds to read, are read in a thread."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -44,11 +45,12 @@ async def read_limited(request: Request, limit_bytes: int) -> bytes:
     return bytes(body)
 
 
-def json_body(model: type[Model], in_thread: bool = False) -> Callable[[Request], Awaitable[Model]]:
+def json_body(
+    model: type[Model], most_values: int = MOST_VALUES
+) -> Callable[[Request], Awaitable[Model]]:
     """A dependency that returns the body as `model`; `json_request` documents it.
 
-    An empty body is read as `{}`. `in_thread`: bodies are often so large that other requests would
-    wait for the reading.
+    An empty body is read as `{}`. `most_values`: as of `parse_json`.
     """
 
     async def read(request: Request) -> Model:
@@ -62,27 +64,27 @@ def json_body(model: type[Model], in_thread: bool = False) -> Callable[[Request]
         if body and media_type.strip().lower() != "application/json":
             raise UnsupportedFormat("unsupported-format", "send the body as application/json")
         body = body or b"{}"
-        return await run_sync(validated, model, body) if in_thread else validated(model, body)
+        if len(body) <= INLINE_BYTES:
+            return validated(model, body, most_values)
+        return await run_sync(validated, model, body, most_values)
 
     return read
 
 
-def validated(model: type[Model], body: bytes) -> Model:
+def validated(
+    model: type[Model],
+    body: bytes,
+    most_values: int = MOST_VALUES,
+    most_faults: int = MAX_FAULTS,
+) -> Model:
     """JSON as `model`. Raises the errors of `parse_json`, and InvalidRequest or InvalidContent with
-    the location of each invalid field."""
-    return _validated(model, body.removeprefix(BOM), parse_json(body))
-
-
-def validated_value(model: type[Model], value: Any) -> Model:
-    """A value in a JSON body as `model`. Raises as `validated`; locations are within the value."""
-    return _validated(model, json.dumps(value).encode(), value)
-
-
-def _validated(model: type[Model], text: bytes, value: Any) -> Model:
+    the location of each invalid field, up to `most_faults`."""
+    value = parse_json(body, most_values)
     try:
-        return model.model_validate_json(text)
+        return model.model_validate_json(body.removeprefix(BOM))
     except ValidationError as error:
-        raise body_error(error.errors(include_url=False), value, _schema_of(model)) from None
+        errors = error.errors(include_url=False, include_input=False)
+        raise body_error(errors, value, _schema_of(model), most_faults) from None
 
 
 def json_request(

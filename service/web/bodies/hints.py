@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from service.errors import MAX_NAME_CHARACTERS
 from svm.solvers.other_names import did_you_mean
 
 Schema = Mapping[str, Any]
@@ -38,8 +39,9 @@ def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str
         return None
     if last in names:
         return "it cannot be combined with the other fields beside it"
-    other = other_name(str(last), names)
-    meant = f"did you mean `{other}`?" if other else did_you_mean(str(last), names)
+    name = str(last)[:MAX_NAME_CHARACTERS]
+    other = other_name(name, names)
+    meant = f"did you mean `{other}`?" if other else did_you_mean(name, names)
     known = f"known fields are {', '.join(f'`{name}`' for name in names)}"
     return with_known(meant, known)
 

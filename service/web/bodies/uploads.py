@@ -26,14 +26,8 @@ MAX_PARTS = 32
 
 
 def media_type(content_type: str) -> str:
-    """The type without parameters, in lower case. Raises UnsupportedFormat if the charset is not
-    UTF-8."""
-    plain, _, _ = content_type.partition(";")
-    _, options = parse_options_header(content_type)
-    charset = options.get(b"charset", b"utf-8").decode("latin-1").lower()
-    if charset not in ("utf-8", "utf8", "us-ascii", "ascii"):
-        raise UnsupportedFormat("unsupported-format", f"send text as UTF-8, not as {charset[:40]}")
-    return plain.strip().lower()
+    """The type without parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 def parameter(content_type: str, name: str) -> str | None:
@@ -64,7 +58,7 @@ class IncomingBody:
     """The body of a request, not yet read."""
 
     def __init__(self, request: Request) -> None:
-        """Raises UnsupportedFormat if the encoding is not gzip, or the charset is not UTF-8."""
+        """Raises UnsupportedFormat if the encoding is not gzip."""
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "gzip", "x-gzip"):
             message = f"Content-Encoding {encoding[:40]} is not supported; use gzip or none"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice, takewhile
 from typing import Any
 
 from service.errors import (
+    MAX_NAME_CHARACTERS,
     MAX_VALUE_CHARACTERS,
     Fault,
     InvalidContent,
@@ -29,19 +31,28 @@ _BOUNDS = {
 }
 
 
-def body_error(errors: Sequence[Any], body: Any, schema: Mapping[str, Any]) -> ServiceError:
-    """The error for a parsed JSON `body` with this schema, from Pydantic's `errors`."""
+def body_error(
+    errors: Sequence[Any], body: Any, schema: Mapping[str, Any], most_faults: int
+) -> ServiceError:
+    """The error for a parsed JSON `body` with this schema, from Pydantic's `errors`.
+
+    The first `most_faults` become faults: each takes a hundred times as long as it took Pydantic.
+    """
+    places: dict[tuple[str | int, ...], list[Any]] = {}
+    for error in _of_chosen_variant(errors):
+        places.setdefault(tuple(_path_in(body, error)), []).append(error)
+    first_places = islice(places.values(), most_faults)
     faults = _one_per_pointer(
-        [_body_fault(error, body, schema) for error in _of_chosen_variant(errors)]
+        _body_fault(error, body, schema) for error in chain.from_iterable(first_places)
     )
+    total = len(faults) + max(0, len(places) - most_faults)
     named = next((fault for fault in faults if fault.code == INVALID_NAME), None)
     if named is not None:
         return InvalidRequest(INVALID_NAME, f"{named.pointer}: {named.message}", faults)
     first = faults[0]
-    others = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-    return InvalidContent(
-        "invalid-field", f"{first.pointer or 'the body'}: {first.message}{others}", faults
-    )
+    others = f", and {total - 1:,} more" if total > 1 else ""
+    detail = f"{first.pointer or 'the body'}: {first.message}{others}"
+    return InvalidContent("invalid-field", detail, faults, total)
 
 
 def parameter_error(errors: Sequence[Any]) -> ServiceError:
@@ -85,23 +96,33 @@ def _of_chosen_variant(errors: Sequence[Any]) -> list[Any]:
         if error["type"] == "literal_error" and error["loc"][-1] == "name":
             *union, variant, _ = error["loc"]
             unions.setdefault(tuple(union), {})[variant] = error
-    kept = list(errors)
-    for union, variants in unions.items():
-        depth = len(union)
-        inside = [error for error in kept if error["loc"][:depth] == union]
-        chosen = [error for error in inside if error["loc"][depth] not in variants]
+    if not unions:
+        return list(errors)
+    depths = sorted(set(map(len, unions)))
+    kept: list[Any] = []
+    inside: dict[tuple[Any, ...], list[Any]] = {}
+    for error in errors:
+        place = error["loc"]
+        union = next((place[:depth] for depth in depths if place[:depth] in unions), None)
+        (kept if union is None else inside.setdefault(union, [])).append(error)
+    for union, below in inside.items():
+        depth, variants = len(union), unions[union]
         # An object with a name does not match members of the union that are not objects.
-        chosen = [error for error in chosen if len(error["loc"]) > depth + 1]
-        if not chosen:
-            known = ", ".join(error["ctx"]["expected"] for error in variants.values())
-            named = next(iter(variants.values()))["input"]
-            tags = {"discriminator": "name", "tag": named, "expected_tags": known}
-            chosen = [{"type": "union_tag_invalid", "loc": union, "msg": "", "ctx": tags}]
-        kept = [error for error in kept if error not in inside] + chosen
+        chosen = [
+            error
+            for error in below
+            if len(error["loc"]) > depth + 1 and error["loc"][depth] not in variants
+        ]
+        if chosen:
+            kept += _of_chosen_variant(chosen)
+            continue
+        known = ", ".join(error["ctx"]["expected"] for error in variants.values())
+        tags = {"discriminator": "name", "expected_tags": known}
+        kept.append({"type": "union_tag_invalid", "loc": union, "msg": "", "ctx": tags})
     return kept
 
 
-def _one_per_pointer(faults: Sequence[Fault]) -> tuple[Fault, ...]:
+def _one_per_pointer(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """Join the faults with the same pointer, one from each member of a union."""
     places: dict[str | None, Fault] = {}
     for fault in faults:
@@ -127,11 +148,11 @@ def _body_fault(error: Any, body: Any, schema: Mapping[str, Any]) -> Fault:
     hint = hint_of(schema, error["loc"], error["type"] in _UNKNOWN) if error["loc"] else None
     if error["type"] == "union_tag_invalid":
         path.append(error["ctx"]["discriminator"].strip("'"))
-        tag, tags = error["ctx"]["tag"], error["ctx"]["expected_tags"]
-        message = f"{json.dumps(tag)} is not a known value"
-        hint = with_known(did_you_mean(str(tag), _quoted(tags)), f"one of {tags}")
-    elif error["type"] == "literal_error" and isinstance(error.get("input"), str):
-        meant = did_you_mean(error["input"], _quoted(error["ctx"]["expected"]))
+        tag, tags = _at(body, path), error["ctx"]["expected_tags"]
+        message = f"{_shown(tag) or 'this'} is not a known value"
+        hint = with_known(_meant(str(tag), _quoted(tags)), f"one of {tags}")
+    elif error["type"] == "literal_error" and isinstance(value := _at(body, path), str):
+        meant = _meant(value, _quoted(error["ctx"]["expected"]))
         hint = with_known(meant, hint or "") if meant else hint
     elif error["type"] == "union_tag_not_found":
         path.append(error["ctx"]["discriminator"].strip("'"))
@@ -139,10 +160,18 @@ def _body_fault(error: Any, body: Any, schema: Mapping[str, Any]) -> Fault:
     return Fault(
         code=_code(error, "invalid-field"),
         message=message,
-        pointer=pointer(path),
+        pointer=pointer(takewhile(_is_short, path)),
         value=None if error["type"] == "missing" else _shown(_at(body, path)),
         hint=hint,
     )
+
+
+def _meant(value: str, known: Collection[str]) -> str:
+    return did_you_mean(value, known) if len(value) <= MAX_VALUE_CHARACTERS else ""
+
+
+def _is_short(part: str | int) -> bool:
+    return isinstance(part, int) or len(part) <= MAX_NAME_CHARACTERS
 
 
 def _quoted(names: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from anyio.to_thread import run_sync
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipResponder
 from starlette.responses import FileResponse, Response
-from starlette.staticfiles import StaticFiles
+from starlette.staticfiles import PathLike, StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.web.http.headers import FOREVER
@@ -65,18 +66,29 @@ class CompressedFiles(StaticFiles):
         """More headers of this file."""
         return {}
 
+    def file_response(
+        self, full_path: PathLike, stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        """The file; or 304 with its headers, by which caches replace those that they have."""
+        whole = FileResponse(full_path, status_code, stat_result=stat_result)
+        whole.headers.update(self.headers_of(Path(full_path)))
+        if scope["query_string"].startswith(b"v="):
+            whole.headers["Cache-Control"] = FOREVER
+        if (whole.media_type or "").startswith(_TEXTS):
+            whole.headers.add_vary_header("Accept-Encoding")
+        if not self.is_not_modified(whole.headers, Headers(scope=scope)):
+            return whole
+        unchanged = Response(status_code=304, headers=whole.headers)
+        del unchanged.headers["content-length"]
+        return unchanged
+
     async def get_response(self, path: str, scope: Scope) -> Response:
         whole = await super().get_response(path, scope)
         if not isinstance(whole, FileResponse):
             return whole
         file, media_type = Path(whole.path), whole.media_type or ""
-        whole.headers.update(self.headers_of(file))
-        if scope["query_string"].startswith(b"v="):
-            whole.headers["Cache-Control"] = FOREVER
-        if not media_type.startswith(_TEXTS):
-            return whole
-        whole.headers.add_vary_header("Accept-Encoding")
-        if not _accepts_gzip(scope) or "range" in Headers(scope=scope):
+        plain = not media_type.startswith(_TEXTS)
+        if plain or not _accepts_gzip(scope) or "range" in Headers(scope=scope):
             return whole
         body = await run_sync(_compressed, file, whole.headers["etag"])
         reply = Response(body, whole.status_code, media_type=media_type)

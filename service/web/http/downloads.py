@@ -40,7 +40,7 @@ def download(
     """
     current = etag(sha256)
     try:
-        if (unchanged := not_modified(request, current)) is not None:
+        if (unchanged := not_modified(request, current, headers)) is not None:
             file.close()
             return unchanged
         part = _range(request, current, size_bytes)

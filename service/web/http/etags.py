@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from starlette.requests import Request
@@ -64,16 +66,21 @@ def check_if_match(request: Request, current: str | None, required: bool = False
         )
 
 
-def not_modified(request: Request, current: str) -> Response | None:
+def not_modified(
+    request: Request, current: str, headers: Mapping[str, str] = MappingProxyType({})
+) -> Response | None:
     """The reply 304 if If-None-Match has the current ETag, else None.
 
+    `headers` are those that the whole reply has: caches replace the stored ones by those of a 304.
     Raises PreconditionFailed if If-Match does not have it.
     """
     _check_expected(request, current)
     seen = _tags(request, "if-none-match")
     if seen is None or not _weakly_in(current, seen):
         return None
-    return Response(status_code=304, headers={"ETag": current})
+    reply = Response(status_code=304, headers=headers)
+    reply.headers["ETag"] = current
+    return reply
 
 
 def _check_expected(request: Request, current: str | None) -> None:

@@ -75,8 +75,7 @@ def _decode(token: str, seal: bytes) -> Cursor:
     signature, content = whole[:SIGNATURE_BYTES], whole[SIGNATURE_BYTES:]
     if not hmac.compare_digest(signature, _signature(seal, content)):
         raise _invalid_token()
-    created_at, id = json.loads(content)
-    return Cursor(created_at, id)
+    return tuple(json.loads(content))
 
 
 def _invalid_token() -> InvalidRequest:

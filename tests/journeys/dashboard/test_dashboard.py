@@ -75,8 +75,9 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     expect(page.locator("#model_name-fault")).to_contain_text("lower-case letters")
     watched.examine()
     page.get_by_label("Model name").fill("browser-clouds")
-    page.get_by_text("Expert:").click()
+    page.get_by_role("radio", name="Choose a solver").check()
     page.get_by_role("radio", name="pegasos", exact=True).check()
+    page.get_by_text("Expert:").click()
     page.get_by_label("Duality gap").fill("1e-12")
     page.get_by_label("Max epochs").fill("40000")
     watched.examine()
@@ -118,7 +119,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
 
     page = watched.open("/train")
     page.get_by_label("Model name").fill("browser-clouds")
-    page.get_by_text("Expert:").click()
+    page.get_by_role("radio", name="Choose a solver").check()
     page.get_by_role("radio", name="newton", exact=True).check()
     watched.click("Start the training")
     page.wait_for_url(re.compile("/jobs/job_"))
@@ -319,6 +320,32 @@ def test_pages_are_small(chromium: Browser, server: Server) -> None:
     print(*(f"{size:9,} bytes {path}" for path, size in sizes.items()), sep="\n")
     assert 300_000 < sizes.pop("/docs") <= 520_000
     assert {path: size for path, size in sizes.items() if not 20_000 < size <= 120_000} == {}
+
+
+RULES = "[...document.styleSheets].map(sheet => sheet.cssRules.length)"
+
+
+def test_pages_look_the_same_when_visited_again(chromium: Browser, server: Server) -> None:
+    """The browser then has them, with the policy of the reply that nothing has changed."""
+    plot = f"/v1{pages(server)[-1]}/margins.svg"
+    paths = [*pages(server), "/problems", "/docs", "/login", *GUIDE, plot]
+    context = chromium.new_context()  # a `Watched` one has no cache
+    page = context.new_page()
+    messages: list[tuple[str, str]] = []
+    page.on("console", lambda message: messages.append((message.type, message.text)))
+    rules: list[dict[str, list[int]]] = [{}, {}]
+    statuses = set()
+    for visit in rules:
+        for path in paths:
+            reply = page.goto(server.url + path)
+            assert reply is not None
+            statuses.add(reply.status)
+            visit[path] = page.evaluate(RULES)
+    context.close()
+    assert statuses == {200}
+    assert all(map(sum, rules[0].values())), rules[0]
+    assert rules[1] == rules[0]
+    assert [text for kind, text in messages if kind in ("error", "warning")] == []
 
 
 def test_first_paint_is_quick(chromium: Browser, server: Server) -> None:

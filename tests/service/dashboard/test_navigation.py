@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -119,8 +120,8 @@ def test_refused_training_shows_errors_at_the_fields(browser: Browser) -> None:
     browser.send("/samples/moons")
     browser.go("/train")
     changes: dict[str, Any] = {
-        "solver": "pegasos",
-        "solver:pegasos.lambda": "minus one",
+        "strength": "lambda",
+        "lambda": "minus one",
         "model_name": "Bad Name",
     }
     browser.send("/train", **changes)
@@ -128,9 +129,10 @@ def test_refused_training_shows_errors_at_the_fields(browser: Browser) -> None:
     browser.send("/train", **{**changes, "model_name": "good"})
     assert browser.page.status == 422
     form = browser.page.form("/train")
-    assert form.fields["solver"] == ["pegasos"]
-    assert form.fields["solver:pegasos.lambda"] == ["minus one"]
-    assert 'id="solver:pegasos.lambda-fault"' in browser.page.html
+    assert form.fields["strength"] == ["lambda"]
+    assert form.fields["lambda"] == ["minus one"]
+    assert 'id="lambda-fault"' in browser.page.html
+    assert "λ is &#34;minus one&#34;; give a positive number" in browser.page.html
     assert browser.page.headers["hx-retarget"] == "#train"  # scripts show it there
 
 
@@ -151,7 +153,7 @@ def test_refused_prediction_names_the_column(browser: Browser, worker: Worker) -
 def test_linear_model_shows_weights_and_explanations(browser: Browser, worker: Worker) -> None:
     """A weight for each feature, and its contribution to a score."""
     browser.send("/samples/iris")
-    _trained(browser, worker, solver="newton")
+    _trained(browser, worker, boundary="solver", solver="newton")
     browser.go("/models/iris")
     assert "Weights" in browser.page.text
     browser.send("/models/iris/versions/1/predict")
@@ -161,7 +163,7 @@ def test_linear_model_shows_weights_and_explanations(browser: Browser, worker: W
 def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: TestClient) -> None:
     """The card has sentences; the exports can be downloaded."""
     browser.send("/samples/iris")
-    _trained(browser, worker, solver="newton")
+    _trained(browser, worker, boundary="solver", solver="newton")
     browser.go("/models/iris")
     assert {"ONNX", "NPZ"} <= browser.page.links.keys()
     assert client.get(browser.page.links["JSON"]).json()["origin"]["name"] == "iris"
@@ -176,7 +178,7 @@ def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: T
 def test_wide_model_has_one_input(browser: Browser, worker: Worker, client: TestClient) -> None:
     """With many features, rows are entered as lines; each has a prediction."""
     _upload(browser, csv_of(n_features=30))
-    _trained(browser, worker, model_name="wide", solver="newton")
+    _trained(browser, worker, model_name="wide", boundary="solver", solver="newton")
     browser.go("/models/wide")
     row = browser.page.form("/models/wide/versions/1/predict").fields["rows"][0].strip()
     assert len(row.split(",")) == 30
@@ -184,16 +186,34 @@ def test_wide_model_has_one_input(browser: Browser, worker: Worker, client: Test
     assert browser.page.html.count('class="answer"') == 2
 
 
-def test_calibrated_model_shows_probabilities(browser: Browser, worker: Worker) -> None:
-    """They sum to 1."""
+def test_calibrated_model_shows_probabilities(
+    browser: Browser, worker: Worker, client: TestClient
+) -> None:
+    """They sum to 1; if the label is not the likeliest class, the reason is beside it."""
     _upload(browser, csv_of(n_samples=200))
-    _trained(browser, worker, model_name="sure", calibration="sigmoid", solver="newton")
+    _trained(
+        browser,
+        worker,
+        model_name="sure",
+        calibration="sigmoid",
+        boundary="solver",
+        solver="newton",
+    )
     browser.go("/models/sure")
     browser.send("/models/sure/versions/1/predict")
     shares = [
         float(share) for share in re.findall(r'<meter [^>]*value="([^"]*)"', browser.page.html)
     ]
     assert sum(shares) == pytest.approx(1)
+    reason = "Another class has the largest probability"
+    assert reason not in browser.page.html
+    rows = [[x, x, x] for x in np.linspace(-1, 2, 500).tolist()]
+    asked = {"instances": rows, "outputs": ["probability"]}
+    [warning] = client.post("/v1/models/sure/predict", json=asked).json()["warnings"]
+    row = rows[warning["rows"][0] - 1]
+    entries: dict[str, Any] = {f"x{j}": str(x) for j, x in enumerate(row)}
+    browser.send("/models/sure/versions/1/predict", **entries)
+    assert reason in browser.page.html
 
 
 def test_aliases_are_moved_and_removed(
@@ -238,31 +258,35 @@ def test_job_is_paused_resumed_and_canceled(browser: Browser, client: TestClient
 
 
 def test_training_can_start_from_the_settings_of_another(browser: Browser, worker: Worker) -> None:
-    """Of a job or a version: all but the seed."""
+    """Of a job or a version: with the seed, too."""
     browser.send("/samples/circle")
     changes: dict[str, Any] = {
+        "boundary": "solver",
         "solver": "pegasos",
-        "solver:pegasos.lambda": "0.02",
+        "strength": "lambda",
+        "lambda": "0.02",
         "features": "square",
+        "seed": "7",
     }
     job_id = _trained(browser, worker, **changes, **QUICK)
     for page in (f"/jobs/{job_id}", "/models/circle"):
         browser.go(page)
         browser.follow("Train with changes")
         fields = browser.page.form("/train").fields
-        assert fields["solver"] == ["pegasos"]
-        assert fields["solver:pegasos.lambda"] == ["0.02"]
+        assert (fields["boundary"], fields["solver"]) == (["solver"], ["pegasos"])
+        assert (fields["strength"], fields["lambda"]) == (["lambda"], ["0.02"])
         assert fields["features"] == ["square"]
         assert fields["stopping.max_epochs"] == ["5"]
-        assert fields["seed"] == [""]
+        assert fields["seed"] == ["7"]
 
 
 def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) -> None:
     """Costs relative to one bound; the page says if they cannot be compared."""
     browser.send("/samples/moons")
-    chosen = [_trained(browser, worker, solver="newton", seed="1")]
+    chosen = [_trained(browser, worker, boundary="solver", solver="newton", seed="1")]
     chosen += [
-        _trained(browser, worker, solver=solver, seed="1", **QUICK) for solver in ("pegasos", "smo")
+        _trained(browser, worker, boundary="solver", solver=solver, seed="1", **QUICK)
+        for solver in ("pegasos", "smo")
     ]
     browser.go("/compare")
     browser.send("/compare", job=chosen[:2])
@@ -280,7 +304,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
 def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
     """Other jobs are not listed, and a request for one is refused with the reason."""
     browser.send("/samples/iris")
-    trained = _trained(browser, worker, solver="newton")
+    trained = _trained(browser, worker, boundary="solver", solver="newton")
     browser.go("/models/iris")
     browser.send("/models/iris/versions/1/evaluate")
     other = browser.page.path.rpartition("/")[2]
@@ -320,7 +344,7 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
     """On labeled data, by a job whose page shows the metrics; the plots are embedded."""
     browser.send("/samples/iris")
     iris = browser.page.path.rpartition("/")[2]
-    _trained(browser, worker, solver="newton")
+    _trained(browser, worker, boundary="solver", solver="newton")
     _upload(browser, csv_of(n_features=4))  # of other classes
     page = browser.go("/models/iris/versions/1")
     evaluate = "/models/iris/versions/1/evaluate"

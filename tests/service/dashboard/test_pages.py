@@ -24,9 +24,9 @@ pytestmark = pytest.mark.one_application
     ("path", "status"),
     [
         ("/jobs/job_" + "0" * 32, 404),
-        ("/jobs/nonsense", 400),
+        ("/jobs/nonsense", 404),
         ("/models/unknown", 404),
-        ("/models/No%20Name", 400),
+        ("/models/No%20Name", 404),
         ("/datasets?page_token=x", 400),
         ("/jobs?state=asleep", 400),
         ("/compare?jobs=x", 400),
@@ -146,14 +146,14 @@ def test_lists_are_fast_with_thousands_of_jobs(
     with database.write() as connection:
         row = dict(connection.execute(sa.select(jobs)).mappings().one())
         copies = [
-            {**row, "id": f"job_{i:032x}", "created_at": row["created_at"] - i, "state": "failed"}
+            {**row, "id": f"job_{i:032x}", "number": row["number"] - i, "state": "failed"}
             for i in range(1, 3001)
         ]
         connection.execute(jobs.insert(), copies)
         if connection.dialect.name == "sqlite":
-            newest = "SELECT * FROM jobs ORDER BY created_at DESC, id DESC LIMIT 51"
+            newest = "SELECT * FROM jobs ORDER BY number DESC, id DESC LIMIT 51"
             plan = str(connection.execute(sa.text(f"EXPLAIN QUERY PLAN {newest}")).all())
-            assert "ix_jobs_created_at_id" in plan
+            assert "ix_jobs_number_id" in plan
             assert "TEMP B-TREE" not in plan
     database.close()
     page = browser.go("/jobs")

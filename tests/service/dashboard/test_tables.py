@@ -30,7 +30,7 @@ def test_row_of_a_table_is_predicted_by_lists_and_dates(browser: Browser, worker
     """Levels and booleans are offered, dates have their input, empty ones are missing."""
     _upload(browser, PEOPLE)
     browser.go("/train")
-    browser.send("/train", solver="newton", model_name="people")
+    browser.send("/train", boundary="solver", solver="newton", model_name="people")
     assert worker.take_next_job()
     browser.go("/models/people")
     form = browser.page.form("/models/people/versions/1/predict")

@@ -124,7 +124,7 @@ def test_same_upload_again_gives_the_existing_one(
     dataset = made(post(client, name="first"))
     again = post(client, content, media_type, name="second")
     assert again.status_code == 200
-    assert again.json() == dataset
+    assert {**again.json(), "reading": dataset["reading"]} == dataset
     assert again.headers["Location"] == f"/v1/datasets/{dataset['id']}"
     assert len(client.get("/v1/datasets").json()["datasets"]) == 1
 
@@ -248,7 +248,7 @@ def test_empty_parts_of_a_page_say_nothing(client: TestClient) -> None:
     [
         (IRIS, "application/xml", 415, "unsupported-format"),
         (IRIS, "", 415, "unsupported-format"),
-        (IRIS, "text/csv; charset=latin-1", 415, "unsupported-format"),
+        (IRIS, "text/csv; charset=rot13", 415, "unsupported-format"),
         ("\x1f\x8b", "text/csv", 415, "format-mismatch"),
         ("{", "application/json", 400, "malformed-json"),
         ("a,b\n1,\0\n", "text/csv", 400, "bad-encoding"),

@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.datasets.store import DatasetStore
+from service.rows.cell_texts.reading import ANY_DELIMITER
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -78,6 +79,24 @@ def test_equal_tables_in_other_dialects(client: TestClient) -> None:
         assert other["matrix_digest"] == first["matrix_digest"]
         assert other["id"] != first["id"]
         assert post(client, text).json()["id"] == other["id"]
+
+
+def test_same_rows_in_another_file_are_described_as_they_were_sent(client: TestClient) -> None:
+    """By the reply and by a validation: the dataset is the existing one, its own words stay."""
+    rows = [f"{i / 2}{{}},{'pq'[i % 2]}" for i in range(40)]
+    plain = "x,k\n" + "\n".join(row.format("") for row in rows)
+    more = "x,note,k\n" + "\n".join(r.format(f",a free text {i}") for i, r in enumerate(rows))
+    first = made(post(client, plain))
+    again, only = post(client, more), post(client, more, validate_only=True).json()
+    reply = again.json()
+    assert (again.status_code, reply["id"]) == (200, first["id"])
+    assert [one["name"] for one in reply["ignored_columns"]] == ["note"]
+    assert [warning["code"] for warning in reply["warnings"]] == ["ignored-column"]
+    for name in ("reading", "ignored_columns", "warnings"):
+        assert reply[name] == only[name], name
+    commented = post(client, f"# a comment\n{plain}").json()
+    assert commented["ignored_columns"] == commented["warnings"] == []
+    assert client.get(again.headers["Location"]).json() == first
 
 
 @pytest.mark.parametrize("media_type", ["text/csv", "application/json", "application/x-ndjson"])
@@ -353,6 +372,15 @@ def test_only_features_have_kinds(client: TestClient, name: str) -> None:
     body = problem(post(client, text, schema=json.dumps(roles)), 400, "invalid-parameter")
     assert repr(name) in body["detail"]
     assert "has no kind" in body["detail"]
+
+
+@pytest.mark.parametrize("delimiter", ANY_DELIMITER)
+def test_any_delimiter_can_be_named(client: TestClient, delimiter: str) -> None:
+    """The parameter allows marks that are not recognized by themselves."""
+    table = [["n", "c", "k"], ["1", "a", "x"], ["2", "b", "y"]]
+    reply = made(post(client, "\n".join(map(delimiter.join, table)), delimiter=delimiter))
+    assert reply["reading"]["delimiter"] == delimiter
+    assert [column["kind"] for column in reply["columns"]] == ["number", "category"]
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])

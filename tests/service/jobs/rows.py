@@ -20,7 +20,7 @@ def add_dataset(database: Database, **values: Any) -> str:
     row: dict[str, Any] = {
         "id": dataset_id,
         "created_at": now(),
-        "uploaded_at": now(),
+        "last_upload": 1,
         "format": "text/csv",
         "size_bytes": 0,
         "n_samples": 4,

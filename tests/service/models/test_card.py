@@ -51,7 +51,7 @@ def test_limits_follow_from_the_records(examples: ExampleModels) -> None:
     assert "measured on its training rows" in unmeasured
     assert "measured on its training rows" not in measured
     assert "Decision values are not probabilities" in unmeasured
-    assert "validation set that they are measured on" in measured
+    assert "Probabilities were calibrated on the validation set." in measured
     assert "Far from all support vectors" in unmeasured
 
 

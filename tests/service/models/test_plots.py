@@ -102,7 +102,10 @@ def test_plot_is_rendered_once(examples: ExampleModels) -> None:
         assert list(connection.scalars(rows)) == keys
     database.close()
     seen = {"If-None-Match": first.headers["etag"]}
-    assert examples.client.get(url("binary", "roc"), headers=seen).status_code == 304
+    unchanged = examples.client.get(url("binary", "roc"), headers=seen)
+    assert unchanged.status_code == 304
+    policy = "content-security-policy"
+    assert unchanged.headers[policy] == first.headers[policy]
 
 
 def test_damaged_plot_is_rendered_again(examples: ExampleModels) -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from service.settings import Limits
+from svm.model.calibration import Calibration
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import PredictPath, predict_path
 from tests.service.rows.formats.test_npy import HUGE, lying, of_shape
@@ -370,6 +372,39 @@ def test_probabilities(
     ]
     assert outputs[2]["name"] == "probability"
     assert outputs[2]["data"] == expected.ravel().tolist()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_that_are_not_the_likeliest_class_are_named(
+    predict_path: PredictPath, registered: RegisteredModels, n_classes: int
+) -> None:
+    """In the reply, or a header or parameter of formats without room for it; only with
+    `probability`, and only if there are any."""
+    fitted = fitted_pipeline(("a", "b", "c")[:n_classes])
+    knots = np.tile([-1.0, 5.0], (len(fitted.intercepts), 1))  # favors the first class of a pair
+    fitted = replace(fitted, calibration=Calibration("sigmoid", knots))
+    registered.add("iris", fitted)
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    likeliest = fitted.probabilities_from_scores(fitted.problem_scores(X)).argmax(axis=1)
+    labels = fitted.predict(X)
+    rows = (np.flatnonzero(fitted.classes[likeliest] != labels) + 1).tolist()
+    assert 10 < len(rows) < 150
+    body: dict[str, Any] = {"instances": X.tolist(), "outputs": ["label", "probability"]}
+    [warning] = predict_path.post(PATH, json=body).json()["warnings"]
+    assert (warning["code"], warning["rows_total"]) == ("unlikely-label", len(rows))
+    assert warning["rows"] == rows[:100]
+    assert f"in {len(rows)} of the rows the label is not the class" in warning["message"]
+    for accept in ("text/csv", "application/x-ndjson"):
+        reply = predict_path.post(PATH, json=body, headers={"Accept": accept})
+        assert reply.headers["X-Unlikely-Labels"] == ",".join(map(str, rows[:10]))
+    tensor = {"name": "x", "shape": X.shape, "datatype": "FP64", "data": X.tolist()}
+    reply = predict_path.post("/v2/models/iris/infer", json={"inputs": [tensor]})
+    assert reply.json()["parameters"] == {"unlikely_labels": len(rows)}
+    alone = predict_path.post(PATH, json=body | {"instances": [X[rows[0] - 1].tolist()]}).json()
+    assert alone["warnings"][0]["rows"] == [1]
+    likely = [row.tolist() for k, row in enumerate(X) if k + 1 not in rows]
+    assert "warnings" not in predict_path.post(PATH, json=body | {"instances": likely}).json()
+    assert "warnings" not in predict_path.post(PATH, json=body | {"outputs": ["label"]}).json()
 
 
 def counts(predict_path: PredictPath) -> dict[str, float]:

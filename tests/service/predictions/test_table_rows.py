@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from service.errors import InvalidContent, ServiceError
 from service.predictions.loaded_models import LoadedModel
-from service.rows.cell_texts.reading import Reading
+from service.rows.cell_texts.reading import ANY_DELIMITER, Reading
 from service.rows.cell_texts.text import BOM
 from service.rows.formats.json_rows import explained_rows
 from service.rows.spec import RowLimits
@@ -168,7 +168,7 @@ texts = st.one_of(
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 7), texts), max_size=3),
     st.sampled_from(["named", "turned", "without names"]),
-    st.sampled_from([None, ",", "\t"]),
+    st.sampled_from([None, *ANY_DELIMITER]),
 )
 def test_both_readers_agree_on_any_texts(
     changes: list[tuple[int, int, str]], header: str, uploaded: str | None

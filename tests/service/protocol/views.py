@@ -20,7 +20,7 @@ JOBS = (
     " (SELECT max(number) FROM job_events e WHERE e.job_id = j.id) AS last,"
     " (SELECT count(*) FROM job_events e WHERE e.job_id = j.id AND e.kind = 'end') AS ends,"
     " (SELECT count(*) FROM model_versions v WHERE v.job_id = j.id) AS versions"
-    " FROM jobs j ORDER BY j.created_at, j.id"
+    " FROM jobs j ORDER BY j.number, j.id"
 )
 KEYS = "SELECT key, holder, status, lease_expires_at FROM idempotency_keys"
 WRITES = {

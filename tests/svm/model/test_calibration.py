@@ -18,8 +18,10 @@ from svm.model.calibration import (
     Calibration,
     CalibrationName,
     coupled,
+    cross_fitted,
     fit_calibration,
 )
+from svm.model.metrics import calibration_metrics
 from svm.model.multiclass import MulticlassName, splits_of
 from svm.model.serialization import from_arrays, to_arrays
 from tests.svm.cases.models import random_model
@@ -58,14 +60,60 @@ def test_separable_scores_have_a_finite_sigmoid() -> None:
 
 @pytest.mark.parametrize("decimals", [1, 8])
 def test_isotonic_is_the_best_monotone_fit(decimals: int) -> None:
-    """The same as scikit-learn's, also with equal scores; constant beyond the outermost scores."""
+    """The same as scikit-learn's, also with equal scores; constant beyond the outermost scores, and
+    no closer to 0 and 1 than the rows prove."""
     scores, codes = noisy(500)
     scores = scores.round(decimals)
     calibration = fit_calibration("isotonic", scores, codes, "one-vs-one", 2)
     peer = IsotonicRegression(out_of_bounds="clip").fit(scores[:, 0], codes)
     some = np.concatenate([scores, np.linspace(-9, 9, 200)[:, None]])
     mine = calibration.probabilities("one-vs-one", some, 2)[:, 1]
-    np.testing.assert_allclose(mine, peer.predict(some[:, 0]), atol=1e-12)
+    closest = 1 / (len(scores) + 2)
+    steps = np.clip(peer.y_thresholds_, closest, 1 - closest)
+    best = np.interp(some[:, 0], peer.X_thresholds_, steps)
+    np.testing.assert_allclose(mine, best, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_isotonic_probabilities_are_never_certain(n_classes: int) -> None:
+    """A few rows on one side are no proof: a wrong one would cost without bound."""
+    codes = np.arange(60) % n_classes
+    problems = len(splits_of("one-vs-rest", n_classes))
+    scores = np.stack([np.where(codes == k, 1.0, -1.0) for k in range(problems)], axis=1)
+    if n_classes == 2:
+        scores = -scores
+    calibration = fit_calibration("isotonic", scores, codes, "one-vs-rest", n_classes)
+    assert calibration.values is not None
+    assert calibration.values.min() >= 1 / 62
+    p = calibration.probabilities("one-vs-rest", scores, n_classes)
+    assert (p > 0).all()
+    assert (p < 1).all()
+    assert (p.argmax(axis=1) == codes).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cross_fitted_probabilities_are_as_good_as_those_of_new_rows(name: CalibrationName) -> None:
+    """On the rows of the fit itself isotonic steps look much better than they are."""
+    scores, codes = noisy(120)
+    new_scores, new_codes = noisy(20_000, seed=1)
+    calibration = fit_calibration(name, scores, codes, "one-vs-one", 2)
+
+    def log_loss(p: np.ndarray, truth: np.ndarray) -> float:
+        return float(calibration_metrics(p, p.argmax(axis=1), truth)["log_loss"])
+
+    true = log_loss(calibration.probabilities("one-vs-one", new_scores, 2), new_codes)
+    fitted = log_loss(calibration.probabilities("one-vs-one", scores, 2), codes)
+    p = cross_fitted(name, scores, codes, "one-vs-one", 2, seed=0)
+    assert p is not None
+    assert abs(log_loss(p, codes) - true) < 0.1
+    if name == "isotonic":
+        assert fitted < true - 0.05
+
+
+def test_a_class_of_one_row_cannot_be_cross_fitted() -> None:
+    """Without that row there is nothing to fit."""
+    scores, codes = np.array([[-1.0], [-0.5], [1.0]]), np.array([0, 0, 1])
+    assert cross_fitted("sigmoid", scores, codes, "one-vs-one", 2, seed=0) is None
 
 
 @PROPERTY

@@ -93,6 +93,10 @@ def test_results_are_those_of_predict(
         np.array([list(map(float, record[1:])) for record in records]).tolist() == values.tolist()
     )
 
+    [unlikely] = expected["warnings"]
+    [warning] = client.get("/v1/jobs").json()["jobs"][0]["warnings"]
+    assert f"rows ({', '.join(map(str, unlikely['rows']))}) the label is not" in warning
+
     lines = predicted(client, worker, outputs=OUTPUTS, format="ndjson").splitlines()
     for name in OUTPUTS:
         assert [json.loads(line)[name] for line in lines] == expected[name]

@@ -183,6 +183,20 @@ def test_folds_measure_every_row_once(client: TestClient, worker: Worker) -> Non
         assert metrics["train"]["accuracy"] == entry["train"]["accuracy"]
 
 
+def test_validation_rows_that_were_trained_on_are_counted(
+    client: TestClient, worker: Worker
+) -> None:
+    """Rows that the file has twice can be on both sides; the kept model has the number, too."""
+    lines = csv_of(60).splitlines(keepends=True)
+    upload(client, "".join([*lines, *lines[1:]]))
+    specs = [{"solver": {"name": "newton"}}]
+    found = compared(client, worker, specs=specs, model_name="kept", validation={"folds": 5})
+    assert 60 < found["trained_rows"] <= 120
+    assert "are equal to training rows" in client.get(f"/jobs/{found['id']}").text
+    version = client.get("/v1/models/kept/versions/1").json()
+    assert version["metrics"]["validation"]["trained_rows"] == found["trained_rows"]
+
+
 def test_costs_are_compared_on_one_objective_only(client: TestClient, worker: Worker) -> None:
     """Entries with equal λ, data and intercept share the best bound that any of them found."""
     upload(client, csv_of(90, 2))

@@ -126,15 +126,14 @@ def test_tag_of_very_many_jobs_combines_with_other_filters(
             {
                 **row,
                 "id": f"job_{k}",
-                "created_at": first.created_at + k,
+                "number": first.number + k,
                 "model_name": names[k % 3],
             }
             for k in range(1, COMMON + 10)
         ]
         connection.execute(sa.insert(job_rows), made)
         tags = [
-            {"id": job["id"], "key": "team", "value": "x", "created_at": job["created_at"]}
-            for job in made
+            {"id": job["id"], "key": "team", "value": "x", "number": job["number"]} for job in made
         ]
         connection.execute(sa.insert(job_tags), tags)
 

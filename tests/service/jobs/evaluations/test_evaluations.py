@@ -125,6 +125,69 @@ def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_metrics(
     assert client.get(f"/v1/evaluations/{job_id}").json()["metrics"] == whole
 
 
+def seen(client: TestClient, worker: Worker, **fields: Any) -> tuple[int | None, str]:
+    """How many rows were trained on, and the job's warnings."""
+    found = evaluated(client, worker, **fields)
+    assert found["trained_rows"] == found["metrics"]["trained_rows"]
+    assert found["n_samples"] == found["metrics"]["n_samples"]
+    job = client.get(f"/v1/jobs/{found['id']}").json()
+    return found["trained_rows"], " ".join(job["warnings"])
+
+
+def test_rows_that_were_trained_on_are_counted(client: TestClient, worker: Worker) -> None:
+    """By value, in any order of rows and columns and in any format; without those of the validation
+    set."""
+    text = csv_of(90)
+    head, *lines = text.splitlines(keepends=True)
+    whole = train(client, worker)
+    every, said = seen(client, worker, dataset_id=whole)
+    assert every == 90
+    assert "All of the 90 rows are equal to training rows" in said
+    turned = [",".join([*line.rstrip().split(",")[2::-1], line[-3:]]) for line in lines[:30]]
+    others = csv_of(50, seed=8).splitlines(keepends=True)
+    mixed = [
+        "x2,x1,x0,label\n",
+        *turned,
+        *(",".join([*line.rstrip().split(",")[2::-1], line[-3:]]) for line in others[1:]),
+    ]
+    count, said = seen(client, worker, dataset_id=upload(client, "".join(mixed)))
+    assert (count, said) == (30, "")
+    sparse = "".join(
+        f"{line.rstrip()[-1]} 1:{x} 2:{y} 3:{z}\n"
+        for line in lines
+        for x, y, z in [line.split(",")[:3]]
+    )
+    changed = [line[:-3] + ("c1\n" if line.endswith("c0\n") else "c0\n") for line in lines]
+    assert seen(client, worker, dataset_id=upload(client, head + "".join(changed))) == (0, "")
+    job = client.post("/v1/jobs", json=job_body(whole, validation={"fraction": 0.3})).json()
+    carry_out(client, worker, job["id"])
+    assert seen(client, worker, dataset_id=whole)[0] == 62
+    headers = {"Content-Type": "text/x-libsvm"}
+    reply = client.post("/v1/datasets", content=sparse.encode(), headers=headers)
+    fields = job_body(reply.json()["id"], model_name="sparse")
+    carry_out(client, worker, client.post("/v1/jobs", json=fields).json()["id"])
+    assert seen(client, worker, model="sparse")[0] == 90
+    client.delete(f"/v1/datasets/{whole}")
+    assert seen(client, worker, dataset_id=upload(client, "".join(mixed))) == (None, "")
+
+
+def test_page_of_an_evaluation_on_training_rows_says_so_first(
+    client: TestClient, worker: Worker
+) -> None:
+    """It is no result: the model has learned from these rows. A sentence says it of some rows."""
+    whole = train(client, worker)
+    found = evaluated(client, worker, dataset_id=whole)
+    headline = client.get(f"/jobs/{found['id']}").text.partition('class="headline"')[2]
+    assert "accuracy on rows that it was trained on" in headline.partition("</p>")[0]
+    assert "its accuracy on new rows is not known" in headline.partition("</p>")[0]
+    text = "".join(csv_of(90).splitlines(keepends=True)[:10]) + csv_of(50, seed=8)[18:]
+    some = evaluated(client, worker, dataset_id=upload(client, text))
+    headline = client.get(f"/jobs/{some['id']}").text.partition('class="headline"')[2]
+    assert "on these data" in headline.partition("</p>")[0]
+    assert "9 of these rows" in headline.partition("</p>")[0]
+    assert "trained on" in client.get("/models/clouds/versions/1").text
+
+
 def test_importance_of_columns(client: TestClient, worker: Worker) -> None:
     """A column that decides has nearly all of it, one of chance none; the same each time."""
     random = np.random.default_rng(0)

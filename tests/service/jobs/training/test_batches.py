@@ -94,6 +94,15 @@ def test_what_is_no_list_of_jobs_is_refused_as_a_whole(
 
 
 @pytest.mark.one_application
+def test_all_requests_together_list_a_hundred_faults(client: TestClient) -> None:
+    """And one of each further request: the reply does not grow with every wrong field."""
+    entries = send(client, *[{f"f{i}": 1 for i in range(40)}] * 20)
+    listed = [len(entry["error"]["errors"]) for entry in entries]
+    assert (listed[:2], listed[5:]) == ([43, 43], [1] * 15)
+    assert {entry["error"]["errors_total"] for entry in entries} == {43}
+
+
+@pytest.mark.one_application
 def test_malformed_and_large_bodies_are_refused(client: TestClient) -> None:
     """Nothing is queued, also if the first jobs could be read."""
     dataset_id = upload(client)

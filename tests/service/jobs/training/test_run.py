@@ -114,10 +114,34 @@ def test_calibrated_model_has_probabilities(
     found = job["metrics"]["validation"]["calibration"]
     assert 0 <= found["disagreement"] <= 1
     assert 0 <= found["expected_calibration_error"] <= 1
+    if calibration == "isotonic":
+        # Chance alone separates so few rows: fitted and measured on the same ones, it was 0.
+        assert found["log_loss"] > 0.01
+        assert "`sigmoid` needs fewer" in " ".join(job["warnings"])
     asked = {"instances": [[0, 0, 0], [3, 3, 3]], "outputs": ["probability"]}
     (low, high) = client.post("/v1/models/clouds/predict", json=asked).json()["probability"]
+    assert 0 < min(*low, *high) < max(*low, *high) < 1
     assert (int(np.argmax(low)), int(np.argmax(high))) == (0, 2)
     assert sum(low) == pytest.approx(1)
+
+
+def test_a_class_with_one_validation_row_is_not_measured(
+    client: TestClient, worker: Worker
+) -> None:
+    """There is no calibration without that row to measure it by; a warning says so."""
+    lines = csv_of(40).splitlines()
+    rare = [line for line in lines if line.endswith("c1")][:4]
+    upload(client, "\n".join([line for line in lines if not line.endswith("c1")] + rare))
+    fields: dict[str, Any] = {"calibration": "sigmoid", "validation": {"fraction": 0.25}}
+    job = carry_out(client, worker, create(client, **fields))
+    assert job["state"] == "succeeded", job["error"]
+    assert job["metrics"]["validation"]["calibration"] is None
+    assert "error of the probabilities is not known" in " ".join(job["warnings"])
+    version = "/v1/models/clouds/versions/1"
+    assert client.get(f"{version}/card").status_code == 200
+    assert client.get("/models/clouds/versions/1").status_code == 200
+    plot = client.get(f"{version}/plots/reliability.svg")
+    assert (plot.status_code, plot.json()["code"]) == (404, "plot-unavailable")
 
 
 def test_calibration_needs_rows_held_back(client: TestClient) -> None:

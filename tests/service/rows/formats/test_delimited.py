@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
-from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
-from service.rows.cell_texts.reading import ENCODINGS
+from service.errors import InvalidContent, TooLarge, UnsupportedFormat
 from service.rows.spec import TSV
 from tests.service.rows.reading import places, refusal, upload
 
@@ -134,9 +132,8 @@ def test_every_fault_is_listed_with_its_place() -> None:
         ("ragged-row", 4, None, None),
         ("ragged-row", 5, None, None),
         ("non-finite-value", 7, "b", "-inf"),
-        ("missing-value", 8, "k", None),
     ]
-    assert error.faults_total == 5
+    assert error.faults_total == 4
 
 
 @pytest.mark.parametrize("cell", ["١", "\xa01", "1d", "--1", "1 2", "yes", "1e", "e5", "+", "1_0"])
@@ -214,39 +211,6 @@ def test_large_file_in_slices_is_read_whole() -> None:
 def test_files_that_cannot_be_read(text: str, code: str) -> None:
     """Each gets the code of the contract."""
     assert refusal(text).code == code
-
-
-@pytest.mark.parametrize(
-    ("content", "where"),
-    [(b"a,k\n1,caf\x81\n", "encoding"), (b"a,k\n1,x\n2,\0y\n", "line 3 ")],
-    ids=["neither", "nul"],
-)
-def test_bytes_that_are_no_text(content: bytes, where: str) -> None:
-    """What is neither UTF-8 nor Windows-1252, or has NUL bytes, is a malformed request."""
-    error = refusal(content)
-    assert isinstance(error, InvalidRequest)
-    assert error.code == "bad-encoding"
-    assert where in error.detail
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_bytes_that_are_not_in_the_given_encoding(encoding: str) -> None:
-    """Without a byte order mark, cut, or with half a surrogate pair: never an unexpected error."""
-    for content in (b"", b"abc", b"1,2\n3,4\n", b"\x00\xd8" * 9, b"+2AA-,1\n", b"\xff\xfe\x00"):
-        with suppress(ServiceError):
-            upload(content, encoding=encoding)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "said"),
-    [("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("cp1252", "windows-1252")],
-)
-def test_encodings_are_found(encoding: str, said: str) -> None:
-    """A byte order mark decides, else UTF-8 if it is, else Windows-1252; the reply says which."""
-    result = upload("größe,k\n1,über\n2,€\n".encode(encoding))
-    assert result.parsed.columns == ["größe"]
-    assert result.parsed.classes == ["über", "€"]
-    assert (result.parsed.reading or {})["encoding"] == said
 
 
 @pytest.mark.parametrize(

@@ -124,13 +124,14 @@ def test_wrong_values_are_named() -> None:
     [
         np.array(["x", None, "y"], dtype=object),
         np.ma.masked_array([1, 2, 3], [False, True, False]),
-        np.ma.masked_array([True, False, True], [False, True, False]),
+        np.ma.masked_array([True, False, False], [False, True, False]),
     ],
 )
-def test_missing_labels_are_named(column: Any) -> None:
-    """By their row."""
-    error = refusal(parquet({"a": np.arange(3), "k": column}), PARQUET)
-    assert places(error)[0][:3] == ("missing-value", 2, "k")
+def test_rows_without_a_label_are_left_out(column: Any) -> None:
+    """NULL is no label."""
+    result = upload(parquet({"a": np.arange(3), "k": column}), PARQUET)
+    assert result.arrays["X"].tolist() == [[0], [2]]
+    assert result.parsed.reading == {"unlabeled": {"count": 1, "words": {"null": 1}, "rows": [2]}}
 
 
 def test_column_of_nothing() -> None:

@@ -14,10 +14,10 @@ from tests.backends import ON_ALL_BACKENDS
 pytestmark = ON_ALL_BACKENDS
 
 
-def _insert(database: Database, *rows: tuple[str, float]) -> None:
+def _insert(database: Database, *rows: tuple[str, int]) -> None:
     with database.write() as connection:
-        for name, created_at in rows:
-            row = {"name": name, "created_at": created_at, "last_version": 0}
+        for name, number in rows:
+            row = {"name": name, "number": number, "created_at": 0, "last_version": 0}
             connection.execute(models.insert().values(row))
 
 
@@ -27,19 +27,18 @@ def _name(row: sa.Row[Any]) -> str:
 
 
 def _page(database: Database, request: PageRequest) -> Page[str]:
-    statement = sa.select(models.c.name, models.c.created_at)
+    statement = sa.select(models.c.name, models.c.number)
     with database.read() as connection:
-        return newest_first(
-            connection, statement, models.c.created_at, models.c.name, request, _name
-        )
+        key = models.c.number, models.c.name
+        return newest_first(connection, statement, key, request, _name)
 
 
 def test_pages_continue_after_the_last_item(database: Database) -> None:
-    """Items of the same time are ordered by id; a new item does not move others to another page."""
-    _insert(database, ("a", 1.5), ("b", 2.5), ("c", 2.5), ("d", 3.5))
+    """Items of equal numbers are ordered by id; a new item moves no others to another page."""
+    _insert(database, ("a", 1), ("b", 2), ("c", 2), ("d", 3))
     first = _page(database, PageRequest(size=2))
     assert first.items == ("d", "c")
-    _insert(database, ("e", 4.5))
+    _insert(database, ("e", 4))
     second = _page(database, PageRequest(size=2, after=first.next))
     assert second.items == ("b", "a")
     assert second.next is None
@@ -47,7 +46,7 @@ def test_pages_continue_after_the_last_item(database: Database) -> None:
 
 def test_exactly_full_page_is_the_last(database: Database) -> None:
     """No token leads to an empty page."""
-    _insert(database, ("a", 1.0), ("b", 2.0))
+    _insert(database, ("a", 1), ("b", 2))
     assert _page(database, PageRequest(size=2)).next is None
 
 

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import re
+import time
 import zlib
 from typing import Any
 
@@ -13,11 +14,12 @@ import pytest
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import create_model
+from pydantic import BaseModel, create_model
 from starlette.testclient import TestClient
 
-from service.errors import InvalidContent, InvalidRequest
-from service.web.bodies.control_bodies import json_request
+from service.errors import InvalidContent, InvalidRequest, ServiceError
+from service.jobs.comparisons.schemas import ComparisonCreate
+from service.web.bodies.control_bodies import json_request, validated
 from service.web.bodies.strict_json import parse_json
 from tests.service.web.conftest import EXAMPLE
 
@@ -190,6 +192,65 @@ def test_two_schemas_of_one_name_are_an_error(probe: FastAPI) -> None:
     probe.post("/other", openapi_extra=json_request(other, {}))(lambda: None)
     with pytest.raises(ValueError, match="two schemas are called Circle"):
         probe.openapi()
+
+
+def _refused(model: type[BaseModel], body: bytes) -> tuple[ServiceError, float]:
+    """The error for a body, and the processor time that it took; the schema is made before."""
+    with pytest.raises(ServiceError):
+        validated(model, b"{}")
+    began = time.thread_time()
+    with pytest.raises(ServiceError) as caught:
+        validated(model, body)
+    return caught.value, time.thread_time() - began
+
+
+def _numbered(item: str, count: int) -> str:
+    return ",".join(item.replace("#", str(i)) for i in range(count))
+
+
+@pytest.mark.parametrize(
+    ("begin", "item", "end"),
+    [
+        ("{", '"f#":1', "}"),
+        ('{"tags":{', '"t#":1', "}}"),
+        ('{"classes":[', "{}", "]}"),
+        ('{"class_weight":{', '"c#":[]', "}}"),
+        ('{"features":{"name":"terms","terms":[', '{"x":0}', "]}}"),
+        ('{"features":{"name":"terms","terms":[{', '"x#":0', "}]}}"),
+        ('{"grid":{"solver":[{"name":"newton"}],"gamma":[', "{}", "]}}"),
+        ('{"grid":{"solver":[', '{"name":"#"}', "]}}"),
+        ('{"specs":[', '{"solver":{"name":"smo","kernel":{"name":"#"}}}', "]}"),
+    ],
+)
+def test_many_faults_cost_little_and_a_hundred_are_listed(begin: str, item: str, end: str) -> None:
+    """Fields, tags, terms, values of a grid: in time that is linear in the body."""
+    body = f"{begin}{_numbered(item, 1900)}{end}".encode()
+    error, seconds = _refused(ComparisonCreate, body)
+    assert 98 <= len(error.faults) <= 100
+    assert error.faults_total >= 1900
+    assert seconds < 0.5
+
+
+def test_a_body_of_very_many_values_is_refused_by_their_number() -> None:
+    """Before they are looked at, also in lists in lists."""
+    for item in ("1", "{}", "[]", "[[]]", '{"a":[]}'):
+        error, seconds = _refused(ComparisonCreate, f"[{_numbered(item, 200_000)}]".encode())
+        assert (error.code, error.detail) == (
+            "malformed-json",
+            "the body has more than 10,000 values",
+        )
+        assert seconds < 0.2
+    assert parse_json(b'["%b"]' % (rb",[{\"\\" * 20_000), 10_000)
+
+
+def test_a_long_name_is_not_repeated() -> None:
+    """The pointer ends above it."""
+    error, _ = _refused(
+        ComparisonCreate, b'{"specs":[{"solver":{"name":"newton"},"%b":1}]}' % (b"x" * 500_000)
+    )
+    assert "/specs/0" in [fault.pointer for fault in error.faults]
+    assert max(len(fault.pointer or "") for fault in error.faults) < 100
+    assert len(error.detail) < 300
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))

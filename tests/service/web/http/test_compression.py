@@ -51,6 +51,20 @@ def test_unchanged_files_are_not_sent(client: TestClient, tmp_path: Path) -> Non
     assert client.get("/files/a.css", headers=unchanged).text == TEXT + TEXT
 
 
+@pytest.mark.parametrize("path", ["/files/a.css?v=1", "/files/a.css", "/files/a.png"])
+@pytest.mark.parametrize("accepted", ["gzip", "identity"])
+def test_unchanged_files_have_the_headers_of_the_whole_ones(
+    client: TestClient, path: str, accepted: str
+) -> None:
+    """Caches replace those that they have."""
+    headers = {"Accept-Encoding": accepted}
+    whole = client.get(path, headers=headers)
+    again = client.get(path, headers={**headers, "If-None-Match": whole.headers["etag"]})
+    assert again.status_code == 304
+    for name in ("content-type", "vary", "cache-control", "content-security-policy"):
+        assert again.headers.get(name) == whole.headers.get(name), name
+
+
 def test_versioned_files_are_kept(client: TestClient, tmp_path: Path) -> None:
     """Under an address that changes with the content."""
     (tmp_path / "b.css").write_text(TEXT + TEXT)

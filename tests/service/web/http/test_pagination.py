@@ -19,12 +19,12 @@ REQUEST = PageRequest(seal=b"of this list")
 
 
 @given(
-    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(allow_nan=False, allow_infinity=False) | st.integers(0, 2**62),
     st.from_regex(r"[a-z0-9_-]{1,40}", fullmatch=True) | st.integers(-(2**30), 2**30),
 )
-def test_token_decodes_to_its_cursor(created_at: float, id: str | int) -> None:
+def test_token_decodes_to_its_cursor(number: float, id: str | int) -> None:
     """The decoded cursor is equal bit for bit, and the token needs no escaping in a URL."""
-    cursor = Cursor(created_at, id)
+    cursor: Cursor = number, id
     token = next_page_token(REQUEST, Page(("x",), cursor))
     assert token is not None
     assert set(token) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")

@@ -17,35 +17,33 @@ from sqlalchemy import (
     text,
 )
 
-revision = "0110"
+revision = "0111"
 down_revision = None
 
 INDEXES = {
     "audit": (
         "created_at id",
-        "actor created_at id",
-        "key_id created_at id",
-        "action created_at id",
-        "subject created_at id",
+        "number id",
+        *(f"{of} number id" for of in ("actor", "key_id", "action", "subject")),
     ),
-    "dataset_tags": ("key value created_at id",),
-    "datasets": ("created_at id", "uploaded_at id"),
+    "dataset_tags": ("key value number id",),
+    "datasets": ("number id", "last_upload id"),
     "deliveries": ("job_id", "next_at"),
     "derived_files": ("dataset_id",),
     "idempotency_keys": ("created_at",),
-    "job_tags": ("key value created_at id",),
+    "job_tags": ("key value number id",),
     "jobs": (
-        "created_at id",
-        "dataset_id created_at id kind state",
+        "number id",
+        "dataset_id number id kind state",
         "finished_at",
-        "kind created_at id",
-        "kind state created_at id",
-        "model_name created_at id kind state",
-        "state created_at id",
-        "state priority created_at id",
+        "kind number id",
+        "kind state number id",
+        "model_name number id kind state",
+        "state number id",
+        "state priority number id",
     ),
     "model_changes": ("number",),
-    "model_versions": ("model_name created_at version",),
+    "models": ("number",),
 }
 """Columns of each, in the order in which they are created: PostgreSQL's choice between two that
 cost the same depends on it, and `Table.indexes` has no order."""
@@ -55,6 +53,7 @@ def upgrade() -> None:
     op.create_table(
         "datasets",
         Column("id", String, primary_key=True),
+        Column("number", BigInteger, nullable=False),
         Column("name", String),
         Column("created_at", Float, nullable=False),
         Column("format", String, nullable=False),
@@ -78,11 +77,12 @@ def upgrade() -> None:
         Column("arrays", JSON, nullable=False),
         Column("parent", String),
         Column("inherited_rows", BigInteger),
-        Column("uploaded_at", Float, nullable=False),
+        Column("last_upload", BigInteger, nullable=False),
     )
     op.create_table(
         "jobs",
         Column("id", String, primary_key=True),
+        Column("number", BigInteger, nullable=False),
         Column("kind", String, nullable=False),
         Column("state", String, nullable=False),
         Column("priority", Integer, nullable=False),
@@ -127,7 +127,7 @@ def upgrade() -> None:
             Column("id", String, ForeignKey(f"{owner}s.id", ondelete="CASCADE"), primary_key=True),
             Column("key", String, primary_key=True),
             Column("value", String, nullable=False),
-            Column("created_at", Float, nullable=False),
+            Column("number", BigInteger, nullable=False),
         )
     op.create_table(
         "job_events",
@@ -182,14 +182,15 @@ def upgrade() -> None:
     op.create_table(
         "models",
         Column("name", String, primary_key=True),
+        Column("number", BigInteger, nullable=False),
         Column("created_at", Float, nullable=False),
         Column("last_version", Integer, nullable=False),
         Column("deleted_at", Float),
     )
     op.create_index(
-        op.f("ix_models_created_at_name"),
+        op.f("ix_models_number_name"),
         "models",
-        ["created_at", "name"],
+        ["number", "name"],
         sqlite_where=text("deleted_at IS NULL"),
         postgresql_where=text("deleted_at IS NULL"),
     )
@@ -262,6 +263,7 @@ def upgrade() -> None:
     op.create_table(
         "api_keys",
         Column("id", String, primary_key=True),
+        Column("number", BigInteger, nullable=False),
         Column("name", String, nullable=False),
         Column("scopes", JSON, nullable=False),
         Column("sha256", String, nullable=False),
@@ -272,6 +274,7 @@ def upgrade() -> None:
     op.create_table(
         "audit",
         Column("id", String, primary_key=True),
+        Column("number", BigInteger, nullable=False),
         Column("created_at", Float, nullable=False),
         Column("actor", String, nullable=False),
         Column("key_id", String),
