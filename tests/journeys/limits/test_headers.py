@@ -46,8 +46,7 @@ def many_files() -> Iterator[None]:
 
 @pytest.mark.parametrize("header", HEADERS.values(), ids=HEADERS)
 def test_headers_take_little_memory(server: Server, header: bytes) -> None:
-    """At most 64 MiB, and 10 MiB afterwards; a usual request is answered meanwhile. After a complete
-    one the connection stays open."""
+    """At most 64 MiB, and 10 MiB afterwards; a usual request is answered meanwhile."""
     host, port = server.url.removeprefix("http://").split(":")
     server.http.get("/livez")
     with watched(server.process.pid, 10 * MIB) as growth, contextlib.ExitStack() as stack:
