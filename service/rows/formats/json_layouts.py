@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InvalidContent, pointer_to_member
-from service.rows.faults import Faults, invalid_field, too_many
+from service.rows.faults import Faults, invalid_field
 from service.rows.formats.ndjson import read_objects
 from service.rows.json_reading.stream import (
     Span,
@@ -21,6 +21,7 @@ from service.rows.json_reading.stream import (
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import build
 from service.rows.spec import ParseSpec
+from service.rows.table.layout import check_columns
 from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
@@ -108,8 +109,7 @@ def _read_columns(spec: ParseSpec) -> Table:
     _check_names(text, members + len(document))
     del text
     names = list(document)
-    if len(names) > spec.limits.columns + 2:
-        raise too_many("columns", spec.limits.columns)
+    check_columns(len(names), spec.limits)
     columns = columns_of(document)
     document.clear()
     n_rows = len(columns[0])

@@ -29,7 +29,7 @@ from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import batches_of_lists, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels, Target, wrong_count
-from service.rows.table.layout import NO_TARGET
+from service.rows.table.layout import NO_TARGET, check_columns
 from service.rows.table.writers import Table
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
@@ -85,6 +85,7 @@ def _read_parts(
     labeled = "labels" in parts
     spec = _with_target(spec, names, labeled=labeled)
     n_cells = _n_cells(first[0], names)
+    check_columns(n_cells, spec.limits)
     table = None
     if may_be_plain(spec):
         table = plain_table(spec, n_cells, names, chain([first], batches))

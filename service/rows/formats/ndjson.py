@@ -21,6 +21,7 @@ from service.rows.json_reading.stream import MAX_DEPTH, loads
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
+from service.rows.table.layout import check_columns
 from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
@@ -46,6 +47,7 @@ def read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) -
     keys = list(first[0])
     if not keys:
         raise InvalidContent("empty-data", "the first row has no columns")
+    check_columns(len(keys), spec.limits)
     if may_be_plain(spec):
         rows = (_rows(batch, keys) for batch in chain([first], batches))
         table = plain_table(spec, len(keys), keys, rows)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from service.errors import Fault, InvalidContent, InvalidRequest
 from service.rows.cell_texts.number_text import BOOLEANS, NUMBER, is_value
 from service.rows.faults import refuse, too_many
-from service.rows.spec import CSV, TSV, ParseSpec, Stored
+from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits, Stored
 
 NO_TARGET = "none"
 _FIRST_NUMBER = re.compile("0|1|(?:19|20)[0-9]{2}")
@@ -188,3 +188,10 @@ def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | Non
         hint = f"the columns are called {', '.join(close)}, …"
     message = f"there is no column {target[:64]!r} to take the labels from"
     raise refuse("target-missing", message, value=target[:64], hint=hint)
+
+
+def check_columns(n_cells: int, limits: ReadLimits) -> None:
+    """Raises TooLarge if the first row has more cells than columns are allowed, besides those of
+    the labels and the weights."""
+    if n_cells > limits.columns + 2:
+        raise too_many("columns", limits.columns)
