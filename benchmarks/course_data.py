@@ -64,7 +64,7 @@ def write(folder: Path) -> list[Path]:
     for name, table in TABLES.items():
         written.append(folder / f"{name}.csv")
         written[-1].write_bytes(as_csv(*table(), NAMES.get(name)))
-    arrays = {name: clouds(*size) for name, size in SIZES.items()}
+    arrays: dict[str, tuple[Any, Any]] = {name: clouds(*size) for name, size in SIZES.items()}
     if fashion_mnist.installed():
         images = fashion_mnist.images("train")
         arrays["fashion"] = images.X, images.labels

@@ -52,7 +52,7 @@ def _documents(service: Service) -> Iterator[tuple[dict[str, Any], list[Reported
     if (DATA / "coding5_train.csv.gz").exists():
         yield service.upload(_file("coding5_train.csv")), list(_digits())
     yield service.upload(as_csv(*_separable())), [_toy()]
-    yield service.upload(asas_csv(*moons())), [_moons()]
+    yield service.upload(as_csv(*moons())), [_moons()]
     yield service.upload(as_csv(*_circle())), [_squares()]
     yield service.upload(as_csv(*load_iris(return_X_y=True))), [_iris()]
     if (DATA / "features.txt.gz").exists():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import (
@@ -189,7 +189,7 @@ class JobCreate(WriteModel):
     classes: Classes = None
     """Train on the rows of these classes only; the others stay in the dataset. By default on
     all."""
-    solver: SolverChoice = Field(default_factory=CHOICES["auto"])
+    solver: SolverChoice = Field(default_factory=cast("Callable[[], AnyChoice]", CHOICES["auto"]))
     """How to train; `GET /v1/solvers` explains each. `auto`, the default, chooses by the data; the
     job's warnings say which and why, the `spec` of the model version shows it."""
     encoding: Encoding = Encoding()
