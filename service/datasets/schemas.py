@@ -69,8 +69,13 @@ class UploadOptions(BaseModel):
     N/A, NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
-    number, category, boolean and date, roles feature, label, weight and ignored. Columns without
-    names are called by their position from 0. Default: what the reply shows."""
+    number, category, boolean and date, roles feature, label, weight and ignored; the label is a
+    number or a category, in which no word means that it is missing. Columns without names are
+    called by their position from 0. Default: what the reply shows."""
+    missing_labels: Literal["auto", "drop", "refuse"] = "auto"
+    """Rows without a label. `auto`: they are left out, if these are at most half of the rows and
+    two classes are left, and a warning has their number; else, and with `refuse`, they are an
+    error. `drop`: they are left out, however many."""
     sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
     """XLSX: the name of the sheet. `auto`: the first one that is not hidden."""
     dense: Literal["auto", "always", "never"] = "auto"
@@ -133,8 +138,9 @@ class DatasetWarning(ReadModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
-    `undecided-dates`, `leading-zeros`, `inexact-integers`, `likely-targets`, `guessed-encoding`,
-    `mixed-encodings`."""
+    `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
+    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`,
+    `renamed-columns`, `left-out-lines`, `quoted-lines`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""
@@ -188,7 +194,8 @@ class DatasetRead(DatasetSummary):
     """Columns of the file that are not kept, and why."""
     reading: dict[str, Any] | None
     """How text was read: sheet, encoding, delimiter, header, decimal mark, separator of thousands,
-    words for missing cells. Null for formats that leave no choice."""
+    words for missing cells, and rows without a label as `unlabeled`: `count`, `words`, the first
+    thousand `rows`. Null for formats that leave no choice."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:

@@ -143,6 +143,7 @@ def _spec(
         thousands=_unless_auto(options.thousands),
         missing=_words(options.missing),
         roles=_roles(options.schema_),
+        missing_labels=options.missing_labels,
         sheet=_unless_auto(options.sheet),
         dense=options.dense,
         index_base=options.index_base,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent, TooLarge
@@ -67,17 +66,11 @@ class Faults:
         if self.total <= MAX_FAULTS:
             self._listed.append(fault)
 
-    def advise(self, column: str | int, hint: str, extra: dict[str, Any]) -> None:
-        """Give the faults of a column another hint, and the problem `extra` members."""
-        if not any(fault.column == column for fault in self._listed):
-            return
-        self._listed = [
-            replace(fault, hint=hint) if fault.column == column else fault for fault in self._listed
-        ]
-        for (name, _), summary in self._columns.items():
-            if name == column:
-                summary["hint"] = hint
-        self._extra = {**self._extra, **extra}
+    def put_first(self, fault: Fault, extra: dict[str, Any]) -> None:
+        """The same of a fault that is before all others."""
+        self.total += 1
+        self._extra = extra
+        self._listed = [fault, *self._listed][:MAX_FAULTS]
 
     def check(self) -> None:
         """Raises InvalidContent with the first fault's code if there is any fault."""

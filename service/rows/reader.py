@@ -16,9 +16,10 @@ from service.rows.format_table import FORMATS, HEAD_BYTES, check_format
 from service.rows.formats import labels_file
 from service.rows.spec import Parsed, ParseSpec
 from service.rows.table.joining import append, expecting
-from service.rows.table.labels import Target
 from service.rows.table.row_numbers import without_row_numbers
 from service.rows.table.summary import finished
+from service.rows.table.target import Target
+from service.rows.table.unlabeled import without_unlabeled
 from service.rows.unwrapping import unwrapped
 
 
@@ -38,7 +39,8 @@ def read(spec: ParseSpec) -> Parsed:
         table = replace(table, target=target, warnings=[*table.warnings, *warnings])
     if spec.onto is None:
         table = without_row_numbers(spec, table, folder)
-    else:
+    table = without_unlabeled(spec, table, folder)
+    if spec.onto is not None:
         table = append(spec.onto, table, folder, spec.limits)
     _check_labels(table.target, spec.limits.cell_bytes)
     parsed = finished(folder, table, spec.limits.columns)

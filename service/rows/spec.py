@@ -16,6 +16,7 @@ from service.subprocesses.messages import Messages
 from svm.data.matrices import Matrix
 
 Label: TypeAlias = str | int | float | bool
+LabelKind: TypeAlias = Literal["category", "number"]
 Header: TypeAlias = Literal["auto", "present", "absent"]
 
 TableColumn: TypeAlias = dict[str, Any]
@@ -134,7 +135,13 @@ class ParseSpec:
     thousands: str | None = None
     missing: list[str] = field(default_factory=list)
     """Further words for missing cells."""
+    odd_cells: Literal["missing", "refuse"] = "refuse"
+    """What a few words in a column of numbers or dates are."""
+    day_first: bool | None = None
+    """Whether the day comes before the month in dates that may be read either way."""
     roles: Roles = field(default_factory=dict)
+    missing_labels: Literal["auto", "drop", "refuse"] = "auto"
+    """What to do with rows that have no label."""
     sheet: str | None = None
     """Of a workbook. Default: the first one."""
     dense: Literal["auto", "always", "never"] = "auto"
@@ -145,10 +152,18 @@ class ParseSpec:
     """The dataset that the rows are appended to."""
 
     @property
-    def text_labels(self) -> bool:
-        """Labels from a file are texts even if all of them are numbers: those before them are."""
-        classes = None if self.onto is None else self.onto.classes
-        return classes is not None and isinstance(classes[0], str)
+    def label_kind(self) -> LabelKind | None:
+        """Labels from a file are texts, even if all of them are numbers, if the dataset's are."""
+        known = self._known_labels
+        return "category" if known and isinstance(known[0], str) else None
+
+    def no_label(self, words: frozenset[str]) -> frozenset[str]:
+        """Those of the words that are not classes of the dataset."""
+        return words.difference(self._known_labels)
+
+    @property
+    def _known_labels(self) -> list[Label]:
+        return (self.onto.classes if self.onto is not None else None) or []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

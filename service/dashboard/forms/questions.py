@@ -152,12 +152,12 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
 def suggestion(dataset: Dataset) -> dict[str, str]:
     """Entries that are suggested for the data."""
     counts = dataset.class_counts or ()
-    fits = all(0 < held_out_rows(count, FRACTION) < count for count in counts)
+    fits = any(held_out_rows(count, FRACTION) for count in counts)
     suggested = {
         "dataset_id": dataset.id,
         "model_name": _name_for(dataset),
         "scaling": _suggested_scaling(dataset)[0],
-        "validation": {"fraction": FRACTION} if fits and counts else None,
+        "validation": {"fraction": FRACTION} if fits else None,
     }
     return {**_with_numbers(entries_of(job_fields(), suggested)), C.name: C.default}
 

@@ -14,6 +14,7 @@ from service.errors import MAX_FAULTS, InvalidContent
 from service.models.versions import ModelVersion
 from service.rows.faults import listed
 from service.rows.spec import Label
+from service.rows.table.target import matched
 from svm.data.columns import Column, Columns
 from svm.data.matrices import is_sparse
 from svm.encoding import recoding
@@ -80,21 +81,21 @@ def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.
     """For each of the dataset's classes its number among those of a model.
 
     Raises InvalidData: `target-missing`, `target-continuous`, and `unknown-class` for a label that
-    the model does not know. Numbers are equal by value; `1`, `"1"` and `true` are three labels.
+    the model does not know.
     """
     if dataset.n_distinct_labels == 0:
         raise InvalidData("target-missing", "the dataset has no labels to compare with")
     if dataset.classes is None:
         message = f"the labels have {dataset.n_distinct_labels} different values: not classes"
         raise InvalidData("target-continuous", message)
-    known = {_identity(label): number for number, label in enumerate(classes)}
-    for label in dataset.classes:
-        if _identity(label) not in known:
-            shown = ", ".join(repr(one) for one in classes[:5])
-            more = ", …" if len(classes) > 5 else ""
-            message = f"the model has no class {label!r}; its classes are {shown}{more}"
-            raise InvalidData("unknown-class", message)
-    return np.array([known[_identity(label)] for label in dataset.classes])
+    numbers = matched(dataset.classes, classes)
+    if None in numbers:
+        label = dataset.classes[numbers.index(None)]
+        shown = ", ".join(repr(one) for one in classes[:5])
+        more = ", …" if len(classes) > 5 else ""
+        message = f"the model has no class {label!r}; its classes are {shown}{more}"
+        raise InvalidData("unknown-class", message)
+    return np.array(numbers)
 
 
 def positions(dataset: Dataset, model: TakesColumns) -> list[int] | None:
@@ -169,11 +170,6 @@ def recoded_onto(
                     "trained on a table without any",
                 )
     return recoding(given, onto)
-
-
-def _identity(label: Label) -> tuple[str, Label]:
-    kind = "boolean" if isinstance(label, bool) else "text" if isinstance(label, str) else "number"
-    return kind, label
 
 
 def _mismatch(

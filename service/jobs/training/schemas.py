@@ -191,7 +191,7 @@ class JobCreate(WriteModel):
     all."""
     solver: SolverChoice = Field(default_factory=cast("Callable[[], AnyChoice]", CHOICES["auto"]))
     """How to train; `GET /v1/solvers` explains each. `auto`, the default, chooses by the data; the
-    job's warnings say which and why, the `spec` of the model version shows it."""
+    job's `notes` say which and why, the `spec` of the model version shows it."""
     encoding: Encoding = Encoding()
     """How categories, dates and missing cells become numbers, learned on the training rows and kept
     in the model. Tables of finite numbers need none."""
@@ -214,8 +214,8 @@ class JobCreate(WriteModel):
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
     """Fit probabilities on the scores of the validation set, or with folds on the score of every
     row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
-    isotonic steps, which need thousands. Its metrics, in `metrics.validation.calibration`, measure
-    each row with a calibration that was fitted on others; null if a class has too few rows."""
+    isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
+    fitted on others."""
     trace: Annotated[
         Trace | None, AfterValidator(_traceable), Field(examples=[{"every": 1, "unit": "epoch"}])
     ] = None

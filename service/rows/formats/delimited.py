@@ -60,7 +60,8 @@ def _read_plain(spec: ParseSpec) -> Table:
     parts = slices(Path(spec.data))
     layout, first = _layout(spec, delimiter, parts)
     faults = Faults()
-    labels = labels_of(layout, faults, keep_text=spec.text_labels, missing=MISSING_TEXTS)
+    words = spec.no_label(MISSING_TEXTS)
+    labels = labels_of(layout, faults, kind=spec.label_kind, missing=words)
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         n_samples = 0
         for part in chain([first], parts):
@@ -107,6 +108,8 @@ def _layout(spec: ParseSpec, delimiter: str, parts: Iterator[Slice]) -> tuple[La
     if guessed and (other := next((x for x in ";\t|," if x in cells[0]), None)):
         message = f"the delimiter {delimiter!r} is not in the first line, but {other!r} is"
         raise refuse("empty-data", message, hint="say which one it is with `delimiter`")
+    if header and not all(map(str.strip, cells)):
+        raise _NotPlain
     layout = make_layout(spec, len(cells), cells if header else None)
     if header:
         text = _without_first_record(text, delimiter)

@@ -13,7 +13,8 @@ from service.rows.faults import Faults
 from service.rows.formats import npy
 from service.rows.formats.delimited import delimiter_of
 from service.rows.spec import NPY, ParseSpec
-from service.rows.table.labels import Labels, Target, wrong_count
+from service.rows.table.labels import Labels, wrong_count
+from service.rows.table.target import Target
 
 
 def read(spec: ParseSpec, n_samples: int) -> tuple[Target, list[dict[str, Any]]]:
@@ -23,7 +24,7 @@ def read(spec: ParseSpec, n_samples: int) -> tuple[Target, list[dict[str, Any]]]
     `header=absent`. Raises InvalidContent, `label-count` if the number of labels does not fit.
     """
     assert spec.labels is not None
-    labels = Labels(Faults(), keep_text=spec.text_labels)
+    labels = Labels(Faults(), kind=spec.label_kind)
     warnings: list[dict[str, Any]] = []
     if spec.labels_media_type == NPY:
         for block in npy.read_labels(Path(spec.labels)):

@@ -10,8 +10,9 @@ from service.rows.faults import Faults, refuse
 from service.rows.formats import npy
 from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.spec import ParseSpec
-from service.rows.table.labels import Labels, Target, wrong_count
+from service.rows.table.labels import Labels, wrong_count
 from service.rows.table.layout import NO_TARGET
+from service.rows.table.target import Target
 from service.rows.table.writers import Table
 
 MEMBERS = {"X.npy", "y.npy"}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from service.errors import Fault, InvalidContent
-from service.rows.cell_texts.levels import alike
 from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import Faults
 from service.rows.kinds.blocks.cells import Cells
@@ -13,25 +12,29 @@ from service.rows.kinds.blocks.coding import Coder
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.gathering import Lookup
-from service.rows.spec import ParseSpec
-from service.rows.table.labels import MAX_CLASSES, Labels, Target
+from service.rows.spec import LabelKind, ParseSpec
+from service.rows.table.labels import Labels
+from service.rows.table.target import MAX_CLASSES, Target
+from service.rows.table.unlabeled import target_hint
 
 MOST_FRACTIONS = 20
 """More different labels with fractions are measurements."""
-SHOWN = 5
 TOO_MANY = "too-many-classes"
 
 
 class LabelColumn:
     """Takes the cells of the label column."""
 
-    def __init__(self, spec: ParseSpec, faults: Faults, column: str | int) -> None:
-        self.warnings: list[dict[str, Any]] = []
-        words = MISSING_TEXTS | frozenset(spec.missing)
-        self._labels = Labels(faults, column, keep_text=spec.text_labels, missing=words)
+    def __init__(
+        self, spec: ParseSpec, faults: Faults, column: str | int, kind: LabelKind | None
+    ) -> None:
+        """`kind`: what `schema` says. If it is a category, only an empty cell is no label."""
+        words = spec.no_label(MISSING_TEXTS | frozenset(spec.missing))
+        if kind == "category":
+            words = frozenset({"", *spec.missing})
+        self._labels = Labels(faults, column, kind=kind or spec.label_kind, missing=words)
         self._lookup = Lookup()
         self._coder = Coder([self._lookup])
-        self._faults = faults
         self._likely: list[str] = []
         self._hint: str | None = None
         self._chosen = spec.target is not None or spec.onto is not None
@@ -39,7 +42,7 @@ class LabelColumn:
         self._refused: InvalidContent | None = None
 
     def add(self, batch: Batch, position: int, *, typed: bool) -> None:
-        """Those of some rows. A missing one is a fault."""
+        """Those of some rows."""
         if self._refused is not None:
             return
         try:
@@ -61,15 +64,12 @@ class LabelColumn:
         self._labels.skip(n_rows)
 
     def propose(self, likely: list[str]) -> None:
-        """Name columns that are likely to hold the labels in every error about this one, unless the
+        """Name columns that are likely to hold the labels in errors about this one, unless the
         caller chose it."""
         if self._chosen or not likely:
             return
         self._likely = likely
-        names = ", ".join(map(repr, likely[:SHOWN]))
-        self._hint = f"name the label with `target`; likely are {names}"
-        self._labels.hint = f"remove the row, or {self._hint}"
-        self._faults.advise(self._column, self._labels.hint, {"likely_targets": likely})
+        self._hint = target_hint(likely)
 
     def finish(self) -> Target:
         """Raises InvalidContent."""
@@ -77,11 +77,7 @@ class LabelColumn:
             if self._hint is None:
                 raise self._refused
             raise self._refusal(self._refused.detail.split(";")[0], self._hint)
-        target = self._labels.finish()
-        texts = [label for label in target.classes or () if isinstance(label, str)]
-        if (pair := alike(texts)) is not None:
-            message = f"the classes {pair[0]!r} and {pair[1]!r} differ in case or blanks only"
-            self.warnings.append({"code": "similar-levels", "message": message})
+        target = replace(self._labels.finish(), likely=self._likely)
         if self._chosen:
             return target
         count = self._labels.count
@@ -92,7 +88,7 @@ class LabelColumn:
                 raise self._refusal(message, hint)
         elif self._hint is not None and _are_measurements(target):
             message = f"the last column, {self._column!r}, is taken as the label; {self._hint}"
-            self.warnings.append({"code": "likely-targets", "message": message})
+            target.warnings.append({"code": "likely-targets", "message": message})
         return target
 
     def _refusal(self, message: str, hint: str) -> InvalidContent:

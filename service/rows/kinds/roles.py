@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from service.errors import InvalidRequest
-from service.rows.spec import ParseSpec, Roles, TableColumn
-from service.rows.table.layout import Layout, make_layout
+from service.rows.spec import LabelKind, ParseSpec, Roles, TableColumn
+from service.rows.table.layout import Layout, distinct_names, make_layout
 
 KINDS = ("number", "category", "boolean", "date")
 ROLES = ("feature", "label", "weight", "ignored")
@@ -31,6 +31,7 @@ class ColumnRoles:
     wanted: frozenset[int]
     """Those of the features that the caller names as features."""
     n_cells: int
+    label_kind: LabelKind | None
 
     def name(self, position: int) -> str | int:
         """What a fault calls a column of the file."""
@@ -46,7 +47,10 @@ def arranged(
 
     Raises InvalidContent, InvalidRequest and TooLarge.
     """
-    known = [name.strip() for name in names] if names is not None else None
+    known: list[str] | None = None
+    renamed: list[dict[str, Any]] = []
+    if names is not None:
+        known, renamed = distinct_names(names, spec.limits.cell_bytes, unnamed or ())
     texts = known or list(map(str, range(n_cells)))
     roles = _roles(spec, texts)
     if spec.onto is not None:
@@ -79,13 +83,13 @@ def arranged(
         hint = "name the label with `target`, or say target=none"
         raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
     features = [i for i in kept if i != target]
-    _check_obeyed(roles, texts, features)
+    _check_obeyed(roles, texts, features, target)
     kinds = {i: roles[texts[i]]["kind"] for i in features if "kind" in roles.get(texts[i], {})}
     wanted = (i for i in features if roles.get(texts[i], {}).get("role") == "feature")
     if spec.onto is not None:
         kinds = _kinds_of_stored(spec, texts, features, kinds)
     return ColumnRoles(
-        layout=layout,
+        layout=replace(layout, warnings=renamed),
         features=features,
         target=target,
         weight=weight,
@@ -93,6 +97,7 @@ def arranged(
         ignored=ignored,
         kinds=kinds,
         wanted=frozenset(wanted),
+        label_kind=None if target is None else _label_kind(roles.get(texts[target], {})),
         n_cells=n_cells,
         names=known,
     )
@@ -105,15 +110,29 @@ def _check_target(spec: ParseSpec, texts: list[str], dropped: set[int]) -> None:
         raise InvalidRequest("invalid-parameter", f"{message}; name another column as `target`")
 
 
-def _check_obeyed(roles: dict[str, dict[str, str]], texts: list[str], features: list[int]) -> None:
+def _label_kind(said: dict[str, str]) -> LabelKind | None:
+    """Raises InvalidRequest if it is not the kind of a label."""
+    match said.get("kind"):
+        case None | "category" | "number" as kind:
+            return kind
+        case kind:
+            message = f"`schema`: the label is a category or a number, not a {kind}"
+            raise InvalidRequest("invalid-parameter", message)
+
+
+def _check_obeyed(
+    roles: dict[str, dict[str, str]], texts: list[str], features: list[int], target: int | None
+) -> None:
     """Raises InvalidRequest for a kind or role that would do nothing."""
-    of_features = {texts[i] for i in features}
+    of_features = {texts[i] for i in (*features, *(() if target is None else (target,)))}
     for name in roles.keys() - of_features:
         if roles[name].get("role") == "feature":
             message = f"`schema`: the column {name[:64]!r} has no name; give it one in the file"
             raise InvalidRequest("invalid-parameter", message)
         if "kind" in roles[name]:
-            message = f"`schema`: the column {name[:64]!r} has no kind, as it is not a feature"
+            message = (
+                f"`schema`: {name[:64]!r} has no kind, as it is neither a feature nor the label"
+            )
             raise InvalidRequest("invalid-parameter", f"{message}; leave out its kind")
 
 

@@ -12,8 +12,8 @@ from service.rows.faults import refuse, too_many
 from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored
 from service.rows.table.arrays import ArrayWriter, blocks
 from service.rows.table.joining_tables import append_table, append_weights
-from service.rows.table.labels import Target, joined, number_of
 from service.rows.table.layout import feature_order
+from service.rows.table.target import Target, as_kind, joined, kind_of, number_of
 from service.rows.table.writers import Table
 
 
@@ -127,30 +127,28 @@ def _labels(stored: Stored, table: Table) -> Target | None:
     if not stored.labeled:
         hint = "leave them out, or say target=none"
         raise refuse("label-mismatch", "the dataset has no labels, the rows have", hint=hint)
-    _check_kinds(stored, table, target)
     before = stored.labels()
     assert before is not None
-    return joined((stored.classes, before), (target.classes, target.array))
+    classes = _of_kind(stored, table, target)
+    return joined((stored.classes, before), (classes, target.array))
 
 
-def _check_kinds(stored: Stored, table: Table, target: Target) -> None:
-    expected, labels = _kind(stored.classes), target.classes or [0.0]
-    wrong = [code for code, label in enumerate(labels) if _kind([label]) != expected]
-    if not wrong:
-        return
+def _of_kind(stored: Stored, table: Table, target: Target) -> list[Label] | None:
+    """The classes of the rows as labels of the kind that the dataset has: a text that is a number
+    is equal to it. Raises InvalidContent `label-mismatch`."""
+    expected, labels = kind_of(stored.classes), target.classes or [0.0]
+    same = [as_kind(label, expected) for label in labels]
+    if None not in same:
+        return target.classes and [label for label in same if label is not None]
+    wrong = [code for code, label in enumerate(same) if label is None]
     # Of a file's texts rather the one that is not a number: it made texts of the others.
     code = min(wrong, key=lambda code: number_of(str(labels[code])) is not None)
     row = 1 if target.classes is None else int(np.argmax(target.array == code)) + 1
     raise refuse(
         "label-mismatch",
-        f"row {row}: the label is a {_kind([labels[code]])}, the dataset's are {expected}s",
+        f"row {row}: the label is a {kind_of([labels[code]])}, the dataset's are {expected}s",
         row=row,
         column=table.target_name,
         value=str(labels[code])[:64],
         hint="labels of one dataset are of one kind",
     )
-
-
-def _kind(classes: list[Label] | None) -> str:
-    label = classes[0] if classes else 0.0
-    return {str: "text", bool: "boolean"}.get(type(label), "number")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
-from service.rows.spec import Divided, Parsed, SplitSpec, Stored, TableColumn
-from service.rows.table.arrays import blocks, sparse_rows, write_array
-from service.rows.table.joining_tables import table_of, write_blocks
-from service.rows.table.labels import Target, joined
-from service.rows.table.raw import stored_blocks
+from service.rows.spec import Divided, Parsed, SplitSpec, Stored
+from service.rows.table.chosen_rows import Mask, write_rows
 from service.rows.table.summary import finished
-from service.rows.table.writers import DenseWriter, SparseWriter, Table
-from svm.data.splitting import held_out_rows, split
+from service.rows.table.target import Target, joined
+from service.rows.table.writers import Table
+from svm.data.splitting import split
 from svm.errors import InvalidData
-
-Mask = npt.NDArray[np.bool_]
 
 
 def divide(spec: SplitSpec) -> Divided:
     """Write the arrays of both parts and describe them: each as if it had been uploaded by itself.
 
-    Raises InvalidContent `class-too-small`, and `target-missing` or `target-continuous` if rows
-    without classes are to be stratified.
+    Raises InvalidContent `class-too-small` if a part would be empty, and `target-missing` or
+    `target-continuous` if rows without classes are to be stratified.
     """
     stored = spec.stored
     labels = stored.labels()
@@ -48,16 +43,7 @@ def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[
         raise _refusal("target-continuous", "/stratify", message)
     if spec.stored.n_samples < 2:
         raise _refusal("class-too-small", "/fraction", "one row cannot be split")
-    if labels is None or classes is None:
-        codes = np.zeros(spec.stored.n_samples, dtype=np.int32)
-    else:
-        codes = labels
-        counts = np.bincount(codes).tolist() if spec.stratify else []
-        for label, count in zip(classes, counts, strict=False):
-            if held_out_rows(count, spec.fraction) in (0, count):
-                rows = f"class {label!r} has {count} rows"
-                message = f"{rows}: too few to put {spec.fraction:g} of them into the test part"
-                raise _refusal("class-too-small", "/fraction", message)
+    codes = np.zeros(spec.stored.n_samples) if labels is None or classes is None else labels
     try:
         return split(codes, spec.fraction, stratify=spec.stratify, seed=spec.seed)[0]
     except InvalidData as error:
@@ -68,16 +54,7 @@ def _write_part(
     spec: SplitSpec, labels: npt.NDArray[Any] | None, rows: Mask, folder: Path
 ) -> Parsed:
     stored = spec.stored
-    folder.mkdir(exist_ok=True)
-    columns = None
-    if stored.sparse:
-        _write_sparse(spec, rows, folder)
-    elif stored.table is not None:
-        columns = _write_table(spec, stored.table, rows, folder)
-    else:
-        _write_dense(spec, rows, folder)
-    if stored.weight is not None:
-        write_array(folder / "weights.npy", np.load(stored.path("weights"))[rows])
+    columns = write_rows(stored, stored.path, rows, folder, spec.limits)
     table = Table(
         n_samples=int(np.count_nonzero(rows)),
         n_features=stored.n_features,
@@ -98,46 +75,6 @@ def _target(stored: Stored, labels: npt.NDArray[Any]) -> Target:
         return joined((None, labels))
     present, codes = np.unique(labels, return_inverse=True)
     return joined(([stored.classes[code] for code in present], codes))
-
-
-def _write_dense(spec: SplitSpec, rows: Mask, folder: Path) -> None:
-    with DenseWriter(folder, spec.stored.n_features, spec.limits) as writer:
-        start = 0
-        for block in blocks(spec.stored.path("X")):
-            writer.add(block[rows[start : start + len(block)]])
-            start += len(block)
-        writer.finish()
-
-
-def _write_table(
-    spec: SplitSpec, columns: list[TableColumn], rows: Mask, folder: Path
-) -> list[TableColumn] | None:
-    """The columns of the part, with the levels of the whole."""
-    missing = np.zeros(len(columns), dtype=np.int64)
-
-    def parts() -> Iterator[npt.NDArray[np.float64]]:
-        start = 0
-        for block in stored_blocks(spec.stored):
-            part = block[rows[start : start + len(block)]]
-            start += len(block)
-            missing[:] += np.isnan(part).sum(axis=0)
-            yield part
-
-    write_blocks(parts(), columns, folder, spec.limits)
-    counted = zip(columns, missing.tolist(), strict=True)
-    return table_of([{**column, "missing": count} for column, count in counted])
-
-
-def _write_sparse(spec: SplitSpec, rows: Mask, folder: Path) -> None:
-    paths = (spec.stored.path(name) for name in ("indptr", "indices", "data"))
-    with SparseWriter(folder, spec.limits) as writer:
-        start = 0
-        for lengths, indices, values in sparse_rows(*paths):
-            mask = rows[start : start + len(lengths)]
-            entries = np.repeat(mask, lengths)
-            writer.add(lengths[mask], indices[entries], values[entries])
-            start += len(lengths)
-        writer.finish()
 
 
 def _refusal(code: str, pointer: str, message: str) -> InvalidContent:

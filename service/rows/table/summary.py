@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from service.rows.cell_texts.levels import alike
 from service.rows.spec import Parsed, TableColumn
 from service.rows.table.arrays import blocks, write_array
-from service.rows.table.labels import Target
 from service.rows.table.moments import GappedMoments, Moments, SparseMoments
 from service.rows.table.raw import arrays_of, category_positions, raw_blocks
 from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
+from service.rows.table.target import Target
 from service.rows.table.writers import Table
 
 FEW_FRACTIONS, FEW_NUMBERS = 10, 50
@@ -54,7 +55,7 @@ def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
         classes=None if target is None else target.classes,
         class_counts=None if target is None else target.counts,
         statistics=statistics,
-        warnings=[*table.warnings, *warnings],
+        warnings=[*table.warnings, *(() if target is None else target.warnings), *warnings],
         matrix_digest=digest,
         arrays=arrays,
         table=table.table,
@@ -179,25 +180,37 @@ def _warnings(
 ) -> Iterator[dict[str, Any]]:
     if columns is not None:
         yield from _column_warnings(table, columns)
-    counts = None if table.target is None else table.target.counts
-    if table.target is not None and _are_measurements(table.target):
-        name = "the label" if table.target_name is None else repr(table.target_name)
-        yield {
-            "code": "many-labels",
-            "message": f"{name} has {table.target.n_distinct:,} different numbers; a training "
-            "needs classes: group them, or name another column as `target`",
-        }
-    elif counts is not None and len(counts) > 1 and min(counts) * 10 < max(counts):
-        yield {
-            "code": "imbalanced",
-            "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
-            f"the largest {max(counts):,}",
-        }
+    if table.target is not None:
+        yield from _label_warnings(table.target, table.target_name)
     if n_duplicates:
         yield {
             "code": "duplicates",
             "message": _counted(n_duplicates, "row has", "rows have")
             + " the same features as another one",
+        }
+
+
+def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]]:
+    classes, counts = target.classes or [], target.counts or []
+    if _are_measurements(target):
+        what = "the label" if name is None else repr(name)
+        yield {
+            "code": "many-labels",
+            "message": f"{what} has {target.n_distinct:,} different numbers; a training needs "
+            "classes: group them, or name another column as `target`",
+        }
+    elif len(counts) > 1 and min(counts) * 10 < max(counts):
+        yield {
+            "code": "imbalanced",
+            "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
+            f"the largest {max(counts):,}",
+        }
+    pair = alike(label for label in classes if isinstance(label, str))
+    if pair is not None:
+        message = f"the classes {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
+        yield {
+            "code": "similar-levels",
+            "message": f"{message}; if they are the same, write them alike",
         }
 
 

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from service.rows.faults import Faults, too_many
-from service.rows.spec import ReadLimits, TableColumn
+from service.rows.spec import LabelKind, ReadLimits, TableColumn
 from service.rows.table.arrays import ArrayWriter
-from service.rows.table.labels import Labels, Target
+from service.rows.table.labels import Labels
 from service.rows.table.layout import Layout
+from service.rows.table.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +42,14 @@ def labels_of(
     layout: Layout,
     faults: Faults,
     *,
-    keep_text: bool = False,
+    kind: LabelKind | None = None,
     missing: frozenset[str] = frozenset({""}),
 ) -> Labels | None:
     """What takes the labels of a table, if it has a column of them."""
     if layout.target is None:
         return None
     column = layout.column(layout.target)
-    return Labels(faults, column, keep_text=keep_text, missing=missing)
+    return Labels(faults, column, kind=kind, missing=missing)
 
 
 def dense_table(layout: Layout, n_samples: int, labels: Labels | None) -> Table:
@@ -60,6 +61,7 @@ def dense_table(layout: Layout, n_samples: int, labels: Labels | None) -> Table:
         columns=layout.feature_names,
         target_name=layout.target_name,
         target=None if labels is None else labels.finish(),
+        warnings=layout.warnings,
     )
 
 

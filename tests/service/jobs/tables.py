@@ -11,9 +11,9 @@ import numpy.typing as npt
 from service.datasets.store import DatasetStore
 from service.datasets.uploads import read_limits
 from service.rows.table.arrays import write_array
-from service.rows.table.labels import Target
 from service.rows.table.raw import RawWriter, is_raw
 from service.rows.table.summary import finished
+from service.rows.table.target import Target
 from service.rows.table.writers import Table
 from service.settings import Settings
 from service.storage.blobs import open_blobs

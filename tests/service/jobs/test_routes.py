@@ -265,14 +265,14 @@ def test_unknown_dataset_is_not_found(client: TestClient) -> None:
         (
             csv_of(61) + "1,2,3,rare\n",
             {},
-            {"validation": {"fraction": 0.2}},
+            {"validation": {"fraction": 0.2}, "calibration": "sigmoid"},
             "class-too-small",
-            "/validation/fraction",
+            "/calibration",
         ),
         (
-            csv_of(60) + "1,2,3,rare\n1,2,4,rare\n",
+            csv_of(4),
             {},
-            {"validation": {"folds": 3}},
+            {"validation": {"folds": 5}},
             "class-too-small",
             "/validation/folds",
         ),
@@ -420,6 +420,6 @@ def test_plan_tells_the_cost_and_queues_nothing(client: TestClient) -> None:
     assert plan.json()["binary_problems"] == 3
     assert 2**26 < plan.json()["memory_bytes"] < 2**31
     assert client.get("/v1/jobs").json()["jobs"] == []
-    body["validation"] = {"folds": 50}
+    body["validation"] = {"folds": 61}
     refused = client.post("/v1/jobs", json=body, params={"validate_only": True})
     assert (refused.status_code, refused.json()["code"]) == (422, "class-too-small")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidContent
-from service.rows.spec import JSON, NPY
+from service.rows.spec import JSON, LIBSVM, NPY
 from tests.service.rows.arrays import npy
 from tests.service.rows.reading import places, refusal, upload
 
@@ -62,11 +62,94 @@ def test_kinds_of_labels_do_not_mix(labels: str) -> None:
     assert refusal(f'{{"rows": [[1], [2]], "labels": {labels}}}', JSON).code == "invalid-field"
 
 
-@pytest.mark.parametrize("gap", ["NaN", "NA", "?", "null", "inf"])
+@pytest.mark.parametrize("gap", ["NaN", "NA", "?", "null", "none", ""])
 def test_gaps_among_numbers_are_no_class(gap: str) -> None:
-    """A word that only says that a number is missing is refused, with its row."""
-    error = refusal(csv(["1", "2", gap, "1", gap]))
-    assert places(error) == [("missing-value", 3, "k", gap), ("missing-value", 5, "k", gap)]
+    """A word that only says that a number is missing is no label; the row is left out."""
+    result = upload(csv(["1", "2", gap, "1", gap]))
+    assert result.rows_of_labels == [1, 2, 1]
+    assert result.arrays["X"].tolist() == [[0], [1], [3]]
+    reading = result.parsed.reading or {}
+    assert reading["unlabeled"] == {"count": 2, "words": {gap: 2}, "rows": [3, 5]}
+    (warning,) = (one for one in result.parsed.warnings if one["code"] == "missing-labels")
+    assert f"'{gap}' 2 times" in warning["message"] or not gap
+
+
+def test_infinite_labels_are_refused() -> None:
+    """They are neither numbers that are compared nor missing."""
+    error = refusal(csv(["1", "2", "inf", "1"]))
+    assert places(error) == [("non-finite-value", 3, "k", "inf")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "said"),
+    [
+        (["a", "", "b"], {"missing_labels": "refuse"}, "1 row has no label (empty once)"),
+        (
+            ["a", "", "", "b", "NA"],
+            {},
+            "more than half, 3 of 5 rows, have no label (empty 2 times, 'NA' once)",
+        ),
+        (["a", "a", ""], {}, "the others have fewer than two classes"),
+        (["", ""], {"missing_labels": "drop"}, "2 rows have no label"),
+    ],
+)
+def test_rows_without_a_label_that_are_refused(
+    labels: list[str], options: dict[str, Any], said: str
+) -> None:
+    """If they are most of the rows, too few classes remain, or the caller refuses them."""
+    error = refusal(csv(labels), target="k", **options)
+    assert error.code == "missing-value"
+    assert said in error.detail
+    assert [fault.row for fault in error.faults] == [
+        row for row, label in enumerate(labels, 1) if label in ("", "NA")
+    ]
+
+
+def test_most_rows_may_be_left_out_on_demand() -> None:
+    """However many they are; of every kind of table, with its weights."""
+    rows = "".join(f"{i},{'xyz'[i % 3]},{i + 1},{'ab'[i % 2] if i > 6 else ''}\n" for i in range(9))
+    schema = {"w": {"role": "weight"}}
+    result = upload("a,c,w,k\n" + rows, target="k", roles=schema, missing_labels="drop")
+    assert result.rows_of_labels == ["b", "a"]
+    assert result.arrays["X"].tolist() == [[7], [8]]
+    assert result.arrays["codes"].tolist() == [[1], [2]]
+    assert result.arrays["weights"].tolist() == [8, 9]
+    sparse = upload("1 1:1\n0 3:2\n", LIBSVM, labels=None)
+    assert sparse.parsed.n_samples == 2
+
+
+def test_appended_rows_need_no_second_class() -> None:
+    """Their labels are those of the dataset, a word among them too."""
+    onto = upload(csv(["NA", "b", "NA"]), roles={"k": {"kind": "category"}})
+    assert onto.rows_of_labels == ["NA", "b", "NA"]
+    result = upload(csv(["NA", ""]), onto=onto)
+    assert result.rows_of_labels == ["NA", "b", "NA", "NA"]
+
+
+@pytest.mark.parametrize("texts", [["007", "042"], ["01", "1"], ["1", "123456789012345678901"]])
+def test_digits_that_would_change_stay_texts(texts: list[str]) -> None:
+    """Unless the caller says that they are numbers."""
+    result = upload(csv(texts))
+    assert result.parsed.classes == sorted(texts)
+    codes = {warning["code"] for warning in result.parsed.warnings}
+    assert codes & {"leading-zeros", "long-numbers"}
+    numbers = upload(csv(texts), roles={"k": {"kind": "number"}}).parsed
+    assert numbers.classes == sorted({float(text) for text in texts})
+    said = upload(csv(texts), roles={"k": {"kind": "category"}}).parsed
+    assert said.classes == sorted(texts)
+    assert not codes & {warning["code"] for warning in said.warnings}
+
+
+def test_kind_of_the_label_that_does_not_fit() -> None:
+    """A word is not a number, and a label is not a date."""
+    error = refusal(csv(["1", "x", "2"]), roles={"k": {"kind": "number"}})
+    assert places(error) == [("not-a-number", 2, "k", "x")]
+    assert refusal(csv(["1", "2"]), roles={"k": {"kind": "date"}}).code == "invalid-parameter"
+
+
+def test_similar_classes_are_named() -> None:
+    """In a table of numbers, too."""
+    assert "similar-levels" in [one["code"] for one in upload(csv(["Yes", "yes"])).parsed.warnings]
 
 
 def test_measurements_are_kept_without_classes() -> None:

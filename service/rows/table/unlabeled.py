@@ -1,0 +1,103 @@
+"""Rows without a label: they are left out, or the upload is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from service.errors import MAX_FAULTS, Fault, InvalidContent
+from service.rows.faults import shown
+from service.rows.spec import ParseSpec
+from service.rows.table.chosen_rows import write_rows
+from service.rows.table.target import Target
+from service.rows.table.writers import Table
+
+CODE = "missing-value"
+MOST = 0.5
+"""Share of the rows that may be left out unasked."""
+ROWS_KEPT = 1000
+"""Numbers of rows that `reading` has."""
+SHOWN = 5
+
+
+def target_hint(likely: list[str]) -> str:
+    """What to do if another column holds the labels."""
+    names = ", ".join(map(repr, likely[:SHOWN]))
+    return "name the label with `target`" + (f"; likely are {names}" if names else "")
+
+
+def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
+    """The table with the rows that have a label only; its arrays are written again.
+
+    Raises InvalidContent `missing-value` if these are too few, or the caller refuses it.
+    """
+    target = table.target
+    if target is None or not target.missing:
+        return table
+    labeled = target.labeled
+    rows = np.flatnonzero(~labeled) + 1
+    _check(spec, table, target, rows.tolist())
+    part = folder / "labeled"
+    columns = write_rows(table, lambda name: folder / f"{name}.npy", labeled, part, spec.limits)
+    for path in part.iterdir():
+        path.replace(folder / path.name)
+    part.rmdir()
+    count, words = len(rows), {word: n for word, n in target.missing.items() if word}
+    message = f"{count:,} {'row has' if count == 1 else 'rows have'} no label and are left out"
+    if words:
+        message += f": {_in_words(words)}; if it is a class, say in `schema` that the kind of the "
+        message += "label is category"
+    reading = {**(table.reading or {}), "unlabeled": {"count": count, "words": target.missing}}
+    reading["unlabeled"]["rows"] = rows[:ROWS_KEPT].tolist()
+    return replace(
+        table,
+        n_samples=table.n_samples - count,
+        table=columns,
+        target=replace(target, array=target.array[labeled]),
+        reading=reading,
+        warnings=[*table.warnings, {"code": "missing-labels", "message": message}],
+    )
+
+
+def _check(spec: ParseSpec, table: Table, target: Target, rows: list[int]) -> None:
+    n, count = table.n_samples, len(rows)
+    too_few = target.n_distinct < (1 if spec.onto or spec.missing_labels == "drop" else 2)
+    too_many = count > MOST * n and spec.missing_labels == "auto"
+    if not (too_few or too_many or spec.missing_labels == "refuse"):
+        return
+    hints = [target_hint(target.likely)] if spec.target is None and spec.labels is None else []
+    if spec.missing_labels == "refuse":
+        hints.append("give each row a label, or leave out `missing_labels`")
+    elif too_many:
+        hints.append("say missing_labels=drop to leave these rows out")
+    hint = ", or ".join(hints) or "take another `target`"
+    those = "1 row has" if count == 1 else f"{count:,} rows have"
+    if too_many:
+        those = f"more than half, {count:,} of {n:,} rows, have"
+    message = f"{those} no label ({_in_words(target.missing)}); the first is row {rows[0]}"
+    if too_few and not too_many:
+        message += ", and the others have fewer than two classes"
+    each, column = "the label is missing", table.target_name
+    faults = tuple(
+        Fault(code=CODE, message=f"row {row}: {each}", row=row, column=column, hint=hint)
+        for row in rows[:MAX_FAULTS]
+    )
+    summary = {"column": column, "code": CODE, "count": count, "hint": hint}
+    extra: dict[str, Any] = (
+        {} if column is None else {"columns": [{**summary, "examples": sorted(target.missing)}]}
+    )
+    if target.likely:
+        extra["likely_targets"] = target.likely
+    raise InvalidContent(CODE, f"{message}; {hint}", faults, count, extra)
+
+
+def _in_words(words: dict[str, int]) -> str:
+    """How many rows have which word."""
+    by_count = sorted(words.items(), key=lambda pair: -pair[1])[:SHOWN]
+    return ", ".join(
+        f"{shown(word) if word else 'empty'} {'once' if n == 1 else f'{n:,} times'}"
+        for word, n in by_count
+    )
