@@ -159,6 +159,7 @@ FORMATS = {
             suffixes=(".npz",),
             begins=_magic(_ARCHIVE),
             binary=True,
+            options=frozenset({"dense"}),
             upload="npz",
             write=binary.write_npz,
         ),

@@ -13,7 +13,7 @@ from service.errors import InvalidContent, InvalidRequest
 from service.rows.cell_texts.number_text import BOOLEANS, NUMBER, is_value
 from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import listed, refuse, too_many
-from service.rows.spec import CSV, TSV, ParseSpec, Stored
+from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits, Stored
 
 NO_TARGET = "none"
 MAX_NAME_BYTES = 4096
@@ -203,3 +203,10 @@ def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | Non
         hint = f"the columns are called {', '.join(close)}, …"
     message = f"there is no column {target[:64]!r} to take the labels from"
     raise refuse("target-missing", message, value=target[:64], hint=hint)
+
+
+def check_columns(n_cells: int, limits: ReadLimits) -> None:
+    """Raises TooLarge if the first row has more cells than columns are allowed, besides those of
+    the labels and the weights."""
+    if n_cells > limits.columns + 2:
+        raise too_many("columns", limits.columns)

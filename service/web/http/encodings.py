@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from functools import partial
 from lzma import LZMAError
 from typing import Protocol
 
@@ -130,7 +130,6 @@ def _incomplete(encoding: str) -> UnsupportedFormat:
     return UnsupportedFormat("format-mismatch", f"the body is not complete {encoding} data")
 
 
-@lru_cache(maxsize=256)
 def media_type_of(content_type: bytes) -> str:
     """The type alone, in lower case."""
     return content_type.partition(b";")[0].strip().lower().decode("latin-1")

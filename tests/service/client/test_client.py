@@ -213,8 +213,11 @@ def test_sparse_data(client: Client) -> None:
     labels = client.predict("sparse", wide)
     assert np.array_equal(labels, client.predict("sparse", wide.toarray()))
     assert client.upload(wide).classes is None
-    with pytest.raises(ValueError, match="labels are numbers"):
-        client.upload(wide, SPECIES)
+    texts = client.upload(wide, SPECIES)
+    assert (texts.sparse, texts.classes) == (True, sorted(set(SPECIES)))
+    with pytest.raises(InvalidContent, match="each row has 5 numbers, 9 are expected"):
+        client.predict("sparse", wide[:, :5])
+    assert client.upload(wide, SPECIES, weights=[2.0] * 150).weight == "weight"
 
 
 @pytest.mark.parametrize("name", ["a9a", "a9a.t", "iris.scale", "covtype.bz2"])
@@ -263,6 +266,11 @@ def test_errors_have_their_own_classes(client: Client, iris: str) -> None:
     assert caught.value.request_id
     with pytest.raises(InvalidContent, match="/solver/C"):
         client.train("latest", "m", {"name": "newton", "C": -1})
+    with pytest.raises(InvalidContent, match="did you mean `gaussian`"):
+        client.train("latest", "m", {"name": "smo", "kernel": "rbf"})
+    misplaced: dict[str, Any] = {"C": 1}
+    with pytest.raises(InvalidContent, match="did you mean `C` in `solver`"):
+        client.train("latest", "m", "newton", **misplaced)
     with pytest.raises(InvalidRequest):
         list(client.jobs(state="finished"))
     model = client.model(iris)
