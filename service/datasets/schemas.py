@@ -80,8 +80,8 @@ class UploadOptions(BaseModel):
     """XLSX, XLS and ODS: the name of the sheet. `auto`: the first one with a table that is not
     hidden."""
     dense: Literal["auto", "always", "never"] = "auto"
-    """LIBSVM, and sparse NPZ: whether zeros are stored, so that `standardize` works. `auto`: if at least half of
-    the values are not 0; appended rows are stored as the dataset is."""
+    """LIBSVM, and sparse NPZ: whether zeros are stored, so that `standardize` works. `auto`: if at
+    least half of the values are not 0; appended rows are stored as the dataset is."""
     index_base: Annotated[int, Field(ge=0, le=1)] | None = None
     """LIBSVM: the index of the first column. Default: 1."""
     n_features: Annotated[int, Field(ge=1)] | None = None

@@ -95,7 +95,8 @@ def _read_sparse(spec: ParseSpec, arrays: dict[str, Path]) -> Table:
                 row = int(np.searchsorted(block.indptr, i, "right"))
                 fault = CellFault("non-finite-value", "is not finite", f"{block.data[i]}", HINT)
                 faults.add(*fault, row=start + row, column=int(block.indices[i]))
-            writer.add(np.diff(block.indptr).astype(np.int64), block.indices, block.data)
+            lengths, columns = np.diff(block.indptr), block.indices
+            writer.add(lengths.astype(np.int64), columns.astype(np.int64), block.data)
         faults.check()
         writer.finish()
     dense = is_full(spec, (n_rows, n_features), writer.n_stored)

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_gzip_with_a_name() -> None:
         assert (result.parsed.media_type, result.parsed.n_samples) == (CSV, 2)
 
 
-COMPRESSIONS = {
+COMPRESSIONS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     GZIP: (gzip.compress, ".gz"),
     BZIP2: (bz2.compress, ".bz2"),
     XZ: (lzma.compress, ".xz"),

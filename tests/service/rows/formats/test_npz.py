@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, save_npz
+from scipy.sparse import csc_array, csr_array, save_npz
 
 from service.rows.spec import NPZ
 from tests.service.rows.arrays import npy
@@ -134,14 +135,14 @@ def saved(matrix: Any) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("layout", ["csr", "csc"])
-def test_sparse_matrices_of_scipy(layout: str) -> None:
+@pytest.mark.parametrize("kind", [csr_array, csc_array])
+def test_sparse_matrices_of_scipy(kind: Callable[[Any], Any]) -> None:
     """The same arrays as of LIBSVM lines, whether or not the matrix is sorted; labels may be a
     second file."""
     X = np.zeros((40, 9))
     X[::2, 3], X[1::3, 7], X[5] = 2.5, -1.0, 0.0
     expected = csr_array(X)
-    matrix = csr_array(X).asformat(layout)
+    matrix = kind(X)
     result = upload(saved(matrix), NPZ, target="none")
     assert (result.parsed.sparse, result.parsed.n_features) == (True, 9)
     for name in ("data", "indices", "indptr"):
