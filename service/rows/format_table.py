@@ -212,7 +212,7 @@ def check_format(media_type: str, head: bytes) -> None:
     seen = _seen(head)
     if expected.binary and head:
         seen = seen or "something else"
-    if seen is not None:
+    if seen not in (None, media_type):
         message = f"Content-Type says {media_type}, but the body looks like {seen}"
         if seen == GZIP:
             message += "; say Content-Encoding: gzip"
