@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import Dataset, stored_columns
+from service.datasets.dataset import Dataset
 from service.errors import Corrupt
-from service.rows.table.raw import arrays_of, category_positions, raw_values
+from service.rows.table.raw import category_positions, raw_values
 from service.storage.blobs import BlobDamaged, Blobs
 from svm.data.stored_rows import StoredArray, StoredRows
 
@@ -24,11 +24,11 @@ class DatasetFiles:
 
     def rows_in_files(self, dataset: Dataset) -> StoredRows:
         """X, of which only what is needed to read it is in memory. Raises Corrupt."""
-        if dataset.table is None:
-            arrays = ["data", "indices"] if dataset.sparse else ["X"]
-            data, *indices = (self._array_in_file(dataset, name) for name in arrays)
-        else:
+        arrays = ["data", "indices"] if dataset.sparse else ["X"]
+        if "codes" in dataset.arrays:
             data, indices = self._raw_in_file(dataset), []
+        else:
+            data, *indices = (self._array_in_file(dataset, name) for name in arrays)
         return StoredRows(
             data=data,
             indices=indices[0] if indices else None,
@@ -41,11 +41,8 @@ class DatasetFiles:
 
     def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
         """(n_samples, n_features): numbers, or raw values."""
-        columns = stored_columns(dataset)
-        if columns is None:
-            return self._array(dataset, "X")
-        arrays = [self._array(dataset, name) for name in arrays_of(columns)]
-        return raw_values(arrays, category_positions(columns))
+        arrays = [self._array(dataset, name) for name in ("X", "codes") if name in dataset.arrays]
+        return raw_values(arrays, category_positions(dataset.table))
 
     def _raw_in_file(self, dataset: Dataset) -> StoredArray:
         """Raw values in a file without a name."""

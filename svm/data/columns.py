@@ -8,8 +8,9 @@ the position of its level among the column's levels. NaN is a missing cell. In r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,40 @@ class Column:
     kind: Kind = "number"
     levels: tuple[str, ...] = ()
     """Of a category: the different texts, sorted; numbers among them numerically."""
+    missing: int = field(default=0, compare=False, repr=False)
+    """How many cells are missing, as far as it is known."""
 
 
-Columns: TypeAlias = tuple[Column, ...]
+class PlainColumns(Sequence[Column]):
+    """Columns of finite numbers, each made when it is asked for: there may be many."""
+
+    def __init__(self, names: Sequence[str] | range) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> Column: ...
+    @overload
+    def __getitem__(self, index: slice) -> PlainColumns: ...
+    def __getitem__(self, index: int | slice) -> Column | PlainColumns:
+        if isinstance(index, slice):
+            return PlainColumns(self._names[index])
+        return Column(str(self._names[index]))
+
+    def __iter__(self) -> Iterator[Column]:
+        return map(Column, map(str, self._names))
+
+
+Columns: TypeAlias = Sequence[Column]
 """The columns of a matrix of raw values, in order."""
+
+
+def plain_columns(names: Sequence[str] | None, n_columns: int) -> Columns:
+    """Of finite numbers; without names they are called by their position."""
+    return PlainColumns(range(n_columns) if names is None else names)
+
 
 FIRST_DAY, LAST_DAY = -719_162.0, 2_932_897.0
 """Dates are those of the years 1 … 9999: the first day, and the day after the last one."""

@@ -29,7 +29,7 @@ def fit_encoder(
     ]
     encoder = Encoder(
         encoding=encoding,
-        columns=columns,
+        columns=tuple(columns),
         missing=missing,
         counts=counts,
         fills=np.concatenate([*fills, np.empty(0)]),

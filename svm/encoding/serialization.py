@@ -17,7 +17,10 @@ from svm.errors import InvalidHyperparameter
 
 def encoder_arrays(encoder: Encoder) -> dict[str, Any]:
     """Arrays and texts, from which `encoder_from` builds an equal encoder."""
-    columns = [asdict(column) for column in encoder.columns]
+    columns = [
+        {"name": column.name, "kind": column.kind, "levels": column.levels}
+        for column in encoder.columns
+    ]
     return {
         "encoding": json.dumps(asdict(encoder.encoding), sort_keys=True),
         "columns": json.dumps(columns, sort_keys=True, ensure_ascii=False),

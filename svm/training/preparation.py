@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.columns import Columns, bounds_of, require_raw
+from svm.data.columns import Columns, PlainColumns, bounds_of, require_raw
 from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import (
     LARGEST,
@@ -116,17 +116,17 @@ def prepare(
     interrupted: Callable[[], None] = lambda: None,
     columns: Columns | None = None,
     weights: Any = None,
-    names: Sequence[str] | None = None,
     executor: Executor = IN_THIS_THREAD,
 ) -> Prepared:
     """Learn encoder, scaling, features and kernel from the training rows, or take those of a warm
     start. Each row of positive weight counts once there.
 
     X is a matrix, or StoredRows for a solver that streams; raw values of `columns` if they are
-    given. `names` (n_features,) are those of the features, for terms. Raises InvalidData and
-    Interrupted.
+    given. Raises InvalidData and Interrupted.
     """
-    labels = np.asarray(labels)
+    labels, given = np.asarray(labels), columns
+    if isinstance(columns, PlainColumns):
+        columns = None
     if columns is not None:
         X = _raw(X, columns)
     elif not isinstance(X, StoredRows):
@@ -170,7 +170,7 @@ def prepare(
     if earlier:
         features = earlier.features
     else:
-        places = _places(pipeline.features, names, encoder)
+        places = _places(pipeline.features, given, encoder)
         features = fit_features(pipeline.features, X, seed, places)
     unmapped = X if isinstance(features.spec, Nystroem) else None
     X = _mapped(X, features, pipeline, interrupted)
@@ -209,13 +209,13 @@ def prepare(
 
 
 def _places(
-    spec: AnyFeatures, names: Sequence[str] | None, encoder: Encoder | None
+    spec: AnyFeatures, columns: Columns | None, encoder: Encoder | None
 ) -> dict[str, int] | None:
     """Of the features that terms can name. Raises InvalidData."""
     if not isinstance(spec, Terms):
         return None
     if encoder is None:
-        return None if names is None else {name: j for j, name in enumerate(names)}
+        return None if not columns else {column.name: j for j, column in enumerate(columns)}
     check_terms(spec, encoder.columns)
     sources = enumerate(encoder.sources.tolist())
     return {encoder.columns[j].name: k for k, j in sources if encoder.columns[j].kind != "date"}

@@ -26,7 +26,7 @@ def rows_stay_in_files(
     in_memory = peak_bytes(spec, dataset, validation, in_files=False)
     if in_memory <= usable:
         return False
-    if dataset.table is not None:
+    if not dataset.is_plain:
         hint = (
             "a table with categories, dates or missing cells must fit in memory: take fewer rows "
             "or columns, group rare levels, or give workers more memory"
@@ -92,7 +92,7 @@ def data_size(dataset: Dataset) -> DataSize:
         n_classes=len(labels),
         label_bytes=4 * longest,
         weighted=dataset.weight is not None,
-        table=dataset.table,
+        table=None if dataset.is_plain else dataset.kinds,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData, columns_of
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData
 from service.jobs.training.schemas import Folds, ValidationDataset, ValidationSplit
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
@@ -80,8 +80,7 @@ class LabeledRows:
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
         self._weights = data.weights
-        self._columns = dataset.table
-        self._given = columns_of(dataset)
+        self._columns = dataset.kinds
         self._interrupted = interrupted
 
     def __len__(self) -> int:
@@ -111,16 +110,14 @@ class LabeledRows:
         made.__dict__.pop("hashes", None)
         stored = isinstance(self._X, StoredRows)
         made._X = self._X.rewritten(narrow, n_features) if stored else narrow(self._X)
-        made._columns = None if self._columns is None else self._columns[:n_features]
-        made._given = self._given[:n_features]
+        made._columns = self._columns[:n_features]
         return made
 
     def described(self, rows: Indices, like: FittedPipeline | None = None) -> dict[str, Any]:
-        """The `columns`, `names` and `weights` of a training on these rows."""
+        """The `columns` and `weights` of a training on these rows."""
         weights = None if self._weights is None else self._weights[rows]
         columns = like.columns if like is not None and like.columns else self._columns
-        names = None if columns is not None else [column.name for column in self._given]
-        return {"columns": columns, "names": names, "weights": weights}
+        return {"columns": columns, "weights": weights}
 
     def splits(
         self, validation: ValidationSplit | Folds | ValidationDataset | None, seed: int
@@ -200,6 +197,4 @@ class LabeledRows:
 
     def _as_taken_by(self, fitted: FittedPipeline, X: Any) -> Any:
         """Rows in the columns of a model, which may be that of an earlier dataset."""
-        if fitted.columns is None and self._columns is None:
-            return X
-        return recode(X, self._given, fitted.columns or self._given)
+        return X if fitted.columns is None else recode(X, self._columns, fitted.columns)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,6 +55,22 @@ def write_array(path: Path, array: npt.NDArray[Any]) -> None:
     with ArrayWriter(path, array.dtype.str) as writer:
         writer.write(array)
         writer.finish(array.shape)
+
+
+def in_folder(folder: Path) -> Callable[[str], Path]:
+    """What gives the path of an array by its name."""
+    return lambda name: folder / f"{name}.npy"
+
+
+@contextmanager
+def rewritten(folder: Path) -> Iterator[Path]:
+    """A folder for arrays that in the end replace those of the same names."""
+    part = folder / "rewritten"
+    part.mkdir(exist_ok=True)
+    yield part
+    for path in part.iterdir():
+        path.replace(folder / path.name)
+    part.rmdir()
 
 
 def blocks(path: Path, rows: int | None = None) -> Iterator[npt.NDArray[Any]]:

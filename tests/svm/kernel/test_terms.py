@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from svm.data.columns import Column
+from svm.data.columns import Column, PlainColumns
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.estimator import SVMClassifier
 from svm.model.pipeline import Pipeline
@@ -42,7 +42,7 @@ def test_values_and_names() -> None:
 
 def test_circle_is_found_by_its_squares() -> None:
     """By their names, or by their positions: the same model."""
-    fitted = trained(ONLY_SQUARES, X, names=["x", "y", "z"]).result().fitted
+    fitted = trained(ONLY_SQUARES, X, columns=PlainColumns(["x", "y", "z"])).result().fitted
     assert (fitted.predict(X) == CIRCLE).mean() > 0.95
     positions = trained(Terms(terms=[{"0": 2}, {"1": 2}]), X).result().fitted
     np.testing.assert_array_equal(positions.coefficients, fitted.coefficients)

@@ -35,7 +35,7 @@ def changed(content: bytes, part: str, xml: bytes) -> bytes:
 def test_cells_of_every_kind() -> None:
     """Texts, numbers, dates, booleans, times as parts of a day, empty cells, a word for them."""
     result = upload(workbook({"People": PEOPLE}), XLSX)
-    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table] == [
         ("sex", "category", 1),
         ("age", "number", 2),
         ("day", "date", 1),
@@ -72,7 +72,7 @@ def test_texts_of_numbers_and_dates() -> None:
     ]
     head: list[Any] = ["price", "day", "size", "n", "k"]
     result = upload(workbook({"S": [head, *rows]}), XLSX, missing=["k.A."])
-    assert [(c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+    assert [(c["kind"], c["missing"]) for c in result.parsed.table] == [
         *(("number", 1), ("date", 1), ("number", 0), ("number", 0)),
     ]
     np.testing.assert_array_equal(result.arrays["X"][0], [14000.5, 19857, 15.75, 14])
