@@ -60,7 +60,7 @@ class Uploaded:
     """(n_samples, n_columns) raw values."""
     codes: npt.NDArray[Any]
     """(n_samples,) class numbers."""
-    columns: Columns | None
+    columns: Columns
     row_numbers: list[str]
     """Columns that name the rows, and are ignored."""
 
@@ -127,7 +127,9 @@ def compared(table: Table, uploaded: Uploaded, seed: int) -> Comparison:
     for fold in range(FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         labels = uploaded.codes[train], uploaded.codes[test]
-        pipeline = replace(SVM, scaling="none" if uploaded.plain else "standardize")
+        pipeline = replace(
+            SVM, scaling="none" if isinstance(uploaded.columns, PlainColumns) else "standardize"
+        )
         rows = uploaded.X[train], uploaded.X[test]
         ours.append(accuracy(pipeline, rows, labels, uploaded.columns))
         theirs.append(accuracy(SVM, vectorized(frame, train, test, seed), labels, None))
