@@ -1,8 +1,8 @@
 """All measurements one after the other, or those that are named.
 
 python -m benchmarks [passes] [gaps] [solvers] [choices] [tables] [growth] [doubling] [limits]
-    [lists] [footprint] [small-jobs] [parts] [under-load] [serving] [beside-commits] [one-answer]
-    [course-results]
+    [lists] [footprint] [uploads] [small-jobs] [parts] [under-load] [serving] [beside-commits]
+    [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from benchmarks import (
     solvers,
     tables,
     under_load,
+    uploads,
 )
 from benchmarks.serving import compare as serving
 
@@ -42,6 +43,7 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "limits": limits.main,
     "lists": lists.main,
     "footprint": footprint.main,
+    "uploads": uploads.main,
     "small-jobs": small_jobs.main,
     "parts": parts.main,
     "serving": serving.main,

@@ -29,7 +29,7 @@ from service.rows.reader import read
 from service.rows.spec import CSV, ParseSpec, ReadLimits
 from service.rows.table.raw import category_positions, raw_values
 from service.rows.table.row_numbers import KEY, NUMBERED
-from svm.data.columns import Columns
+from svm.data.columns import Columns, PlainColumns
 from svm.data.matrices import Indices, Vector
 from svm.data.splitting import fold_numbers
 from svm.model.pipeline import Pipeline

@@ -67,7 +67,7 @@ class Dataset(Description):
         )
 
     def read_from(self, parsed: Parsed) -> Dataset:
-        """With what is known of a file that has the same content as the first one."""
+        """With what another file of the same content was read from."""
         return replace(
             self, reading=parsed.reading, ignored=parsed.ignored, warnings=parsed.warnings
         )

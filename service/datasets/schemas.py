@@ -140,7 +140,8 @@ class DatasetWarning(ReadModel):
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
     `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
-    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`."""
+    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`,
+    `renamed-columns`, `left-out-lines`, `quoted-lines`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""

@@ -13,7 +13,6 @@ from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
 from service.rows.cell_faults import (
-    QUOTES_HINT,
     CellFault,
     fault_of_text,
     fault_of_value,
@@ -21,15 +20,17 @@ from service.rows.cell_faults import (
 )
 from service.rows.cell_texts.dates import ISO
 from service.rows.cell_texts.dates import days as days_of
+from service.rows.cell_texts.digits import Form
 from service.rows.cell_texts.levels import level_of
 from service.rows.cell_texts.number_styles import NumberStyle
-from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER, number_hint
+from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER
 from service.rows.cell_texts.reading import USUAL, Reading
-from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES
+from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import shown
 from svm.data.columns import UNKNOWN, Column
 
 NUMBER_HINT = "give a number; if it is missing, null in JSON and an empty cell in a text file"
+AMBIGUOUS_HINT = "send a number without quotes, or write it as the training file does"
 BOOLEAN_HINT = "give true or false, 1 or 0; if it is missing, null or an empty cell"
 DATE_HINT = "write 2024-05-01 or 2024-05-01T12:30:00Z; if it is missing, null or an empty cell"
 LEVEL_HINT = "give a text; numbers and booleans count as theirs, null is a missing value"
@@ -71,16 +72,17 @@ def reader_of(
     if column.kind == "category":
         return _Levels(column, refused, reading.missing).__getitem__
     missing = _refuse_missing if refuses_missing else _accept_missing
+    words = reading.words(column.name)
     if column.kind == "date":
-        return _date_reader(missing, reading.missing, reading.dates.get(column.name, ISO))
+        return _date_reader(missing, words, reading.dates.get(column.name, ISO))
+    form = reading.form(column.name)
     if column.kind == "number" and not of_text:
-        return _number_reader(missing, reading.missing)
-    words = MISSING_VALUES | reading.missing
+        return _number_reader(_NumberTexts(missing, words, form))
     if column.kind == "boolean":
         values = reading.missing_values(column.name, "boolean")
         return _Booleans(missing, words, values).__getitem__
-    if style is None:
-        return _NumberTexts(missing, words).__getitem__
+    if style is None or column.name in reading.times:
+        return _NumberTexts(missing, words, form).__getitem__
     return _StyledNumbers(missing, words, style).__getitem__
 
 
@@ -107,46 +109,59 @@ def _refuse_missing(cell: str | None) -> float:
     raise BadCell(missing_fault(cell))
 
 
-def _number_reader(missing: Callable[[str | None], float], words: Collection[str]) -> Reader:
+def _number_reader(texts: _NumberTexts) -> Reader:
     def read(cell: Any) -> float:
         kind = type(cell)
         if kind is float or kind is int or kind is bool:
             number: float = cell
             return number
         if cell is None:
-            return missing(cell)
-        if kind is str and cell.strip(BLANKS) in words:
-            return missing(cell)
+            return texts.missing(cell)
+        if kind is str:
+            return texts[cell]
         fault = fault_of_value(cell)
         assert fault is not None
-        quoted = type(cell) is str and NUMBER.fullmatch(cell.strip(BLANKS))
-        hint = QUOTES_HINT if quoted else number_hint(str(cell)) or NUMBER_HINT
-        raise BadCell(fault._replace(hint=hint))
+        raise BadCell(fault._replace(hint=NUMBER_HINT))
 
     return read
 
 
 class _NumberTexts(dict[str, float]):
-    """Text → number, filled with those texts that are not written as numbers."""
+    """Text → number, filled with those texts that are not written as numbers.
 
-    def __init__(self, missing: Callable[[str | None], float], words: Collection[str]) -> None:
+    A text may also be written as those of the training file, if that gives no other number.
+    """
+
+    def __init__(
+        self,
+        missing: Callable[[str | None], float],
+        words: Collection[str],
+        form: Form | None = None,
+    ) -> None:
         super().__init__(BOOLEANS)
-        self._missing = missing
+        self.missing = missing
         self._words = words
+        self._form = form
 
     def __missing__(self, cell: str) -> float:
+        text = cell.strip(BLANKS)
+        styled = None if self._form is None else self._form.value(text)
         try:
             number = float(cell)
         except ValueError:
             pass
         else:  # float() also takes 1_000, digits of other scripts, and nan
             if -inf < number < inf and cell.isascii() and "_" not in cell:
+                if styled not in (None, number):
+                    what = f"may be {number:g} or {styled:g}"
+                    raise BadCell(CellFault("ambiguous-number", what, cell, AMBIGUOUS_HINT))
                 return number
-        text = cell.strip(BLANKS)
         if text in self._words:
-            return self._missing(cell)
+            return self.missing(cell)
         if text in self:
             return self[text]
+        if styled is not None:
+            return styled
         fault = fault_of_text(cell, NUMBER_HINT)
         assert fault is not None
         raise BadCell(fault)
@@ -225,9 +240,8 @@ def _days(text: str) -> float | None:
 
 
 def _date_reader(
-    missing: Callable[[str | None], float], own_words: Collection[str], form: str
+    missing: Callable[[str | None], float], words: Collection[str], form: str
 ) -> Reader:
-    words = MISSING_VALUES.union(own_words)
     hint = DATE_HINT if form == ISO else f"{DATE_HINT}; or {form}, as the training file does"
 
     def read(cell: Any) -> float:
@@ -242,7 +256,7 @@ def _date_reader(
                 return days
             if text in words:
                 return missing(cell)
-        elif type(cell) in _ONE_VALUE and level_of(cell) in own_words:
+        elif type(cell) in _ONE_VALUE and level_of(cell) in words:
             return missing(_text(cell))
         raise BadCell(CellFault("not-a-date", "is not a date", _text(cell), hint))
 

@@ -166,6 +166,10 @@ class ParseSpec:
     thousands: str | None = None
     missing: list[str] = field(default_factory=list)
     """Further words for missing cells."""
+    odd_cells: Literal["missing", "refuse"] = "refuse"
+    """What a few words in a column of numbers or dates are."""
+    day_first: bool | None = None
+    """Whether the day comes before the month in dates that may be read either way."""
     roles: Roles = field(default_factory=dict)
     missing_labels: Literal["auto", "drop", "refuse"] = "auto"
     """What to do with rows that have no label."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import course_results, footprint, lists, one_answer, under_load
+from benchmarks import course_results, footprint, lists, one_answer, under_load, uploads
 from benchmarks.service_process import Service
 from benchmarks.serving import compare
 from benchmarks.serving.loads import Load
@@ -54,6 +54,14 @@ def test_footprint_is_measured(service: Service) -> None:
     assert 0.001 < figures["upload of 1 MB CSV, s"] < 60
     uploads = ok(service.http.get("/v1/datasets"), 200)["datasets"]
     assert max(each["n_samples"] for each in uploads if each["n_features"] == 64) >= 1000
+
+
+@pytest.mark.long
+def test_uploads_are_measured() -> None:
+    """Each in a process of its own."""
+    figures = uploads.main(["small", "mixed", "--rows", "2000"])
+    assert figures.keys() == {"small", "mixed"}
+    assert 0 < figures["small"][0] < figures["mixed"][0] < 60
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from service.client.asynchronous.model import AsyncModel, AsyncModelVersion, pre
 from service.client.asynchronous.session import AsyncSession
 from service.client.fields import AnyDataset, AnyModel, reference
 from service.client.retries import Retries
-from service.client.rows import media_type_of
+from service.client.rows import Array, OneOutput, Outputs, media_type_of
 from service.client.specs import TrainSpec, plain
 
 
@@ -200,16 +200,17 @@ class AsyncClient:
             yield change
 
     @overload
-    async def predict(self, model: AnyModel, rows: Any, outputs: str = "label") -> Any: ...
+    async def predict(self, model: AnyModel, rows: Any, outputs: OneOutput = "label") -> Array: ...
 
     @overload
-    async def predict(
-        self, model: AnyModel, rows: Any, outputs: Sequence[str]
-    ) -> dict[str, Any]: ...
+    async def predict(self, model: AnyModel, rows: Any, outputs: Outputs) -> dict[str, Any]: ...
+
+    @overload
+    async def predict(self, model: AnyModel, rows: Any, outputs: str) -> Array | dict[str, Any]: ...
 
     async def predict(
-        self, model: AnyModel, rows: Any, outputs: str | Sequence[str] = "label"
-    ) -> Any:
+        self, model: AnyModel, rows: Any, outputs: str | Outputs = "label"
+    ) -> Array | dict[str, Any]:
         """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or the
         path of a file.
 

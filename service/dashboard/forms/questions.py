@@ -105,7 +105,7 @@ APART = {"boundary", *_WORDS, "dataset_id", "model_name"}
 
 @cache
 def job_fields() -> tuple[Field, ...]:
-    """The generated fields, with the boundary in place of the solver: 0.1 s, once."""
+    """The generated fields, the solver as part of the boundary. The first call takes 0.1 s."""
     solver, *others = fields_of(JobCreate.model_json_schema(), ("solver", "features"))
     assert isinstance(solver, Variants)
     return (_boundary(solver), *others)

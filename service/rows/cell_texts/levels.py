@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from service.rows.cell_texts.number_text import NUMBER
 
 MAX_LEVELS = 10_000
 """Of one column."""
+MIN_LISTS = 5
 MAX_LEVELS_IN_ALL = 100_000
 
 
@@ -26,6 +27,16 @@ def alike(levels: Iterable[str]) -> tuple[str, str] | None:
         other = seen.setdefault("".join(level.split()).casefold(), level)
         if other != level:
             return other, level
+    return None
+
+
+def separator_of_lists(levels: Collection[str]) -> str | None:
+    """The mark between the elements of lists, if most levels are lists of fewer elements."""
+    for mark in "|;,":
+        lists = [level for level in levels if mark in level]
+        elements = {one.strip() for level in lists for one in level.split(mark)}
+        if 2 * len(lists) > len(levels) > MIN_LISTS and 2 * len(elements) < len(levels):
+            return mark
     return None
 
 

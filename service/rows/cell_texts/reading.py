@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.rows.cell_texts import dates
+from service.rows.cell_texts import dates, times
+from service.rows.cell_texts.digits import Form
 from service.rows.cell_texts.encodings import is_text_codec, marked
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
 from service.rows.cell_texts.text import bad_encoding
+from service.rows.cell_texts.times import TimeForm
 from service.rows.cell_texts.words import MISSING_VALUES, values_of
 
 ANY_DELIMITER = "\t !#$%&*,/:;<=>?@^|~"
 """Marks that an upload may name."""
 DELIMITERS = (",", ";", "\t", "|", " ")
 """Those of them that are recognized."""
-LONGEST_UNIT = 16
+_OF_STYLES = ("decimal", "thousands", "unit", "scaled", "negative")
+LONGEST_UNIT = 32
 """Characters; an imported model may claim any."""
 
 
@@ -36,6 +39,10 @@ class Reading:
     numbers: Mapping[str, NumberStyle] = field(default_factory=dict)
     dates: Mapping[str, str] = field(default_factory=dict)
     """The form of dates, if it is not ISO 8601."""
+    times: Mapping[str, str] = field(default_factory=dict)
+    """The form of times of day and durations, which are numbers of seconds."""
+    odd: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Words for missing cells of one column."""
 
     @classmethod
     def of(cls, document: Mapping[str, Any] | None) -> Reading:
@@ -49,15 +56,19 @@ class Reading:
             raise ValueError("`columns` is not an object of objects")
         decimal = _one_of(document, "decimal", tuple(OTHER), ".")
         numbers = {
-            name: NumberStyle(_one_of(notes, "decimal", tuple(OTHER), decimal), _unit(notes))
+            name: NumberStyle(
+                _one_of(notes, "decimal", tuple(OTHER), decimal),
+                _unit(notes),
+                scaled=notes.get("scaled") is True,
+            )
             for name, notes in columns.items()
-            if not notes.keys().isdisjoint(("decimal", "thousands", "unit", "negative"))
+            if not notes.keys().isdisjoint(_OF_STYLES)
         }
-        forms = {
-            name: _one_of(notes, "dates", tuple(dates.FORMS), dates.ISO)
-            for name, notes in columns.items()
-            if "dates" in notes
-        }
+
+        def forms(key: str, choices: Iterable[str]) -> dict[str, str]:
+            with_form = (name for name, notes in columns.items() if key in notes)
+            return {name: _one_of(columns[name], key, tuple(choices), "") for name in with_form}
+
         delimiter = None
         if document.get("delimiter") is not None:
             delimiter = _one_of(document, "delimiter", tuple(ANY_DELIMITER), ",")
@@ -65,10 +76,12 @@ class Reading:
             delimiter=delimiter,
             encoding=_encoding(document),
             trailing=document.get("trailing_delimiter") is True,
-            missing=_words(document) - MISSING_VALUES,
+            missing=_words(document, "missing") - MISSING_VALUES,
             decimal=decimal,
             numbers=numbers,
-            dates=forms,
+            dates=forms("dates", dates.FORMS),
+            times=forms("times", times.FORMS),
+            odd={name: _words(notes, "odd") for name, notes in columns.items() if "odd" in notes},
         )
 
     def is_plain(self, delimiter: str) -> bool:
@@ -80,11 +93,23 @@ class Reading:
 
     def is_usual(self, delimiter: str) -> bool:
         """Whether there is nothing that rows to predict would have to know."""
-        return self.is_plain(delimiter) and not self.missing and not self.dates
+        others = (self.missing, self.dates, self.times, self.odd)
+        return self.is_plain(delimiter) and not any(others)
 
     def style(self, name: str) -> NumberStyle:
         """Of the numbers of a column."""
         return self.numbers.get(name) or NumberStyle(self.decimal)
+
+    def form(self, name: str) -> Form | None:
+        """Of the texts of a column of numbers; None if they are plain."""
+        if name in self.times:
+            return TimeForm(self.times[name])
+        style = self.style(name)
+        return None if style.plain else style
+
+    def words(self, name: str) -> frozenset[str]:
+        """For missing cells of a column of numbers, booleans or dates."""
+        return MISSING_VALUES | self.missing | self.odd.get(name, frozenset())
 
     def missing_values(self, name: str, kind: str) -> frozenset[float]:
         """Raw values of a column that are missing cells, since words for these have them."""
@@ -152,8 +177,8 @@ def _unit(notes: Mapping[str, Any]) -> str:
     return unit
 
 
-def _words(document: Mapping[str, Any]) -> frozenset[str]:
-    words = document.get("missing", [])
+def _words(document: Mapping[str, Any], name: str) -> frozenset[str]:
+    words = document.get(name, [])
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ValueError("`missing` is not a list of texts")
+        raise ValueError(f"`{name}` is not a list of texts")
     return frozenset(words)

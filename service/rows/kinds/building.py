@@ -6,6 +6,7 @@ read again. Then the raw values are written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,10 @@ from service.rows.kinds.describing import (
     warnings,
 )
 from service.rows.kinds.feature import Feature, KeptFeatures, Passes
+from service.rows.kinds.form_column import FormColumn
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
+from service.rows.kinds.locating import add_wrong, refuse_undecided
 from service.rows.kinds.proposing_labels import LabelColumn
-from service.rows.kinds.refusing import add_wrong, refuse_undecided
 from service.rows.kinds.roles import ColumnRoles
 from service.rows.kinds.typed import TypedColumn
 from service.rows.kinds.weights import write_weights
@@ -101,14 +103,16 @@ class Builder:
             weight=self._columns.weight_name,
             ignored=ignored,
             reading=reading(kept, table, self._marks, self._spec.missing),
-            warnings=list(warnings(kept, ignored, self._columns)),
+            warnings=[*layout.warnings, *warnings(kept, ignored, self._columns)],
         )
 
     def _begin(self) -> list[Feature]:
         """What each column is like in its first rows."""
-        first = next(self._passes(Faults()), None)
+        passes = self._passes(Faults())
+        first = next(passes, None)
         if first is None:
             raise InvalidContent("empty-data", "there is no row")
+        several = next(passes, None) is not None
         features = []
         weight = self._columns.weight
         for position in (*self._columns.features, *(() if weight is None else (weight,))):
@@ -123,8 +127,43 @@ class Builder:
                 trial.add(first[position])
                 if trial.n_values - trial.n_booleans > len(trial.exceptions):
                     gatherer = ValueColumn(self._words)
+            if several and isinstance(gatherer, TextColumn) and kind in (None, "number", "date"):
+                gatherer = self._of_head(first[position], position)
             features.append(Feature(position, gatherer, isinstance(gatherer, ValueColumn)))
         return features
+
+    def _of_head(self, texts: Sequence[str], position: int) -> Gatherer:
+        """What reads a column as its first cells are written, if only one form is possible."""
+        head = TextColumn(self._words)
+        head.add(texts)
+        decision = decide(head, self._question(position, comma_likely=True))
+        if not isinstance(decision, Kept) or decision.form is None:
+            return TextColumn(self._words)
+        notes = {name: note for name, note in decision.notes.items() if name != "odd"}
+        form, kind = decision.form, decision.kind
+        return FormColumn(self._words, form, kind, notes, tentative=True)
+
+    def _question(
+        self,
+        position: int,
+        *,
+        comma_likely: bool,
+        decimal: str | None = None,
+        tried_plain: bool = False,
+    ) -> Question:
+        spec = self._spec
+        return Question(
+            words=self._words,
+            kind=self._kind(position),
+            wanted=position in self._columns.wanted,
+            decimal=spec.decimal or decimal,
+            grouped=spec.thousands != "none",
+            tried_plain=tried_plain,
+            comma_likely=comma_likely,
+            fixed=spec.decimal is not None,
+            odd=spec.odd_cells == "missing" and position != self._columns.weight,
+            day_first=spec.day_first,
+        )
 
     def _kind(self, position: int) -> str | None:
         """The one that a column must have."""
@@ -175,21 +214,15 @@ class Builder:
     def _settle(self, *, comma_likely: bool) -> bool:
         """Decide all columns; whether the file has to be read again."""
         marks = self._marks = {mark for one in self._features if (mark := one.gatherer.mark)}
-        given = self._spec.decimal
-        decimal = given or (next(iter(marks)) if len(marks) == 1 else None)
+        decimal = next(iter(marks)) if len(marks) == 1 else None
         undecided = comma_likely if not marks else len(marks) > 1
         again = False
         for feature in self._features:
-            kind = self._kind(feature.position)
-            question = Question(
-                words=self._words,
-                kind=kind,
-                wanted=feature.position in self._columns.wanted,
-                decimal=decimal,
-                grouped=self._spec.thousands != "none",
-                tried_plain=feature.tried_plain,
+            question = self._question(
+                feature.position,
                 comma_likely=undecided,
-                fixed=given is not None,
+                decimal=decimal,
+                tried_plain=feature.tried_plain,
             )
             feature.decision = decide(feature.gatherer, question)
             if isinstance(feature.decision, Again):

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import nan
 from typing import Any
 
 import numpy as np
 
-from service.rows.cell_texts import dates
-from service.rows.cell_texts.levels import MAX_LEVELS, alike, in_order
-from service.rows.cell_texts.number_styles import NumberStyle, is_number, readings, survey
+from service.rows.cell_texts import dates, times
+from service.rows.cell_texts.dates import DateForm
+from service.rows.cell_texts.digits import Form
+from service.rows.cell_texts.levels import MAX_LEVELS, in_order
+from service.rows.cell_texts.number_styles import (
+    NumberStyle,
+    has_number,
+    readings,
+    survey,
+)
 from service.rows.cell_texts.number_text import BOOLEANS
+from service.rows.cell_texts.times import TimeForm
 from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES, values_of
 from service.rows.kinds.decisions import (
     Again,
@@ -25,8 +33,22 @@ from service.rows.kinds.decisions import (
     Warned,
     Wrong,
 )
+from service.rows.kinds.describing import (
+    levels_warnings,
+    undecided,
+    value_warnings,
+)
+from service.rows.kinds.form_column import FormColumn
 from service.rows.kinds.gathering import FewValues, TextColumn, ValueColumn, Words, is_padded
-from service.rows.kinds.mistakes import FEW, boolean, is_beyond, mostly_dates, mostly_numbers
+from service.rows.kinds.mistakes import (
+    FEW,
+    boolean,
+    is_beyond,
+    mostly_dates,
+    mostly_numbers,
+    nearly_read,
+    odd_words,
+)
 from service.rows.kinds.typed import NO_WORDS, TypedColumn
 
 MIN_ROWS_OF_IDENTIFIERS = 10
@@ -69,16 +91,18 @@ def _decide_typed(column: TypedColumn, question: Question) -> Decision:
 
 def _decide_values(column: ValueColumn, question: Question) -> Decision:
     words, again = question.words, Again(lambda: TextColumn(question.words))
-    kind = "number" if column.kind is None else column.kind
-    if column.exceptions:
-        if column.kind is None:  # begun as plain numbers
+    form = column if isinstance(column, FormColumn) else None
+    kind, notes = ("number", {}) if form is None else (form.kind, form.notes)
+    odd = odd_words(column.exceptions, column.n_cells, kind, question)
+    if column.exceptions and not odd:
+        if form is None:
             texts = {t: n for t, n in column.exceptions.items() if not is_beyond(t)}
             bad = sum(texts.values())
             few = bad <= max(1, FEW * (column.n_values + bad))
             if not (few and all(readings(text) == (None, None) for text in texts)):
                 return again
-        return Wrong(None, kind)
-    if column.kind is None:
+        return again if form is not None and form.tentative else Wrong(None, kind)
+    if form is None:
         if column.n_values == column.n_booleans and question.kind != "number":
             return again
         comma = question.decimal == "," or (question.decimal is None and question.comma_likely)
@@ -86,14 +110,19 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
             return again
         if question.decimal == "," and column.pointed and question.kind == "number":
             return again
-    missing_words = frozenset(column.missing_words & words)
+    elif form.tentative and isinstance(form.form, NumberStyle):
+        surveyed = survey(text for text in form.examples if text not in words)
+        style = surveyed.style(**question.of_numbers)
+        if not form.readable or style != form.form or surveyed.either is not None:
+            return again
+        notes = surveyed.notes(style)
     return Kept(
         kind=kind,
-        missing=column.n_missing,
-        missing_words=missing_words,
-        notes=column.notes,
+        missing=column.n_missing + sum(odd.values()),
+        missing_words=frozenset(column.missing_words & words),
+        notes=notes | _odd_notes(odd),
         n_labels=None if kind == "date" else column.few.count,
-        warning=_padded(column.padded),
+        warnings=value_warnings(kind, notes, odd, column.padded),
     )
 
 
@@ -115,30 +144,13 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
         if decision is not None:
             return decision
     if question.kind in (None, "date"):
-        forms = dates.forms_of(there)
-        if question.typed:
-            forms = [form for form in forms if form == dates.ISO]
-        if len(forms) == 1:
-            return _dates(column, question, forms[0])
-        if question.kind == "date":
-            if forms:
-                return Ambiguous(there[0], " or ".join(forms), DATE_HINT, "not-a-date")
-            bad = frozenset(text for text in there if dates.days(text) is None)
-            return Wrong(bad, "date")
-        if forms:
-            return _category(column, question, _undecided(f"that may be {' or '.join(forms)}"))
-        if (form := mostly_dates(column, question.words, iso_only=question.typed)) is not None:
-            if column.overflowed:
-                return _dates(column, question, form)
-            return Wrong(frozenset(t for t in there if dates.days(t, form) is None), "date")
-        if not column.overflowed and question.kind is None and all(map(dates.any_form, there)):
-            return _category(column, question, _undecided("in several forms"))
+        decision = _dates(column, question, there)
+        if decision is not None:
+            return decision
     if question.kind is not None:
         numbers = NumberStyle(question.decimal or ".")
         bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEANS)
         return Wrong(bad, question.kind)
-    if column.overflowed:
-        return Ignored(_TOO_MANY, "category")
     missing = _missing_texts(question)
     n_there = sum(n for text, n in zip(texts, counts, strict=True) if text not in missing)
     return _text(column, question, n_there)
@@ -146,65 +158,75 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
 
 def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of numbers, maybe with mistakes; None for another one."""
-    if question.kind is None and not mostly_numbers(column, question.words):
-        return None
     surveyed = survey(there)
-    mark = surveyed.decided or ("." if not surveyed.only and surveyed.either is None else None)
-    if mark is None and not surveyed.only:
-        likely = question.comma_likely or "," in (surveyed.either or "")
-        mark = question.decimal or (None if likely else ".")
-        if mark is None and surveyed.either is not None:
-            point, comma = readings(surveyed.either)
-            return Ambiguous(surveyed.either, f"{point:g} or {comma:g}", DECIMAL_HINT)
-    if question.fixed and question.decimal:
-        mark = question.decimal
-    mark = mark or "."
-    style = NumberStyle(mark, surveyed.unit, question.grouped)
+    sure = question.kind is not None or mostly_numbers(column, question.words)
+    if not sure and (surveyed.mixed or 2 * surveyed.n_numbers < len(there)):
+        return _times(column, question, there)
+    style = surveyed.style(**question.of_numbers)
+    if style is None:
+        assert surveyed.either is not None
+        point, comma = readings(surveyed.either)
+        return Ambiguous(surveyed.either, f"{point:g} or {comma:g}", DECIMAL_HINT)
 
     def value(text: str) -> float | None:
         return BOOLEANS[text] if text in BOOLEANS else style.value(text)
 
     bad = frozenset(text for text in there if value(text) is None)
-    if bad:
+    odd = odd_words(column.counted(bad), column.n_cells, "number", question)
+    if bad and not odd:
+        if not sure:
+            return _times(column, question, there)
         if question.fixed and surveyed.n_numbers == len(there):
             return Wrong(bad)
-        other_units = surveyed.mixed and all(map(is_number, bad))
+        other_units = surveyed.mixed and all(map(has_number, bad))
         return None if column.overflowed else Wrong(bad, other_units=other_units)
-    notes: dict[str, Any] = {}
-    marks = surveyed.separators - {mark}
-    if mark == "," and (surveyed.only or surveyed.either is not None):
-        notes["decimal"] = ","
-    if marks:
-        notes["thousands"] = min(marks)
-    if surveyed.unit:
-        notes["unit"] = surveyed.unit
-    if surveyed.negative:
-        notes["negative"] = surveyed.negative
+    notes = surveyed.notes(style)
     if column.overflowed and style.plain and not notes and not question.tried_plain:
         return Again(lambda: ValueColumn(question.words))
-    if column.overflowed:
-        return Again(lambda: styled(question.words, value, "number", notes))
-    return _coded(column, question, "number", value, notes)
+    return _coded(column, question, "number", value, notes, form=style, odd=odd)
 
 
-def _dates(column: TextColumn, question: Question, form: str) -> Decision:
-    notes = {} if form == dates.ISO else {"dates": form}
-
-    def value(text: str) -> float | None:
-        return dates.days(text, form)
-
-    if column.overflowed:
-        return Again(lambda: styled(question.words, value, "date", notes))
-    return _coded(column, question, "date", value, notes)
+def _times(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
+    """The decision for a column of times of day or durations; None for another one."""
+    form = None if question.kind is not None else times.form_of(there)
+    if form is None:
+        return None
+    one = TimeForm(form)
+    return _coded(column, question, "number", one.value, {"times": form}, form=one)
 
 
-def styled(
-    words: Words, value: Callable[[str], float | None], kind: str, notes: dict[str, Any]
-) -> ValueColumn:
-    """What reads the values of a column whose form is known."""
-    column = ValueColumn(words, value)
-    column.kind, column.notes = kind, notes
-    return column
+def _dates(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
+    """The decision for a column of dates, maybe with mistakes; None for another one."""
+    forms = dates.forms_of(there, question.day_first)
+    if question.typed:
+        forms = [form for form in forms if form == dates.ISO]
+    if len(forms) == 1:
+        return _in_form(column, question, forms[0])
+    if question.kind == "date" and forms:
+        return Ambiguous(there[0], " or ".join(forms), DATE_HINT, "not-a-date")
+    if forms:
+        return _category(column, question, undecided(f"that may be {' or '.join(forms)}"))
+    form = mostly_dates(column, question.words, iso_only=question.typed)
+    if form is not None:
+        bad = frozenset(text for text in there if dates.days(text, form) is None)
+        odd = odd_words(column.counted(bad), column.n_cells, "date", question)
+        if odd or column.overflowed:
+            return _in_form(column, question, form, odd)
+        if question.kind != "date":
+            return Wrong(bad, "date")
+    if question.kind == "date":
+        return Wrong(frozenset(text for text in there if dates.days(text) is None), "date")
+    if not column.overflowed and all(map(dates.any_form, there)):
+        return _category(column, question, undecided("in several forms"))
+    return None
+
+
+def _in_form(
+    column: TextColumn, question: Question, name: str, odd: Mapping[str, int] | None = None
+) -> Decision:
+    notes = {} if name == dates.ISO else {"dates": name}
+    form = DateForm(name)
+    return _coded(column, question, "date", form.value, notes, form=form, odd=odd or {})
 
 
 def _coded(
@@ -213,8 +235,14 @@ def _coded(
     kind: str,
     value: Callable[[str], float | None],
     notes: dict[str, Any] | None = None,
+    *,
+    form: Form | None = None,
+    odd: Mapping[str, int] | None = None,
 ) -> Decision:
-    """A column of few different values."""
+    """A column of few different values; of many, it is read again as they are written."""
+    notes = notes or {}
+    if column.overflowed and form is not None:
+        return Again(lambda: FormColumn(question.words, form, kind, notes))
     texts = column.texts
     values = [None if text in question.words else value(text) for text in texts]
     missing_values = values_of(question.words, value)
@@ -224,24 +252,21 @@ def _coded(
     used = frozenset(text for text in texts if text in question.words)
     few = FewValues()
     few.add(raw)
-    padded = (text for text in texts if is_padded(text)) if kind == "number" else iter(())
+    padded = (text for text in texts if is_padded(text))
     return Kept(
         kind=kind,
         values=raw,
         missing=missing,
         missing_words=used,
-        notes=notes or {},
+        notes=notes | _odd_notes(odd or {}),
+        form=form,
         n_labels=None if kind == "date" else few.count,
-        warning=_padded(next(padded, None)),
+        warnings=value_warnings(kind, notes, odd or {}, next(padded, None)),
     )
 
 
-def _padded(text: str | None) -> Warned | None:
-    """What to say of numbers that begin with 0, such as `text`."""
-    if text is None:
-        return None
-    message = f"numbers such as {text!r} begin with 0; if they are codes, say in `schema`"
-    return Warned("leading-zeros", f"{message} that it is a category")
+def _odd_notes(odd: Mapping[str, int]) -> dict[str, Any]:
+    return {"odd": sorted(odd)} if odd else {}
 
 
 def _without_values(column: TextColumn, question: Question) -> Decision:
@@ -256,8 +281,13 @@ def _without_values(column: TextColumn, question: Question) -> Decision:
 def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
     words = _missing_texts(question)
     there = {text for text in column.texts if text not in words}
+    nearly = nearly_read(column, words)
+    if column.overflowed:
+        return Ignored(_TOO_MANY if nearly is None else f"{_TOO_MANY}; {nearly}", "category")
     if len(there) == 1 and n_there == sum(column.counts):
         return Ignored(f"constant: every cell is {next(iter(there))[:64]!r}", "category")
+    if nearly is not None:
+        return _category(column, question, Warned("nearly-read", nearly))
     if len(there) == n_there and n_there >= MIN_ROWS_OF_IDENTIFIERS:
         return Ignored("an identifier or free text: every text is different", "category")
     average = sum(map(len, there)) / max(1, len(there))
@@ -292,23 +322,9 @@ def _category(column: TextColumn, question: Question, warned: Warned | None = No
         values=raw,
         missing=sum(n for text, n in counts if text in words),
         missing_words=frozenset(text for text in texts if text in words),
-        warning=warned or _alike(levels),
+        warnings=[warned] if warned else [*levels_warnings(levels)],
         n_labels=len(levels),
     )
-
-
-def _undecided(what: str) -> Warned:
-    """What to say of dates that are kept as texts."""
-    return Warned("undecided-dates", f"dates {what} are a category; write them as ISO")
-
-
-def _alike(levels: list[str]) -> Warned | None:
-    """What to say of levels such as `Yes` and `yes`."""
-    pair = alike(levels)
-    if pair is None:
-        return None
-    message = f"the levels {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
-    return Warned("similar-levels", f"{message}; if they are the same, write them alike")
 
 
 def _missing_texts(question: Question) -> Words:

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from service.rows.cell_texts.digits import Form
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.kinds.typed import TypedColumn
 
 Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
+"""A `FormColumn` is a `ValueColumn`."""
 
 
 class Warned(NamedTuple):
@@ -34,7 +36,9 @@ class Kept:
     missing_words: frozenset[str] = frozenset()
     notes: dict[str, Any] = field(default_factory=dict)
     """For `reading`."""
-    warning: Warned | None = None
+    form: Form | None = None
+    """How its texts are written, if they are not plain numbers, booleans or levels."""
+    warnings: list[Warned] = field(default_factory=list)
     n_labels: int | None = None
     """Its different values, if they are as few as labels are."""
 
@@ -93,9 +97,23 @@ class Question:
     grouped: bool = True
     fixed: bool = False
     """Whether the caller gives the decimal mark."""
+    odd: bool = True
+    """Whether a few words that are not values are missing cells."""
+    day_first: bool | None = None
+    """Whether the day comes before the month, if the caller knows."""
     typed: bool = False
     """Whether cells have types: texts are never numbers, and only empty ones are missing."""
     tried_plain: bool = False
     """Whether the column was read as plain numbers, and some cells are not."""
     comma_likely: bool = False
     """Whether cells with two readings need a decision by the caller."""
+
+    @property
+    def of_numbers(self) -> dict[str, Any]:
+        """What `Survey.style` needs."""
+        return {
+            "decimal": self.decimal,
+            "fixed": self.fixed,
+            "comma_likely": self.comma_likely,
+            "grouped": self.grouped,
+        }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from service.rows.kinds.decisions import Ignored, Kept
+from service.rows.cell_texts.levels import alike, separator_of_lists
+from service.rows.kinds.decisions import Ignored, Kept, Warned
 from service.rows.kinds.feature import Feature, KeptFeatures
 from service.rows.kinds.gathering import MOST_LABELS
 from service.rows.kinds.roles import ASKED, ColumnRoles
 from service.rows.spec import TableColumn
 from service.rows.table.row_numbers import ignoring
+
+SENTENCE = 40
+"""Characters of a level, on average, of sentences."""
 
 
 def table_columns(kept: KeptFeatures, columns: ColumnRoles) -> list[TableColumn]:
@@ -45,9 +49,8 @@ def warnings(
         if one["reason"] != ASKED:
             yield ignoring(one["name"], one["reason"])
     for feature, decision in kept:
-        if decision.warning is not None:
+        for code, message in decision.warnings:
             name = columns.name(feature.position)
-            code, message = decision.warning
             yield {"code": code, "message": f"column {name!r}: {message}", "columns": [name]}
 
 
@@ -84,3 +87,45 @@ def likely_labels(features: Sequence[Feature], columns: ColumnRoles) -> list[str
         if isinstance(one.decision, Kept) and one.decision.n_labels is not None
     ]
     return [name for n, name in sorted(counted, key=itemgetter(0)) if 1 < n <= MOST_LABELS]
+
+
+def value_warnings(
+    kind: str, notes: Mapping[str, Any], odd: Mapping[str, int], padded: str | None
+) -> list[Warned]:
+    """What to say of a column of values: of words that are missing cells, units, and codes such as
+    `padded`."""
+    result = []
+    if kind == "number" and padded is not None:
+        message = f"numbers such as {padded!r} begin with 0; if they are codes, say in `schema`"
+        result.append(Warned("leading-zeros", f"{message} that it is a category"))
+    if odd:
+        counted = ", ".join(f"{text[:32]!r} ({n} of its cells)" for text, n in odd.items())
+        hint = "say odd_cells=refuse to get an error instead"
+        message = f"{counted} is not a {kind}, and taken as missing; {hint}"
+        result.append(Warned("odd-cells", message))
+    if "scaled" in notes:
+        message = "K, M and B behind a number are thousands, millions and billions"
+        result.append(Warned("units", message))
+    elif "unit" in notes:
+        message = f"its cells are numbers with the unit {notes['unit']!r}"
+        result.append(Warned("units", message))
+    return result
+
+
+def undecided(what: str) -> Warned:
+    """What to say of dates that are kept as texts."""
+    hint = "write them as ISO" + (", or say dayfirst=true or false" if "DD" in what else "")
+    return Warned("undecided-dates", f"dates {what} are a category; {hint}")
+
+
+def levels_warnings(levels: list[str]) -> Iterator[Warned]:
+    """What to say of levels such as `Yes` and `yes`, or of lists in cells."""
+    if (pair := alike(levels)) is not None:
+        message = f"the levels {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
+        yield Warned("similar-levels", f"{message}; if they are the same, write them alike")
+    if (mark := separator_of_lists(levels)) is not None:
+        message = f"its cells are lists separated by {mark!r}, each a level of its own"
+        yield Warned("lists-in-cells", f"{message}; give each element a column of its own")
+    elif sum(map(len, levels)) > SENTENCE * len(levels):
+        message = "its cells are sentences, each a level of its own"
+        yield Warned("many-levels", f"{message}; ignore the column by `schema`, if it is free text")

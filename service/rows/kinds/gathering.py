@@ -6,10 +6,10 @@ What a column is is decided in the end, from all of its cells.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from math import isfinite, nan
 from sys import getsizeof
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -57,17 +57,13 @@ class FewValues:
 
 
 class ValueColumn:
-    """Takes cells as values: plain numbers, or what `parse` makes of a text."""
+    """Takes cells as values: plain numbers."""
 
-    def __init__(self, words: Words, parse: Callable[[str], float | None] | None = None) -> None:
+    def __init__(self, words: Words) -> None:
         self.words = words
-        self.parse = parse
         self._missing_values = list(values_of(words, self.value))
-        self.plain = parse is None and not self._missing_values
+        self.plain = not self._missing_values
         """Whether all cells so far are plain numbers, or empty."""
-        self.kind: str | None = None
-        """What `parse` gives: None for plain numbers."""
-        self.notes: dict[str, Any] = {}
         self.n_values = 0
         self.n_booleans = 0
         """How many of the values are words for booleans."""
@@ -83,7 +79,7 @@ class ValueColumn:
 
     def add(self, texts: Sequence[str]) -> Values:
         """NaN for missing cells, and for those that are no values, which are `exceptions`."""
-        values = self._at_once(texts) if self.parse is None else None
+        values = self._at_once(texts)
         if values is None:
             self.plain = False
             values = self._one_by_one([text.strip(BLANKS) for text in texts])
@@ -152,7 +148,7 @@ class ValueColumn:
                 self.n_booleans += text in BOOLEANS
                 if self.padded is None and is_padded(text):
                     self.padded = text
-        if self.parse is None and not self._pointed:
+        if not self._pointed:
             self._look_at_points(texts)
         return values
 
@@ -166,6 +162,10 @@ class ValueColumn:
                 self.group = text
 
     @property
+    def n_cells(self) -> int:
+        return self.n_values + self.n_missing + self.exceptions.total()
+
+    @property
     def pointed(self) -> bool:
         """Whether some number can only have a decimal point."""
         return self._pointed
@@ -173,8 +173,6 @@ class ValueColumn:
     @property
     def mark(self) -> str | None:
         """The decimal mark that the column must have."""
-        if self.parse is not None:
-            return self.notes.get("decimal")
         few = self.exceptions.total() * 2 < self.n_values
         return "." if self._pointed and few else None
 
@@ -194,13 +192,11 @@ class ValueColumn:
 
     def fresh(self) -> ValueColumn:
         """The same before the first cell."""
-        column = ValueColumn(self.words, self.parse)
-        column.kind, column.notes = self.kind, self.notes
-        return column
+        return ValueColumn(self.words)
 
     def value(self, text: str) -> float | None:
         """Of a text that is not missing; None if it is an exception."""
-        return _plain(text) if self.parse is None else self.parse(text)
+        return _plain(text)
 
 
 class TextColumn:
@@ -250,6 +246,18 @@ class TextColumn:
     def add_missing(self, count: int) -> None:
         """Count that many empty cells more, which came before."""
         self._counts[self.lookup[""]] += count
+
+    def counted(self, texts: Collection[str]) -> dict[str, int]:
+        """How many cells have each of these texts."""
+        counts: Counter[str] = Counter()
+        for text, count in zip(self.texts, self.counts, strict=True):
+            if text in texts:
+                counts[text] += count
+        return counts
+
+    @property
+    def n_cells(self) -> int:
+        return int(self._counts.sum())
 
     def forget(self) -> None:
         """Take the column as free text, and keep the first half of its texts only."""

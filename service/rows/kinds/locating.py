@@ -1,10 +1,11 @@
-"""Where the cells are that do not fit the kind of their column."""
+"""What is wrong with the columns of a file, once all of them are decided, and where."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from service.errors import MAX_VALUE_CHARACTERS
 from service.rows.cell_faults import (
     HEADER_HINT,
     QUOTES_HINT,
@@ -12,11 +13,13 @@ from service.rows.cell_faults import (
     fault_of_text,
     fault_of_value,
 )
+from service.rows.cell_texts.levels import MAX_LEVELS
 from service.rows.cell_texts.number_text import BLANKS, is_value
-from service.rows.faults import Faults
-from service.rows.kinds.decisions import Gatherer, Wrong
-from service.rows.kinds.feature import Batch
+from service.rows.faults import Faults, refuse
+from service.rows.kinds.decisions import Ambiguous, Gatherer, Ignored, Wrong
+from service.rows.kinds.feature import Batch, Feature, Passes
 from service.rows.kinds.gathering import TextColumn, ValueColumn
+from service.rows.kinds.roles import ColumnRoles
 from service.rows.kinds.typed import TypedColumn
 
 NUMBER_HINT = (
@@ -35,7 +38,42 @@ UNITS_HINT = (
 _CODES = {"number": "not-a-number", "boolean": "not-a-boolean", "date": "not-a-date"}
 
 
-def add_faults(
+def add_wrong(
+    features: Sequence[Feature], columns: ColumnRoles, passes: Passes, faults: Faults
+) -> None:
+    """Add each cell that does not fit the kind of its column."""
+    wrong = {one.position: one.decision for one in features if isinstance(one.decision, Wrong)}
+    if not wrong:
+        return
+    names = {position: columns.name(position) for position in wrong}
+    for position, decision in wrong.items():
+        if decision.kind == "category":
+            message = f"the column {names[position]!r} has more than {MAX_LEVELS:,} levels"
+            hint = "give it the role `ignored`"
+            raise refuse("too-many-levels", message, column=names[position], hint=hint)
+    gatherers = {one.position: one.gatherer for one in features}
+    unnamed = columns.names is None
+    done = 0
+    for batch in passes(Faults()):
+        _add_faults(batch, done, wrong, gatherers, names, faults, unnamed)
+        done += len(batch[0])
+
+
+def refuse_undecided(features: Sequence[Feature], columns: ColumnRoles) -> None:
+    """Raises InvalidContent for a column whose kind or numbers only the caller knows."""
+    for feature in features:
+        name, decision = columns.name(feature.position), feature.decision
+        if isinstance(decision, Ambiguous):
+            text, hint = decision.text[:MAX_VALUE_CHARACTERS], decision.hint
+            message = f"column {name!r}: {text!r} may be {decision.readings}"
+            raise refuse(decision.code, message, column=name, value=text, hint=hint)
+        if isinstance(decision, Ignored) and feature.position in columns.wanted:
+            message = f"column {name!r}: {decision.reason}"
+            hint = "say its kind in `schema`: number, category, boolean or date"
+            raise refuse("empty-data", message, column=name, hint=hint)
+
+
+def _add_faults(
     batch: Batch,
     done: int,
     wrong: Mapping[int, Wrong],

@@ -143,6 +143,12 @@ def test_wrong_field_is_pointed_at(
             "did you mean `gaussian`? one of 'linear', 'gaussian', 'polynomial'",
         ),
         (
+            {"name": "smo", "kernel": "rbf"},
+            "/kernel",
+            "Input should be an object",
+            'such as {"name": "linear"}; names are linear, gaussian, polynomial',
+        ),
+        (
             {"name": "smo", "kernel": {"name": "gaussian", "sigma": 2.0}},
             "/kernel/sigma",
             "There is no such field",
@@ -205,6 +211,34 @@ def test_wrong_field_is_explained(
     (error,) = client.post("/v1/jobs", json=job_body(solver=solver)).json()["errors"]
     assert (error["pointer"], error["message"]) == (f"/solver{pointer}", message)
     assert hint in error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("C", "`C` in `solver`"),
+        ("lambda_", "`lambda` in `solver`"),
+        ("kernel", "`kernel` in `solver`"),
+        ("gamma", "`gamma` in `solver.kernel`"),
+        ("max_epochs", "`max_epochs` in `stopping`"),
+        ("fraction", "`fraction` in `validation`"),
+    ],
+)
+def test_field_beside_the_object_that_has_it(
+    client: TestClient, dataset_id: str, name: str, place: str
+) -> None:
+    """The hint says where it belongs."""
+    fields: dict[str, Any] = {name: 1}
+    (error,) = client.post("/v1/jobs", json=job_body(**fields)).json()["errors"]
+    assert error["hint"].startswith(f"did you mean {place}? known fields are ")
+
+
+def test_training_without_a_solver_is_by_auto(client: TestClient, dataset_id: str) -> None:
+    body = job_body()
+    del body["solver"]
+    reply = client.post("/v1/jobs", json=body)
+    assert reply.status_code == 202, reply.text
+    assert reply.json()["spec"]["solver"]["name"] == "auto"
 
 
 @pytest.mark.parametrize(

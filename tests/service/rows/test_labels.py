@@ -163,6 +163,24 @@ def test_measurements_are_kept_without_classes() -> None:
     assert "many-labels" in [warning["code"] for warning in result.parsed.warnings]
 
 
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        ([f"{i % 60}.25" for i in range(300)], True),
+        ([str(i % 60) for i in range(300)], True),
+        ([f"n{i % 60}" for i in range(300)], False),
+        ([str(i % 26) for i in range(300)], False),
+        ([f"{i % 4}.5" for i in range(300)], False),
+    ],
+)
+def test_numbers_that_are_hardly_classes_are_a_warning(labels: list[str], warned: bool) -> None:
+    """At the upload, before somebody waits for a training."""
+    warnings = upload(csv(labels)).parsed.warnings
+    said = [one["message"] for one in warnings if one["code"] == "many-labels"]
+    expected = "'k' has 60 different numbers; a training needs classes"
+    assert [message.startswith(expected) for message in said] == [True] * warned
+
+
 def test_many_whole_numbers_are_not_continuous() -> None:
     """Numbers that count something are distinguished from measurements."""
     result = upload(csv([str(i) for i in range(1500)]))

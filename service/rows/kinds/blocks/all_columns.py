@@ -9,6 +9,7 @@ import numpy as np
 from service.rows.kinds.blocks.cells import Cells
 from service.rows.kinds.blocks.coding import Coder
 from service.rows.kinds.feature import Batch, Feature
+from service.rows.kinds.form_column import FormColumn
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Values
 
 
@@ -21,6 +22,9 @@ class AllColumns:
         self._in_order = sorted(range(len(features)), key=self._positions.__getitem__)
         self._coder = Coder(
             [one.lookup if isinstance(one, TextColumn) else {} for one in self._gatherers]
+        )
+        self._shape_coder = Coder(
+            [one.shapes if isinstance(one, FormColumn) else {} for one in self._gatherers]
         )
 
     def add(self, batch: Batch) -> Values:
@@ -38,12 +42,15 @@ class AllColumns:
     def _add_at_once(self, cells: Cells, values: Values) -> list[int]:
         """Which gatherers have to get each cell as a text."""
         texts: dict[int, TextColumn] = {}
+        forms: dict[int, FormColumn] = {}
         plain: dict[int, ValueColumn] = {}
         others = set()
         for i in self._in_order:
             gatherer = self._gatherers[i]
             if isinstance(gatherer, ValueColumn) and gatherer.plain:
                 plain[i] = gatherer
+            elif isinstance(gatherer, FormColumn) and gatherer.readable:
+                forms[i] = gatherer
             elif not isinstance(gatherer, TextColumn):
                 others.add(i)
             elif not gatherer.overflowed:
@@ -52,6 +59,13 @@ class AllColumns:
         values[:, list(texts)] = codes
         for text_column, column in zip(texts.values(), codes.T, strict=True):
             text_column.take(column)
+        codes = self._shape_coder.codes(
+            cells.shapes if forms else cells, self._at(forms), list(forms)
+        )
+        for (i, form_column), column in zip(forms.items(), codes.T, strict=True):
+            at = self._positions[i]
+            starts, lengths = cells.starts[:, at], cells.lengths[:, at]
+            values[:, i] = form_column.take_shapes(cells.data, starts, lengths, column)
         for points in (True, False):
             some = {i: one for i, one in plain.items() if one.pointed == points}
             read = cells.numbers(self._at(some), points=points)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from service.rows.cell_texts.digits import NINES_OF_BYTES
 from service.rows.json_reading.numbers import read_list
 
 Places = npt.NDArray[np.int64]
@@ -57,6 +58,12 @@ class Cells:
     @property
     def n_rows(self) -> int:
         return len(self.starts)
+
+    @property
+    def shapes(self) -> Cells:
+        """The same cells with a 9 for each digit."""
+        data = self.data.translate(NINES_OF_BYTES)
+        return Cells(data, self._delimiter.decode(), self.starts, self.lengths)
 
     def __getitem__(self, position: int) -> list[str]:
         return self._columns[position]

@@ -29,6 +29,10 @@ COLUMNS = [
     st.sampled_from(WORDS + MISSING),
     st.sampled_from(["2024-01-31", "1999-12-01", ""]),
     st.floats(-1e6, 1e6).map(repr),
+    st.datetimes().map(str),
+    st.dates().map("{:%d.%m.%Y}".format),
+    st.integers(-(10**7), 10**7).map(lambda cents: f"${cents / 100:,.2f}".replace("$-", "-$")),
+    st.sampled_from(["$1.50", "$20", "", "NA", "-$0.75", "$1'250"]),
 ]
 
 

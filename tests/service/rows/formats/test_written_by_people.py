@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.dates import COMPACT, FORMS, ISO
+from service.rows.cell_texts.dates import COMPACT, FORMS, ISO, MIXED, MONTHS_ONLY
 from service.rows.cell_texts.reading import Reading
 from service.rows.columns import Columns
 from service.rows.format_table import FORMATS
@@ -78,6 +78,19 @@ WAYS = {
     "a time at midnight": written(day=lambda d: d.strftime("%m/%d/%Y 12:00:00 AM")),
     "a month name in capitals": written(day=lambda d: d.strftime("%d-%b-%y").upper()),
     "a dotted month": written(";", day=lambda d: d.strftime("%d. %B %Y")),
+    "a zone in words": written(day=lambda d: d.strftime("%Y-%m-%d 00:00:00 UTC")),
+    "a zone of hours": written(day=lambda d: d.strftime("%Y-%m-%d 02:00:00.000000+02")),
+    "basic ISO": written(day=lambda d: d.strftime("%Y%m%dT000000Z")),
+    "a mail": written(";", day=lambda d: d.strftime("%a, %d %b %Y 00:00:00 +0000")),
+    "a web log": written(day=lambda d: d.strftime("%d/%b/%Y:00:00:00 +0000")),
+    "an ordinal day": written(";", day=lambda d: f"{d:%B} {d.day}th, {d:%Y}"),
+    "years of two and four digits": written(
+        day=lambda d: d.strftime("%m/%d/%Y" if d.day % 2 else "%m/%d/%y")
+    ),
+    "a unit": written(number=lambda x: f"{x} km"),
+    "Brazilian money": written(";", number=lambda x: f"R$ {german(x)}".replace("R$ -", "-R$ ")),
+    "thousands": written(number=lambda x: f"{x / 1000!r}K"),
+    "a minus behind": written(number=lambda x: f"{-x}-" if x < 0 else str(x)),
 }
 CODES = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "Mon": "%b"}
 
@@ -88,8 +101,11 @@ def in_form(form: str) -> Callable[[date], str]:
     return lambda day: day.strftime(form)
 
 
+TIMED = "YYYYMMDDThhmmss"
 WAYS |= {
-    form: written(";", day=in_form(form)) for form in FORMS if form not in (ISO, COMPACT, "YYYY-MM")
+    form: written(";", day=in_form(form))
+    for form in FORMS
+    if form not in (ISO, COMPACT, TIMED, *MIXED, *MONTHS_ONLY)
 }
 
 
@@ -238,7 +254,7 @@ def test_page_instead_of_a_table(page: str) -> None:
 
 def test_texts_that_hardly_repeat_get_a_warning() -> None:
     """They may be numbers or dates in a form that is not read."""
-    cells = [f"{i % 30} kg,{'uv'[i % 2]}\n" for i in range(40)]
+    cells = [f"a{i % 30},{'uv'[i % 2]}\n" for i in range(40)]
     [warning] = upload("size,k\n" + "".join(cells)).parsed.warnings[:1]
     assert warning["code"] == "many-levels"
     assert "30 different texts" in warning["message"]
