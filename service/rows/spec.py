@@ -15,7 +15,7 @@ import numpy.typing as npt
 import svm.data.columns
 from service.rows.columns import Columns
 from service.subprocesses.messages import Messages
-from svm.data.columns import Column, plain_columns
+from svm.data.columns import Column, PlainColumns
 from svm.data.matrices import Matrix
 
 Label: TypeAlias = str | int | float | bool
@@ -105,7 +105,7 @@ class Description:
     def kinds(self) -> svm.data.columns.Columns:
         """The features with their kinds."""
         if not self.table:
-            return plain_columns(self.columns, self.n_features)
+            return PlainColumns(self.columns, self.n_features)
         return tuple(
             Column(one["name"], one["kind"], tuple(one["levels"]), one["missing"])
             for one in self.table

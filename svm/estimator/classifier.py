@@ -281,7 +281,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         training = Training(
             *(pipeline, X, y),
             weights=weights,
-            columns=None if names is None else PlainColumns(names),
+            columns=None if names is None else PlainColumns(names.tolist(), len(names)),
             seed=self._seed(),
             threads=self._threads(),
         )

@@ -15,7 +15,7 @@ from service.models.versions import ModelVersion
 from service.rows.faults import listed
 from service.rows.spec import Label
 from service.rows.table.target import matched
-from svm.data.columns import Column, Columns, PlainColumns, plain_columns
+from svm.data.columns import Column, Columns, PlainColumns
 from svm.data.matrices import is_sparse
 from svm.encoding import recoding
 from svm.errors import InvalidData
@@ -46,14 +46,14 @@ def taken_by(
 
     Raises InvalidContent and InvalidData (`feature-mismatch`, `missing-value`).
     """
-    return recoded_onto(dataset, version, fitted.columns or kinds_of(version))
+    return recoded_onto(dataset, version, fitted.columns)
 
 
 def kinds_of(version: ModelVersion) -> Columns:
     """The columns of a model, without levels."""
     table = version.result.get("table")
     if table is None:
-        return plain_columns(version.columns, version.n_features)
+        return PlainColumns(version.columns, version.n_features)
     return tuple(
         Column(one["name"], one["kind"], missing=one["missing"]) for one in table["columns"]
     )

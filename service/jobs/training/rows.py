@@ -116,7 +116,7 @@ class LabeledRows:
     def described(self, rows: Indices, like: FittedPipeline | None = None) -> dict[str, Any]:
         """The `columns` and `weights` of a training on these rows."""
         weights = None if self._weights is None else self._weights[rows]
-        columns = like.columns if like is not None and like.columns else self._columns
+        columns = self._columns if like is None else like.columns
         return {"columns": columns, "weights": weights}
 
     def splits(
@@ -190,11 +190,11 @@ class LabeledRows:
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
         """Of a size that bounds the memory for features and scores."""
-        width = fitted.features.n_outputs if fitted.encoder is None else fitted.n_features
+        width = fitted.features.n_outputs if fitted.encoder.is_plain else fitted.n_features
         for piece in pieces(self._X, max(width, len(fitted.intercepts)), rows):
             self._interrupted()
             yield self._as_taken_by(fitted, piece)
 
     def _as_taken_by(self, fitted: FittedPipeline, X: Any) -> Any:
         """Rows in the columns of a model, which may be that of an earlier dataset."""
-        return X if fitted.columns is None else recode(X, self._columns, fitted.columns)
+        return X if fitted.encoder.is_plain else recode(X, self._columns, fitted.columns)

@@ -40,7 +40,7 @@ def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
 def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
-    if columns.table is None:
+    if columns.is_plain:
         body = _without_blank_end(body, delimiter, columns.reading.delimiter)
     read = _read_plain if columns.reading.is_plain(delimiter) else _read_either
     try:
@@ -99,12 +99,12 @@ def _read_either(
 def _read_plain(
     body: bytes, columns: Columns, limits: RowLimits, delimiter: str
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    at_once = _numbers_at_once if columns.table is None else _table_at_once
+    at_once = _numbers_at_once if columns.is_plain else _table_at_once
     read = at_once(body, columns, limits, delimiter)
     if read is not None:
         return read
     text = decode_text(body)
-    readers = None if columns.table is None else columns.text_readers
+    readers = None if columns.is_plain else columns.text_readers
     own = columns.reading.delimiter == delimiter
     rows = uploaded_records(text, columns) if own else records(text, delimiter)
     return _read_records(rows, columns, limits, readers)

@@ -75,7 +75,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     text = body.strip()
     ignored: tuple[str, ...] = ()
     X = None
-    if columns.table is None:
+    if columns.is_plain:
         X = json_numbers.read_lines(text, columns.n_features, limits.rows, _as_lists)
     if X is None:
         read = json_numbers.read_any_lines(_lines(text), columns, limits.rows)
