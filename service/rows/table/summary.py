@@ -84,13 +84,16 @@ def _digest_and_statistics(
         if table.n_features <= max_columns:
             columns = _sparse_statistics(folder, shape)
     else:
-        for name in arrays_of(table):
+        arrays = arrays_of(table)
+        for name in arrays if "codes" in arrays else ():
             for block in blocks(folder / f"{name}.npy"):
                 digest.update(np.ascontiguousarray(block).data)
         moments = (GappedMoments if table.table else Moments)(table.n_features)
         of_columns, done = multipliers(table.n_features), 0
         for block in raw_blocks(table, in_folder(folder)):
             moments.add(block)
+            if "codes" not in arrays:
+                digest.update(block.data)
             row_hashes[done : done + len(block)] = dense_hashes(block, of_columns)
             done += len(block)
         columns = moments.statistics()
