@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from io import BufferedReader
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt
+from service.rows.table.arrays import BLOCK_BYTES, blocks_of
 from service.rows.table.raw import category_positions, raw_values
 from service.storage.blobs import BlobDamaged, Blobs
 from svm.data.stored_rows import StoredArray, StoredRows
@@ -46,8 +48,14 @@ class DatasetFiles:
 
     def _raw_in_file(self, dataset: Dataset) -> StoredArray:
         """Raw values in a file without a name."""
-        with tempfile.TemporaryFile(dir=self._blobs.scratch) as file:
-            file.write(np.ascontiguousarray(self._dense(dataset)).data)
+        rows = max(1, BLOCK_BYTES // (8 * dataset.n_features))
+        categories = category_positions(dataset.table)
+        with ExitStack() as stack:
+            file = stack.enter_context(tempfile.TemporaryFile(dir=self._blobs.scratch))
+            names = [name for name in ("X", "codes") if name in dataset.arrays]
+            opened = [stack.enter_context(self._open(dataset, name)) for name in names]
+            for parts in zip(*(blocks_of(one, rows) for one in opened), strict=True):
+                file.write(raw_values(parts, categories).data)
             file.flush()
             return StoredArray(file, np.dtype("<f8"))
 

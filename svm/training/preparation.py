@@ -139,7 +139,7 @@ def prepare(
         X = _numbers(X, pipeline)
         columns = columns or PlainColumns(None, X.shape[1])
     else:
-        X = _raw(X, columns)
+        X = _raw(X, columns, pipeline)
     plain = isinstance(columns, PlainColumns)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InvalidData("empty-data", "there are no rows or no features to train on")
@@ -244,7 +244,7 @@ def as_prepared(
     """Other rows, transformed like the prepared ones. Raises InvalidData."""
     encoder = prepared.encoder
     if not encoder.is_plain:
-        X = _raw(X, encoder.columns)
+        X = _raw(X, encoder.columns, pipeline)
     elif not isinstance(X, StoredRows):
         X = as_matrix(X, _input_dtype(pipeline))
     if X.shape[1] != len(encoder.columns):
@@ -268,26 +268,31 @@ def transformed(scaling: Scaling, features: FeatureMap, pipeline: Pipeline, X: M
 def _numbers(X: Any, pipeline: Pipeline) -> Rows:
     """X as rows of finite numbers. Raises InvalidData."""
     if isinstance(X, StoredRows):
-        if pipeline.solver.streams:
-            return X
-        message = "this solver needs all rows in memory; use one that reads from files"
-        raise InvalidData("plan-too-large", message)
+        return _streamed(X, pipeline)
     # Rows in single precision stay as they are, others are rounded by `_mapped`.
     single = getattr(X, "dtype", None) == np.float32
     dtype = _input_dtype(pipeline) if single else "float64"
     return (in_layout if _is_plain(pipeline) else as_matrix)(X, dtype)
 
 
-def _raw(X: Any, columns: Columns) -> Vector:
+def _streamed(X: StoredRows, pipeline: Pipeline) -> StoredRows:
+    """X, for a solver that reads rows from files. Raises InvalidData."""
+    if not pipeline.solver.streams:
+        message = "this solver needs all rows in memory; use one that reads from files"
+        raise InvalidData("plan-too-large", message)
+    return X
+
+
+def _raw(X: Any, columns: Columns, pipeline: Pipeline) -> Rows:
     """X as raw values of the columns. Raises InvalidData."""
-    if isinstance(X, StoredRows):
-        raise InvalidData("plan-too-large", "a table with kinds of columns must fit in memory")
     from svm.loops.tables import are_raw
 
-    raw = raw_matrix(X)
-    if raw.shape[1] != len(columns) or not are_raw(read_only(raw), *bounds_of(columns)):
-        require_raw(raw, columns)
-    return raw
+    rows = _streamed(X, pipeline) if isinstance(X, StoredRows) else raw_matrix(X)
+    bounds = bounds_of(columns)
+    for piece in pieces(rows):
+        if rows.shape[1] != len(columns) or not are_raw(read_only(np.asarray(piece)), *bounds):
+            require_raw(np.asarray(piece), columns)
+    return rows
 
 
 def encodes_sparse(pipeline: Pipeline, n_outputs: int) -> bool:
@@ -344,6 +349,8 @@ def _encoded(
 
     if not isinstance(X, StoredRows):
         return encode(X)
+    if not encoder.is_plain:
+        return X.rewritten(encode, X.n_features if sparse else encoder.n_outputs)
     dtype = "float64"
     if scaling.scale is not None or X.chosen is not None or X.dtype != dtype:
         return X.rewritten(lambda piece: encode(as_matrix(piece, dtype)))

@@ -18,7 +18,7 @@ from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.matrices import Indices, Matrix, is_sparse
 from svm.data.splitting import fold_numbers, split
 from svm.data.stored_rows import StoredRows, pieces
-from svm.encoding import recode
+from svm.encoding import recoding
 from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
 from svm.model.pipeline import FittedPipeline
 
@@ -197,4 +197,9 @@ class LabeledRows:
 
     def _as_taken_by(self, fitted: FittedPipeline, X: Any) -> Any:
         """Rows in the columns of a model, which may be that of an earlier dataset."""
-        return X if fitted.encoder.is_plain else recode(X, self._columns, fitted.columns)
+        if fitted.encoder.is_plain:
+            return X
+        recoded = recoding(self._columns, fitted.columns)
+        if isinstance(X, StoredRows):
+            return X.rewritten(lambda piece: recoded(np.asarray(piece)))
+        return recoded(X)

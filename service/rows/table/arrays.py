@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -76,14 +76,19 @@ def rewritten(folder: Path) -> Iterator[Path]:
 def blocks(path: Path, rows: int | None = None) -> Iterator[npt.NDArray[Any]]:
     """Rows of an array some MiB at a time, or this many; entries, the same number in each type."""
     with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        width = shape[1] if len(shape) == 2 else 1
-        rows = rows or max(1, BLOCK_BYTES // (8 * width))
-        for start in range(0, shape[0], rows):
-            count = min(rows, shape[0] - start)
-            block = np.fromfile(file, dtype, count * width)
-            yield block.reshape(count, *shape[1:])
+        yield from blocks_of(file, rows)
+
+
+def blocks_of(file: BinaryIO, rows: int | None = None) -> Iterator[npt.NDArray[Any]]:
+    """The same of an open file."""
+    np.lib.format.read_magic(file)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    width = shape[1] if len(shape) == 2 else 1
+    rows = rows or max(1, BLOCK_BYTES // (8 * width))
+    for start in range(0, shape[0], rows):
+        count = min(rows, shape[0] - start)
+        block = np.fromfile(file, dtype, count * width)
+        yield block.reshape(count, *shape[1:])
 
 
 def sparse_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from svm.solvers import SMO, DualCoordinateDescent, GradientDescent, Newton, Peg
 from svm.stopping import Stopping
 from svm.training import Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
+from tests.svm.cases.stored import stored
 from tests.svm.cases.tables import NAN, SlowEncoder, table
 from tests.svm.cases.trainings import bits, train, written_and_read
 
@@ -208,6 +210,24 @@ def test_pairs_of_classes_share_one_encoder(dtype: Any) -> None:
     assert fitted.coefficients[0, output] == 0.0
     assert fitted.coefficients[1:, output].all()
     assert (fitted.predict(X) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("n_levels", [5, 90])
+@pytest.mark.parametrize("name", ["linear", "rare", "square", "products", "fourier", "mean"])
+def test_rows_in_files_give_the_same_bits(name: str, n_levels: int, tmp_path: Path) -> None:
+    """Encoder, scaling and model are learned some rows at a time, with a validation set."""
+    mean = replace(PIPELINES["linear"], encoding=Encoding(missing="mean"))
+    pipeline = (PIPELINES | {"mean": mean})[name]
+    X, y, columns = table(400, n_levels=n_levels)
+    rows, other = np.arange(0, 400, 2), np.arange(1, 400, 2)
+    in_memory = train(pipeline, X[rows], y[rows], columns=columns, validation=(X[other], y[other]))
+    files = stored(X, tmp_path)
+    in_files = train(
+        pipeline, files[rows], y[rows], columns=columns, validation=(files[other], y[other])
+    )
+    assert bits(in_files.result()) == bits(in_memory.result())
+    encoder = in_files.result().fitted.encoder
+    assert isinstance(encoder, Encoder)
 
 
 def test_encoder_is_stored_with_the_model() -> None:
