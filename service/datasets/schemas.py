@@ -78,10 +78,11 @@ class UploadOptions(BaseModel):
     two classes are left, and a warning has their number; else, and with `refuse`, they are an
     error. `drop`: they are left out, however many."""
     sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
-    """XLSX: the name of the sheet. `auto`: the first one that is not hidden."""
+    """XLSX, XLS and ODS: the name of the sheet. `auto`: the first one with a table that is not
+    hidden."""
     dense: Literal["auto", "always", "never"] = "auto"
-    """LIBSVM: whether zeros are stored, so that `standardize` works. `auto`: if at least half of
-    the values are not 0; appended rows are stored as the dataset is."""
+    """LIBSVM, and sparse NPZ: whether zeros are stored, so that `standardize` works. `auto`: if at
+    least half of the values are not 0; appended rows are stored as the dataset is."""
     index_base: Annotated[int, Field(ge=0, le=1)] | None = None
     """LIBSVM: the index of the first column. Default: 1."""
     n_features: Annotated[int, Field(ge=1)] | None = None
@@ -141,7 +142,8 @@ class DatasetWarning(ReadModel):
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
     `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
     `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`,
-    `renamed-columns`, `left-out-lines`, `quoted-lines`."""
+    `renamed-columns`, `left-out-lines`, `quoted-lines`,
+    `left-out-cells`, `other-names`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""
