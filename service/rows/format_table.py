@@ -89,12 +89,11 @@ class Format:
         return table
 
 
+_OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
 _TABLE = partial(
     Format,
     upload="delimited",
-    options=frozenset(
-        {"header", "delimiter", "encoding", "decimal", "thousands", "missing", "schema"}
-    ),
+    options=frozenset({"delimiter", "encoding", *_OF_TEXTS}),
     labels=True,
     lines=True,
 )
@@ -175,7 +174,7 @@ FORMATS = {
             begins=_magic(_ARCHIVE),
             binary=True,
             upload="xlsx",
-            options=frozenset({"header", "decimal", "thousands", "missing", "schema", "sheet"}),
+            options=frozenset({"sheet", *_OF_TEXTS}),
         ),
     )
 }
