@@ -13,8 +13,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/.compiled $(VENV)/.site ## Start the service at http://127.0.0.1:8000, data in ./var
-	exec $(BIN)/svm-service serve
+run: $(VENV)/.compiled $(VENV)/.site ## Start the service at http://127.0.0.1:8000 (or PORT=9000), data in ./var
+	exec $(BIN)/svm-service serve $(if $(PORT),--port $(PORT))
 
 test: $(VENV)/.test $(VENV)/.site ## Run all tests, two files at a time
 	$(BIN)/python -m pytest -n 2 --dist loadfile

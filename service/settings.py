@@ -92,7 +92,8 @@ class Limits(BaseModel):
     disk_free_bytes: NonNegativeInt = GIB
     """Disk space that stays free for running jobs; with less, uploads and new jobs are refused."""
     disk_free_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    """The same as a share of the disk; the smaller of the two applies."""
+    """The same as a share of the disk; the smaller of the two applies. Also the share of the inodes
+    that stay free, or 1,000 if that is less."""
 
 
 def _own_database(given: dict[str, Any]) -> str:
@@ -160,8 +161,8 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Path("var")
-    """Folder of the database, the files and the compiled loops, unless the next two settings name
-    other places."""
+    """Folder of the database and the files, unless the next two settings name other places. Also of
+    the compiled loops, if the cache of the user cannot be written."""
     database_url: DatabaseUrl = Field(default_factory=_own_database)
     """`postgresql://user:password@host/name`, required for several machines or replicas; a database
     with the encoding UTF8. Default: SQLite in the data directory."""
@@ -191,6 +192,10 @@ class Settings(BaseSettings):
     keep_alive_s: PositiveInt = 75
     """How long a connection stays open between two requests. A proxy must close it first, or it
     sends a request into a connection that was just closed: nginx closes after 60 s."""
+    host: str = "127.0.0.1"
+    """Address that `serve` listens on; `--host` overrides it."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """Port that `serve` listens on, 0 for a free one; `--port` overrides it."""
     connections: PositiveInt = 4096
     """Most connections open at once; further ones receive 503. Fewer if the process may open
     too few files: half of what its hard limit allows besides 128 other files."""

@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Loops are compiled once for all processes of the tests, and kept for the next run."""
     cache = getattr(config, "cache", None)  # none under `-p no:cacheprovider`
     if cache is not None:
-        os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops")))
+        os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops") / "numba"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

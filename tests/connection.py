@@ -34,7 +34,7 @@ class Connection:
         headers = {
             name.lower(): value for name, _, value in (line.partition(": ") for line in lines)
         }
-        size = int(headers["content-length"])
+        size = int(headers.get("content-length", 0))  # an interim reply has none
         while len(self._rest) < size:
             self._more()
         body, self._rest = self._rest[:size], self._rest[size:]
@@ -49,7 +49,9 @@ class Connection:
 
     def more_comes(self, within_s: float = 0.2) -> bool:
         """Whether the server says more."""
-        return bool(self._rest or select.select([self.socket], [], [], within_s)[0])
+        poll = select.poll()  # `select` has no numbers above 1,023
+        poll.register(self.socket, select.POLLIN)
+        return bool(self._rest or poll.poll(within_s * 1000))
 
     def _more(self) -> None:
         data = self.socket.recv(1 << 20)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Collection
 from functools import partial
 from pathlib import Path
@@ -68,7 +67,7 @@ from service.storage.database import Database
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
 from service.storage.database.leases import shorten_leases
-from service.storage.machine_code import machine_code_folder
+from service.storage.machine_code import keep_machine_code
 from service.storage.ownership import secret_of
 from service.storage.private import private_folder
 from service.storage.sweep import Sweeper
@@ -159,7 +158,7 @@ def create_app(
     """
     limits = settings.limits
     private_folder(settings.data_dir)
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(machine_code_folder(settings.data_dir)))
+    keep_machine_code(settings.data_dir)
     database = Database(settings.database_url)
     blobs = open_blobs(settings)
     parser = shared_parser or Parser()

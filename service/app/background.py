@@ -38,6 +38,9 @@ QUIET_S = 30.0
 FEW = 100
 """Requests in `QUIET_S`, such as those of probes, that are not worth keeping memory for."""
 
+CANNOT_START = (UnusableDatabase, ForeignFiles, StorageFull, Unavailable)
+"""What `prepare` raises, after it was logged."""
+
 Steps: TypeAlias = tuple[Callable[[], object], ...]
 
 log = structlog.stdlib.get_logger("service")
@@ -55,7 +58,9 @@ def prepare(database: Database, blobs: Blobs) -> None:
             log.critical("cannot start", reason=str(error))
             raise
         except Unavailable as error:
-            if error.code == "storage-damaged" or time.monotonic() > deadline:
+            if error.code == "storage-damaged":  # its cause is in the log
+                raise
+            if time.monotonic() > deadline:
                 log.critical("cannot start", reason=error.detail, cause=str(error.__cause__)[:300])
                 raise
             log.warning(

@@ -64,8 +64,16 @@ def about(
 
 @cli.command(rich_help_panel=PROCESSES)
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 for a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on; else SVM_HOST.", show_default="127.0.0.1"),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port, 0 for a free one; else SVM_PORT.", min=0, max=65535, show_default="8000"
+        ),
+    ] = None,
 ) -> None:
     """Run the API and its training workers until SIGTERM or Ctrl+C."""
     from service.cli import serving
@@ -118,7 +126,10 @@ def restore(file: InputFile, as_json: Json = False) -> None:
 @cli.command(rich_help_panel=DATA)
 def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="Compare the digests of all files.")] = False,
-    port: Annotated[int, typer.Option(help="Port for `serve`.")] = 8000,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port for `serve`; else SVM_PORT.", show_default="8000"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check everything that the service needs, and print what to fix."""

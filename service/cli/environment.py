@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
+import structlog
 import typer
 from pydantic import ValidationError
 
 from service.cli.output import FAILED, USAGE, fail, say
-from service.cli.permissions import advice, blocked
+from service.cli.permissions import advice, blocked, impossible
 from service.settings import Settings, misspelled
 from service.storage.lock import DataDirInUse, exclusive
 from service.storage.private import private_folder
@@ -18,6 +19,9 @@ from service.storage.private import private_folder
 
 def read_settings() -> Settings:
     """Those of the environment; a wrong or misspelled one ends the command with status 2."""
+    structlog.configure(
+        logger_factory=structlog.ReturnLoggerFactory()
+    )  # commands say it themselves
     for name, meant in misspelled(os.environ).items():
         if meant is not None:
             raise fail(f"{name} is not a setting; do you mean {meant}?", USAGE)
@@ -34,15 +38,13 @@ def read_settings() -> Settings:
 def make_data_dir(settings: Settings) -> None:
     """Ends the command with status 1 if the folder cannot be created or used."""
     paths = blocked(settings)
-    try:
-        if not paths:
-            private_folder(settings.data_dir)
-    except OSError as error:
-        raise fail(f"{settings.data_dir} cannot be created: {error.strerror}") from None
     for path in paths:
         say(advice(path))
     if paths:
         raise typer.Exit(FAILED)
+    if fault := impossible(settings):
+        raise fail(fault)
+    private_folder(settings.data_dir)
 
 
 @contextmanager

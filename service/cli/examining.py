@@ -16,7 +16,7 @@ import typer
 
 from service.cli.environment import read_settings
 from service.cli.output import FAILED, print_json
-from service.cli.permissions import advice, blocked
+from service.cli.permissions import advice, blocked, impossible
 from service.errors import ServiceError
 from service.settings import Settings
 from service.storage.backups.inspection import compare_rows_and_files, sqlite_faults
@@ -24,6 +24,7 @@ from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, UnusableDatabase, present_revision
 from service.storage.database.dialects import DAMAGED
 from service.storage.lock import DataDirInUse, exclusive
+from service.storage.machine_code import VARIABLE, folder_of_user
 from service.storage.ownership import ForeignFiles, check_owner
 from service.storage.private import OTHERS
 from service.storage.space import check_room
@@ -53,10 +54,11 @@ def wrong(what: str, detail: str) -> Finding:
     return Finding("wrong", what, detail)
 
 
-def doctor(deep: bool, port: int, as_json: bool) -> None:
+def doctor(deep: bool, port: int | None, as_json: bool) -> None:
     """Prints the findings; exit status 1 if something is wrong."""
     findings = []
-    for finding in examine(read_settings(), deep, port):
+    settings = read_settings()
+    for finding in examine(settings, deep, settings.port if port is None else port):
         findings.append(finding)
         if not as_json:
             print(f"{finding.state:<5}  {finding.what:<14}  {finding.detail}")
@@ -70,10 +72,8 @@ def doctor(deep: bool, port: int, as_json: bool) -> None:
 def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
     """The findings in the order of dependency: the data directory first."""
     yield from _data_dir(settings)
-    if not settings.data_dir.is_dir():
-        return
     running = None
-    if not blocked(settings):
+    if settings.data_dir.is_dir() and not (blocked(settings) or impossible(settings)):
         if settings.sqlite_file is not None:
             running = _running_service(settings.sqlite_file)
             holder = f"held by the running service with process id {running}"
@@ -99,8 +99,11 @@ def _data_dir(settings: Settings) -> Iterator[Finding]:
     data_dir = settings.data_dir
     for path in blocked(settings):
         yield wrong("permissions", advice(path))
-    if not data_dir.is_dir():
+    if not blocked(settings) and (fault := impossible(settings)):
+        yield wrong("data directory", fault)
+    elif not data_dir.is_dir():
         yield note("data directory", f"{data_dir.resolve()} does not exist yet; `serve` creates it")
+    if not data_dir.is_dir():
         return
     mode = data_dir.stat().st_mode
     if mode & stat.S_IWOTH:
@@ -115,8 +118,8 @@ def _data_dir(settings: Settings) -> Iterator[Finding]:
     space = f"{disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free"
     try:
         check_room(data_dir, settings.limits)
-    except ServiceError:
-        yield wrong("disk", f"{space}: uploads and new jobs are refused; free some space")
+    except ServiceError as error:
+        yield wrong("disk", f"{space}; {error.detail}: uploads and new jobs are refused")
     else:
         yield ok("disk", space)
 
@@ -185,8 +188,8 @@ def _files(database: Database, blobs: Blobs, deep: bool) -> Iterator[Finding]:
 
 
 def _compiled_loops(data_dir: Path) -> Iterator[Finding]:
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    folder = Path(given) if given else data_dir / "numba"
+    given = os.environ.get(VARIABLE)
+    folder = Path(given) if given else folder_of_user() or data_dir / "numba"
     files = list(folder.rglob("*.nbc")) if folder.is_dir() else []
     if folder.is_dir() and not os.access(folder, os.W_OK):
         yield wrong("compiled loops", f"{folder} is not writable: every start compiles again")
@@ -215,5 +218,5 @@ def _port(port: int, running: bool) -> Finding:
         reason = f"port {port}: {os.strerror(error.errno or 0)}"
         if running:
             return ok("port", f"{reason}, probably by the running service")
-        return wrong("port", f"{reason}; choose another one with `serve --port`")
+        return wrong("port", f"{reason}; choose another one with `serve --port` or SVM_PORT")
     return ok("port", f"port {port} is free")

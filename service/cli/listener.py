@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import socket
 import struct
 import sys
@@ -49,7 +50,10 @@ def listener_at(host: str, port: int) -> socket.socket:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> NoReturn:
-    print(f"cannot listen on {host} port {port}: {error.strerror}", file=sys.stderr)
+    message = f"cannot listen on {host} port {port}: {error.strerror}"
+    if error.errno == errno.EADDRINUSE:
+        message += "; give another port with `make run PORT=9000`, --port 9000 or SVM_PORT=9000"
+    print(message, file=sys.stderr)
     raise SystemExit(1) from None
 
 

@@ -1,8 +1,9 @@
-"""Paths that the service's user may not read or write, and what to do about it."""
+"""Paths that the service's user may not read, write or create, and what to do about it."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,10 +30,32 @@ def advice(path: Path) -> str:
     return f"{what}, or set SVM_DATA_DIR to another directory"
 
 
+def impossible(settings: Settings) -> str | None:
+    """What is wrong with the first folder that `serve` could not create: it is tried beside it."""
+    folders = {"SVM_DATA_DIR": settings.data_dir}
+    if settings.sqlite_file is not None:
+        folders["SVM_DATABASE_URL"] = settings.sqlite_file.parent
+    if not settings.blob_url.startswith("s3://"):
+        folders["SVM_BLOB_URL"] = Path(settings.blob_url)
+    for name, folder in folders.items():
+        try:
+            if not folder.is_dir():
+                with tempfile.TemporaryDirectory(dir=_nearest(folder)):
+                    pass
+        except OSError as error:
+            return f"{folder} cannot be created: {error.strerror}; set {name} to another place"
+    return None
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or the nearest of its parents that exists."""
+    return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+
+
 def _used(settings: Settings) -> Iterator[Path]:
     """The folders, or their nearest existing parents, and the existing files in them."""
     folder, database = settings.data_dir, settings.sqlite_file
-    folders = [folder, *(folder / name for name in ("numba", "s3"))]
+    folders = [folder, folder / "s3"]
     files = [folder / "lock"]
     if database is not None:
         folders.append(database.parent)
@@ -40,8 +63,7 @@ def _used(settings: Settings) -> Iterator[Path]:
         files += (Path(f"{database}{end}") for end in ("", "-wal", "-shm"))
     if not settings.blob_url.startswith("s3://"):
         folders += (Path(settings.blob_url), Path(settings.blob_url, "incoming"))
-    for path in folders:
-        yield next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+    yield from map(_nearest, folders)
     yield from (file.absolute() for file in files if file.exists())
 
 

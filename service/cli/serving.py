@@ -8,13 +8,15 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvicorn
 from threadpoolctl import threadpool_limits
+from uvicorn.lifespan.on import LifespanOn
 
 from service import __version__
 from service.addresses import proxy_addresses
@@ -35,13 +37,16 @@ GRACE_S = 5
 TICK_S = 1.0
 
 
-def serve(host: str, port: int) -> None:
+def serve(host: str | None, port: int | None) -> None:
+    """At the address in the settings, if none is given."""
     # Uvicorn raises the signal again after a clean shutdown: exit with status 0.
     signal.signal(signal.SIGTERM, _exit)
     signal.signal(signal.SIGINT, _exit)
     gc.disable()  # the objects made during the start stay
     os.environ.update(ONE_THREAD)
     with locked_data_dir() as settings:
+        host = settings.host if host is None else host
+        port = settings.port if port is None else port
         configure_logging(settings.log_level)
         file_limit = raise_file_limit()
         supervisor = _fork_supervisor(settings) if settings.workers > 0 else None
@@ -73,18 +78,30 @@ def serve(host: str, port: int) -> None:
             timeout_keep_alive=settings.keep_alive_s,
             backlog=BACKLOG,
         )
+        config.load()
+        config.lifespan_class = _Lifespan
         _Server(config, app, host, listener.getsockname()[1]).run([listener])
 
 
 def _fork_supervisor(settings: Settings) -> Forked:
     """Before there is anything that a fork would break."""
-    from service.storage.machine_code import machine_code_folder
+    from service.storage.machine_code import keep_machine_code
 
-    # Numba reads it when it is imported.
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(machine_code_folder(settings.data_dir)))
+    keep_machine_code(settings.data_dir)
     from service.jobs.engine.supervisor import forked
 
     return forked(settings)
+
+
+class _Lifespan(LifespanOn):
+    """A start that failed for a reason that is in the log has no traceback there."""
+
+    async def send(self, message: Any) -> None:
+        from service.app.background import CANNOT_START
+
+        if isinstance(sys.exception(), CANNOT_START):
+            message = {**message, "message": ""}
+        await super().send(message)
 
 
 class _Server(uvicorn.Server):

@@ -73,7 +73,9 @@ def print_job(job: Job) -> None:
         },
     )
     for warning in job.warnings:
-        print(f"  note: {warning}")
+        print(f"  warning: {warning}")
+    for note in job.notes:
+        print(f"  note: {note}")
 
 
 def print_plan(plan: Mapping[str, Any]) -> None:
@@ -87,6 +89,9 @@ def print_plan(plan: Mapping[str, Any]) -> None:
             "binary problems": f"{plan['binary_problems']:,} in each training",
             "an epoch": plan["cost_per_epoch"],
             "memory": f"{plan['memory_bytes']:,} bytes at most",
+            "compiling": "for this machine, once: first trainings take longer"
+            if plan["compiling"]
+            else None,
         },
     )
     if spread := plan["spread"]:

@@ -46,6 +46,12 @@ def upload(
         list[str] | None,
         typer.Option(help="A further word for missing cells; can be repeated."),
     ] = None,
+    missing_labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows without a label: drop, refuse, or auto: leave them out if they are few."
+        ),
+    ] = None,
     header: Annotated[
         str | None, typer.Option(help=f"{_TEXT}, XLSX: present, absent, or auto.")
     ] = None,
@@ -111,6 +117,7 @@ def upload(
         "target": target,
         "schema": _schema(schema, weight),
         "missing": ",".join(missing) if missing else None,
+        "missing_labels": missing_labels,
         "header": header,
         "delimiter": delimiter,
         "encoding": encoding,

@@ -113,6 +113,8 @@ class JobFields(Resource):
     epochs: int | None
     updates: int | None
     warnings: list[str]
+    notes: list[str]
+    """What was chosen on the way, such as the solver."""
     error: dict[str, Any] | None
     """`code`, `detail` and `hint` of a failure."""
     metrics: dict[str, Any] | None

@@ -18,10 +18,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from service.client import pyfunc
 from service.client.synchronous.model import ModelVersion
 
 MODULE = "svm_service_pyfunc"
+CODE = {
+    MODULE: Path(pyfunc.__file__),
+    pyfunc.PROGRAM: Path(pyfunc.__file__).parents[1] / "models" / "exports" / "plain.py",
+}
+"""Modules that are logged with a model, and their files."""
 REQUIREMENTS = ("numpy>=2.0", "pandas>=2.2")
 
 
@@ -30,12 +37,14 @@ def log_version(version: ModelVersion, **options: Any) -> Any:
 
     Its metrics and certificate are in the model's `metadata`. `options` are those of
     `mlflow.pyfunc.log_model`, such as `registered_model_name`; `name` is by default that of the
-    model. Returns MLflow's `ModelInfo`. Raises ImportError without the extra `mlflow`.
+    model. Returns MLflow's `ModelInfo`. Raises ImportError without the extra `mlflow`, and
+    ValueError if the service has another version of the program that predicts.
     """
     log_model: Any = import_module("mlflow.pyfunc").log_model
     with tempfile.TemporaryDirectory() as folder:
         data = version.export(Path(folder) / f"{version.name}-{version.version}.npz")
-        code = shutil.copyfile(pyfunc.__file__, Path(folder) / f"{MODULE}.py")
+        _check_program(data)
+        code = [shutil.copyfile(file, Path(folder) / f"{name}.py") for name, file in CODE.items()]
         return log_model(
             **{
                 "name": version.name,
@@ -46,8 +55,16 @@ def log_version(version: ModelVersion, **options: Any) -> Any:
             },
             loader_module=MODULE,
             data_path=str(data),
-            code_paths=[str(code)],
+            code_paths=[str(path) for path in code],
         )
+
+
+def _check_program(data: Path) -> None:
+    """Models are read by the program of their export; what is logged is that of this client."""
+    with np.load(data, allow_pickle=False) as archive:
+        exported = archive["readme"].item()
+    if exported != CODE[pyfunc.PROGRAM].read_text(encoding="utf-8"):
+        raise ValueError("the service and this client have different versions: install the same")
 
 
 def _signature(version: ModelVersion) -> Any:

@@ -89,7 +89,7 @@ def job(data: Mapping[str, Any]) -> str:
             "what to do": error and error.get("hint"),
         },
         data.get("certificate"),
-        data.get("warnings") or (),
+        [*(data.get("warnings") or ()), *(data.get("notes") or ())],
     )
 
 

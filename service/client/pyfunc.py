@@ -1,28 +1,28 @@
 """What MLflow loads: predicts from an NPZ export with NumPy alone.
 
-`mlflow_models` copies this file into the logged model; nothing of this project is imported.
+`mlflow_models` copies this file and `PROGRAM` into the logged model, as its code: the NPZ file has
+arrays and JSON. Nothing else of this project is imported.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 OUTPUTS = ("label", "decision", "probability")
+PROGRAM = "svm_service_export"
+"""The module that predicts from an NPZ file."""
 
 
 class Predictor:
     """A model of the service for `mlflow.pyfunc`."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is the NPZ file; its member `readme` is the program that predicts."""
-        with np.load(path, allow_pickle=False) as archive:
-            source = archive["readme"].item()
-        self._program: dict[str, Any] = {"__name__": "svm_service_export"}
-        exec(compile(source, "readme", "exec"), self._program)
-        self._model = self._program["load"](path)
+        self._program: Any = import_module(PROGRAM)
+        self._model: dict[str, Any] = self._program.load(path)
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
         """The label of each row, or what `params["output"]` names: `decision` values, or
@@ -37,10 +37,11 @@ class Predictor:
             raise ValueError("the model is not calibrated: it has no probabilities")
         rows = self._rows(model_input)
         if output == "label":
-            return self._program["predict"](self._model, rows)
-        scores = self._program["scores"](self._model, rows)
-        name = "decision" if output == "decision" else "probabilities"
-        return self._program[name](self._model, scores)
+            return self._program.predict(self._model, rows)
+        scores = self._program.scores(self._model, rows)
+        if output == "decision":
+            return self._program.decision(self._model, scores)
+        return self._program.probabilities(self._model, scores)
 
     def _rows(self, data: Any) -> Any:
         """A table as lists of its cells, in the order of the model's columns; else an array."""

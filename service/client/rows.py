@@ -15,7 +15,7 @@ from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from service.client.calls import Content
 from service.client.inputs import label_array, loaded, matrix
@@ -28,6 +28,15 @@ from service.client.tables import (
     is_numeric,
     plain,
 )
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[Any]"
+OneOutput: TypeAlias = Literal["label", "decision", "probability"]
+"""An output of a prediction that is returned as an array."""
+Outputs: TypeAlias = Literal["explanation"] | list[str] | tuple[str, ...]
+"""What is returned as a dict."""
 
 CSV = "text/csv"
 JSON = "application/json"
@@ -161,11 +170,12 @@ def predict_body(rows: Any) -> Body:
     return Body(NPY, file.getvalue())
 
 
-def read_array(content: bytes) -> Any:
+def read_array(content: bytes) -> Array:
     """The array of an NPY reply."""
     import numpy as np
 
-    return np.load(io.BytesIO(content), allow_pickle=False)
+    array: npt.NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    return array
 
 
 def read_arrays(content: bytes) -> tuple[Any, Any]:

@@ -30,9 +30,12 @@ class TrainSpec(TypedDict, total=False):
 
 
 def plain(value: Any) -> Any:
-    """The value for JSON: a solver can be a name, or one of the classes of `svm`."""
+    """The value for JSON: a solver and its kernel can be a name, a solver one of the classes of
+    `svm`."""
     if isinstance(value, str):
         return {"name": value}
+    if isinstance(value, Mapping) and isinstance(value.get("kernel"), str):
+        return {**value, "kernel": {"name": value["kernel"]}}
     given = is_dataclass(value) and not isinstance(value, type)
     return _public(asdict(value)) if given else value
 

@@ -82,7 +82,7 @@ def _tested_rows(context: PageContext, row: Job) -> int | None:
     except NotFound:
         return None
     if "folds" in validation:
-        return dataset.n_samples
+        return sum(count for count in dataset.class_counts or () if count > 1)
     groups = dataset.class_counts if validation.get("stratify") else None
     fraction = validation["fraction"]
     return sum(held_out_rows(count, fraction) for count in groups or (dataset.n_samples,))

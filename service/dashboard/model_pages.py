@@ -34,6 +34,7 @@ from service.web.access.scopes import requires_scope
 from service.web.http.names import NAME, AliasName, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
+from svm.model.unpredicted import unpredicted
 
 ROUTE = "/models/{name}/versions/{version}/predict"
 VERSIONS = PageRequest(size=20)
@@ -164,6 +165,11 @@ async def _show(
             evaluations=evaluations,
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
+            unpredicted=unpredicted(
+                version.result.get("metrics", {}),
+                version.classes,
+                version.spec.get("class_weight"),
+            ),
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
             formats=formats(),

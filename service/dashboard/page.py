@@ -25,10 +25,9 @@ from service.dashboard.curves import precision_recall
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
 from service.jobs.core.submission import Body, Submission
 from service.jobs.kinds import KINDS
-from service.web.access.authenticator import COOKIE
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
-from service.web.http.callers import caller_of
+from service.web.http.callers import caller_of, is_signed_in
 from service.web.http.compression import versioned
 from service.web.problems import status_of
 from service.web.problems.codes import PROBLEMS
@@ -108,7 +107,7 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
     """A page; the first part of its path is the section in the navigation."""
     section = request.scope["path"].split("/")[1]
     text = _TEMPLATES.get_template(template).render(
-        section=section, signed_in=COOKIE in request.cookies, **context
+        section=section, signed_in=is_signed_in(request), **context
     )
     # What pages show can change at any time.
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
@@ -117,7 +116,7 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
 def framed(request: Request, title: str, main: str) -> str:
     """A page of another package, whose main part is HTML."""
     template = _TEMPLATES.get_template("framed.html")
-    signed_in = COOKIE in request.cookies
+    signed_in = is_signed_in(request)
     return template.render(section="", signed_in=signed_in, title=title, main=Markup(main))
 
 

@@ -87,7 +87,7 @@ class Dataset:
         )
 
     def read_from(self, parsed: Parsed) -> Dataset:
-        """With what is said about a file that has the same content as the first one."""
+        """With what another file of the same content was read from."""
         ignored, warnings = tuple(parsed.ignored), tuple(parsed.warnings)
         return replace(self, reading=parsed.reading, ignored=ignored, warnings=warnings)
 

@@ -37,6 +37,7 @@ from service.web.http.etags import etag
 from service.web.http.json_reply import json_reply
 from service.web.http.names import DatasetId
 from service.web.problems import responses
+from service.web.server.disconnects import unless_disconnected
 
 DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
 
@@ -109,7 +110,7 @@ def _add_upload(
         blobs.check_room()
         with blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), query, folder, limits)
-            return await once.perform(partial(_keep, once, store, parser, folder, upload))
+            return await once.perform(partial(_keep, request, once, store, parser, folder, upload))
 
     @routes.post(
         "/{id}/append",
@@ -141,7 +142,7 @@ def _add_upload(
                 parent = await run_sync(store.get, id)
                 stored = await run_sync(store.copy, parent, folder / "parent")
                 onto = replace(upload, spec=replace(upload.spec, onto=stored))
-                return await _keep(once, store, parser, folder, onto, parent)
+                return await _keep(request, once, store, parser, folder, onto, parent)
 
             return await once.perform(append)
 
@@ -195,6 +196,7 @@ def _add_split(
 
 
 async def _keep(
+    request: Request,
     once: Creation,
     store: DatasetStore,
     parser: Parser,
@@ -202,8 +204,9 @@ async def _keep(
     upload: Upload,
     parent: Dataset | None = None,
 ) -> Response:
-    """Read what lies in `folder`, keep it unless it is only validated, and describe it."""
-    parsed = await parser.parse(upload.spec)
+    """Read what lies in `folder`, keep it unless it is only validated, and describe it. If the
+    client disconnects while it is read, nothing is kept."""
+    parsed = await unless_disconnected(request.receive, parser.parse(upload.spec))
     name, media_type = upload.options.name, parsed.media_type
     origin = None
     if parent is not None:

@@ -25,8 +25,8 @@ from service.web.http.headers import RawHeaders
 from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix
 
-INLINE_BYTES = 256 * 1024
-"""Texts larger than this, which take milliseconds to read, are read in a thread."""
+INLINE_BYTES = 64 * 1024
+"""Texts larger than this, which may take milliseconds to read, are read in a thread."""
 INLINE_BINARY_BYTES = 4 * 1024 * 1024
 """The same for numbers in binary, which are only checked to be finite."""
 

@@ -62,13 +62,13 @@ class ExplanationRead(ReadModel):
 
 
 class PredictionWarning(ReadModel):
-    """Something to know about the predictions of some rows."""
+    """About the predictions of some rows."""
 
     code: str
-    """`unlikely-label`: another class than the label has the largest probability."""
+    """`unlikely-label`: another class has the largest probability."""
     message: str
     rows: list[int]
-    """The first hundred of them, from 1."""
+    """The first hundred, from 1."""
     rows_total: int
 
 
@@ -87,9 +87,9 @@ class PredictionRead(ReadModel):
     label's is the largest."""
     probability: list[list[float]] | None = None
     """A probability for each class; of calibrated models. The label follows the decision value:
-    near the boundary another class can have the largest probability, and `warnings` says so."""
+    near the boundary another class can be likelier, which `warnings` reports."""
     warnings: list[PredictionWarning] | None = None
-    """If `probability` is asked for and there are any. Replies in other formats have the first such
-    rows in the header `X-Unlikely-Labels`."""
+    """With `probability`. Replies in other formats have the first rows in the header
+    `X-Unlikely-Labels`."""
     explanation: list[list[ExplanationRead]] | None = None
     """For each row, for each binary problem, the terms of its score."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 from service.models.schemas import MAX_VERSION
 from service.predictions.loaded_models import Reference
@@ -30,7 +29,6 @@ class Target:
     """By the Open Inference Protocol."""
 
 
-@lru_cache(maxsize=4096)
 def find_target(path: bytes) -> Target | None:
     """What a path below `/v1/models` or `/v2/models` asks to predict; None for any other path."""
     match = _PATH.fullmatch(path)

@@ -18,7 +18,7 @@ from service.predictions.answers import Answer
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
-from service.rows.faults import invalid_field, refuse, shown
+from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
 from service.rows.spec import JSON, NPY, RowLimits
 from service.settings import Limits
@@ -29,6 +29,8 @@ from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix, is_sparse
 
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)
+LINES_PER_ROW = 4
+"""Lines that a text may have for each row that is allowed: some are blank, or within quotes."""
 _DENSE_VALUES = 1 << 22
 """Rows of at most this many values are made dense at once, larger batches block by block."""
 
@@ -74,8 +76,11 @@ class PlainExchange:
         if self._format is None or self._format.read_rows is None:
             formats = ", ".join(ROW_FORMATS)
             raise UnsupportedFormat("unsupported-format", f"send the rows as {formats}")
-        if self._format.lines and len(body) > self._limits.line_bytes:
-            _check_lines(body, self._limits.line_bytes)
+        if self._format.lines:
+            if max(body.count(b"\n"), body.count(b"\r")) > LINES_PER_ROW * self._rows.rows:
+                raise too_many("rows", self._rows.rows)
+            if len(body) > self._limits.line_bytes:
+                _check_lines(body, self._limits.line_bytes)
         try:
             X, others, ignored = self._format.read_rows(body, model.features, self._rows)
         except (InvalidContent, InvalidRequest):
@@ -100,10 +105,14 @@ class PlainExchange:
 
 def _check_lines(body: bytes, limit_bytes: int) -> None:
     """Raises InvalidContent `csv-cell-too-large` if one is longer."""
-    for number, line in enumerate(body.split(b"\n"), 1):
-        if len(line) > limit_bytes:
+    start = 0
+    while start + limit_bytes < len(body):
+        end = body.rfind(b"\n", start, start + limit_bytes + 1)
+        if end < 0:
+            number = body.count(b"\n", 0, start) + 1
             message = f"line {number} has more than {limit_bytes:,} bytes"
             raise refuse("csv-cell-too-large", message, hint="is a line end missing?")
+        start = end + 1
 
 
 def outputs_of(others: Mapping[str, Any]) -> tuple[str, ...]:

@@ -66,6 +66,12 @@ class Faults:
         if self.total <= MAX_FAULTS:
             self._listed.append(fault)
 
+    def put_first(self, fault: Fault, extra: dict[str, Any]) -> None:
+        """The same of a fault that is before all others."""
+        self.total += 1
+        self._extra = extra
+        self._listed = [fault, *self._listed][:MAX_FAULTS]
+
     def check(self) -> None:
         """Raises InvalidContent with the first fault's code if there is any fault."""
         if not self._listed:

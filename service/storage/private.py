@@ -18,6 +18,8 @@ def private_folder(path: Path) -> None:
     try:
         path.mkdir(FOLDER)
     except FileNotFoundError:
+        if path.parent.is_dir():  # such as /proc, which has no folders of others
+            raise
         private_folder(path.parent)
         private_folder(path)
     except FileExistsError:

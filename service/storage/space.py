@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import shutil
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +14,8 @@ from service.errors import StorageFull, Unavailable
 from service.settings import Limits
 
 RETRY_S = 2
+FREE_FILES = 1000
+"""Inodes that stay free for running jobs, if that is less than their share."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 FAILING = frozenset(
     {
@@ -34,12 +36,20 @@ def watermark(total_bytes: int, limits: Limits) -> float:
 
 
 def check_room(folder: Path, limits: Limits) -> None:
-    """Raises StorageFull if the free space is below the limit for new uploads and jobs; the rest is
-    for running jobs and deletions."""
-    disk = shutil.disk_usage(folder)
-    if disk.free < watermark(disk.total, limits):
-        detail = "the disk is nearly full; nothing was stored. Delete resources that are not needed"
-        raise StorageFull("storage-full", detail)
+    """Raises StorageFull if free space or inodes are below the limit for new uploads and jobs; the
+    rest is for running jobs and deletions."""
+    disk = os.statvfs(folder)
+    size = disk.f_frsize
+    if disk.f_bavail * size < watermark(disk.f_blocks * size, limits):
+        raise _full("the disk is nearly full")
+    # Some file systems make inodes as they are needed, and count none.
+    if disk.f_favail < min(limits.disk_free_share * disk.f_files, FREE_FILES):
+        raise _full(f"only {disk.f_favail:,} of the disk's {disk.f_files:,} inodes are free")
+
+
+def _full(reason: str) -> StorageFull:
+    detail = f"{reason}; nothing was stored. Delete resources that are not needed"
+    return StorageFull("storage-full", detail)
 
 
 @contextmanager
@@ -50,7 +60,9 @@ def file_errors_reported() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
-            raise StorageFull("storage-full", "the disk is full; nothing was stored") from None
+            raise StorageFull(
+                "storage-full", "the disk has no space or no inodes left; nothing was stored"
+            ) from None
         if error.errno not in FAILING:
             raise
         log.warning("disk failed", cause=str(error))

@@ -8,9 +8,11 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 
 import anyio
 import structlog
+from anyio import CancelScope, get_cancelled_exc_class
 from anyio.to_thread import run_sync
 
 from service.errors import Unavailable
@@ -34,6 +36,33 @@ class TookTooLong(Exception):
 
 class ChildFailed(Exception):
     """The process had an unexpected exception, and logged it."""
+
+
+class _Work:
+    """A line that is being answered, until its caller gives it up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self.given_up = False
+
+    def begin(self, process: subprocess.Popen[str]) -> None:
+        with self._lock:
+            self._process = process
+            if self.given_up:
+                process.kill()
+
+    def end(self) -> None:
+        with self._lock:
+            self._process = None
+
+    def give_up(self) -> None:
+        """End its process, and wait for the end."""
+        with self._lock:
+            self.given_up = True
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
 
 
 class ChildPool:
@@ -65,12 +94,19 @@ class ChildPool:
         self._busy: set[subprocess.Popen[str]] = set()
 
     async def ask(self, line: str) -> str:
-        """The answer to a line.
+        """The answer to a line. If the caller is canceled, its process ends.
 
         Raises TookTooLong, ChildFailed, and Unavailable: `process-lost` after two processes died,
         `shutting-down` if the pool is closed meanwhile.
         """
-        return await run_sync(self._ask, line, self._closed, limiter=self._limiter)
+        work = _Work()
+        try:
+            ask = partial(self._ask, line, self._closed, work)
+            return await run_sync(ask, limiter=self._limiter, abandon_on_cancel=True)
+        except get_cancelled_exc_class():
+            with CancelScope(shield=True):
+                await run_sync(work.give_up)
+            raise
 
     def close(self) -> None:
         """End all processes, also busy ones; lines without an answer fail."""
@@ -83,17 +119,20 @@ class ChildPool:
             process.kill()
             process.wait()
 
-    def _ask(self, line: str, closed: int) -> str:
+    def _ask(self, line: str, closed: int, work: _Work) -> str:
         for _ in range(2):
-            reply = self._ask_one(line, closed)
+            reply = self._ask_one(line, closed, work)
             if reply is not None:
                 return reply
+            if work.given_up:
+                return FAILED  # no one reads it
         detail = "the child process for this request died twice, out of memory or by a crash"
         raise Unavailable("process-lost", detail, retry_after_s=RETRY_S)
 
-    def _ask_one(self, line: str, closed: int) -> str | None:
+    def _ask_one(self, line: str, closed: int, work: _Work) -> str | None:
         """The reply, None if the process died."""
         process = self._take(closed)
+        work.begin(process)
         late = threading.Event()
         watchdog = threading.Timer(self._time_limit_s, _kill, (process, late))
         watchdog.daemon = True
@@ -102,6 +141,7 @@ class ChildPool:
             reply = _exchange(process, line)
         finally:
             watchdog.cancel()
+            work.end()
             with self._lock:
                 self._busy.remove(process)
         if reply is not None and reply != FAILED:
@@ -112,6 +152,8 @@ class ChildPool:
             raise ChildFailed(self._module)
         if self._closed != closed:
             raise _closing()
+        if work.given_up:
+            return None
         log.warning(
             "a child process died",
             module=self._module,

@@ -18,6 +18,7 @@ from service import __version__
 from service.errors import Unavailable
 from service.settings import Limits, Settings
 from service.storage.database import Database
+from service.storage.machine_code import is_compiling
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.problems import responses
@@ -36,6 +37,12 @@ class Health:
 
 class HealthRead(BaseModel):
     status: Literal["ok"] = "ok"
+
+
+class ReadinessRead(HealthRead):
+    compiling: bool
+    """Whether loops are being compiled for this machine, once: until it is done, first trainings of
+    a kind take longer."""
 
 
 class LimitsRead(Limits):
@@ -85,7 +92,7 @@ def router(
         responses=responses("not-ready", "shutting-down"),
     )
     @requires_scope(None)
-    async def readyz() -> HealthRead:
+    async def readyz() -> ReadinessRead:
         """200 if the database responds and no shutdown has begun, else 503."""
         if health.draining:
             raise Unavailable(
@@ -103,7 +110,7 @@ def router(
             raise Unavailable(
                 "not-ready", "the database does not respond", retry_after_s=RETRY_AFTER_S
             )
-        return HealthRead()
+        return ReadinessRead(compiling=is_compiling())
 
     @routes.get(
         "/metrics",

@@ -18,8 +18,8 @@ def split(
     """(training rows, validation rows), both ascending: a function of the arguments alone.
 
     `codes` are class numbers, (n,). `fraction` in (0, 1) of the rows are held out, the same
-    share of every class if `stratify`. Raises InvalidData (`class-too-small`) if a class would have
-    no row for training, or, stratified, none for validation.
+    share of every class if `stratify`: of a small class that may be none. Raises InvalidData
+    (`class-too-small`) if a class would have no row for training, or no row is held out.
     """
     random = generator("split", seed)
     held_out = np.zeros(len(codes), dtype=bool)
@@ -27,13 +27,10 @@ def split(
         for code in np.unique(codes):
             members = np.flatnonzero(codes == code)
             count = held_out_rows(len(members), fraction)
-            if count == 0 or count == len(members):
-                raise InvalidData(
-                    "class-too-small",
-                    f"class number {code} has {len(members)} rows: too few to hold out "
-                    f"{fraction:g} of them",
-                )
             held_out[random.permutation(members)[:count]] = True
+        if not held_out.any():
+            message = f"every class has too few rows to hold out {fraction:g} of them"
+            raise InvalidData("class-too-small", message)
     else:
         count = min(max(1, round(fraction * len(codes))), len(codes) - 1)
         held_out[random.permutation(len(codes))[:count]] = True
@@ -47,24 +44,24 @@ def split(
 def fold_numbers(codes: npt.NDArray[Any], n_folds: int, *, seed: int) -> Indices:
     """The fold of every row, 0 … n_folds - 1, (n,): a function of the arguments alone.
 
-    Folds have the same size, and the same number of rows of every class, up to one row. Raises
-    InvalidData (`class-too-small`) if a class has fewer rows than there are folds.
+    Folds have the same size, and the same number of rows of every class, up to one row. The only
+    row of a class is in no fold, -1: it is always trained on. Raises InvalidData
+    (`class-too-small`) if a fold would be empty.
     """
     random = generator("split", seed)
-    numbers = np.empty(len(codes), dtype=np.int64)
+    numbers = np.full(len(codes), -1)
     dealt = 0
     for code in np.unique(codes):
         members = np.flatnonzero(codes == code)
-        if len(members) < n_folds:
-            raise InvalidData(
-                "class-too-small",
-                f"class number {code} has {len(members)} rows: too few for {n_folds} folds",
-            )
+        if len(members) == 1:
+            continue
         numbers[random.permutation(members)] = np.arange(dealt, dealt + len(members)) % n_folds
         dealt += len(members)
+    if dealt < n_folds:
+        raise InvalidData("class-too-small", f"the classes have too few rows for {n_folds} folds")
     return numbers
 
 
 def held_out_rows(count: int, fraction: float) -> int:
-    """How many rows of a class with `count` rows a stratified split holds out; 0 … count."""
-    return round(fraction * count)
+    """How many rows of a class with `count` rows a stratified split holds out; one is left."""
+    return min(round(fraction * count), count - 1)

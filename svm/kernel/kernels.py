@@ -49,6 +49,11 @@ class LinearKernel(Checked):
         """k(x, x) from ‖x‖², (n,)."""
         return norms
 
+    def steepness(self, norms: Vector) -> Vector:
+        """(n,) by what factor two rows are farther apart in the kernel's space, at most, if their
+        ‖x‖² are at most these."""
+        return np.ones_like(norms)
+
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianKernel(Checked):
@@ -87,6 +92,10 @@ class GaussianKernel(Checked):
         """k(x, x) = 1."""
         return np.ones_like(norms)
 
+    def steepness(self, norms: Vector) -> Vector:
+        """√(2γ): ‖φ(x) - φ(z)‖² = 2 - 2 exp(-γ ‖x - z‖²) ≤ 2γ ‖x - z‖²."""
+        return np.full_like(norms, np.sqrt(2.0 * float(self.gamma)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class PolynomialKernel(Checked):
@@ -117,6 +126,13 @@ class PolynomialKernel(Checked):
         with np.errstate(over="ignore", under="ignore"):
             powers: Vector = (self.gamma * norms + self.coef0) ** self.degree
         return powers
+
+    def steepness(self, norms: Vector) -> Vector:
+        """p √γ (γ‖x‖² + coef0)^((p - 1)/2), from the derivative of φ."""
+        with np.errstate(over="ignore", under="ignore"):
+            root = (self.gamma * norms + self.coef0) ** (0.5 * (self.degree - 1))
+            steepness: Vector = self.degree * np.sqrt(self.gamma) * root
+        return steepness
 
 
 MEDIAN_GAUSSIAN = GaussianKernel()
@@ -161,8 +177,8 @@ def inner_products(X: Matrix, Z: Matrix) -> Vector:
 def mostly_underflows(kernel: AnyKernel, X: Rows) -> bool:
     """Whether most values between different rows are almost 0: a kernel far too narrow.
 
-    Such a model fits its training rows and predicts new ones by chance. Raw pixels 0 … 255 with
-    γ = 2 do that.
+    Such a model fits its training rows, and may predict new ones by chance. Raw pixels 0 … 255
+    with γ = 2 do that.
     """
     Z = _spread_rows(X, UNDERFLOW_ROWS)
     norms = np.einsum("ij,ij->i", Z, Z)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import Any, Literal, TypeAlias
 
@@ -61,6 +62,22 @@ class PairCertificate:
         if self.dual <= NO_BOUND * self.zero_cost:
             return None
         return max(0.0, self.gap) / self.dual
+
+
+def for_moved_rows(
+    own: PairCertificate, distance: float, norm: float, regularization: float
+) -> PairCertificate:
+    """The certificate of the same model for rows that are not quite those it was trained on.
+
+    `distance` is the mean of sᵢ‖xᵢ - x̃ᵢ‖ in the kernel's space, `norm` is ‖w‖. A cost changes by
+    `distance` times the norm of its weights at most, and the lowest one has weights that are at
+    most √(2 gap/λ) from those of the model: gap ≤ P - D + 2 distance ‖w‖ + distance √(2 gap/λ).
+    """
+    change = distance * norm
+    slope = distance * math.sqrt(2.0 / regularization)
+    root = 0.5 * (slope + math.sqrt(slope * slope + 4.0 * (max(own.gap, 0.0) + 2.0 * change)))
+    primal = own.primal + change
+    return replace(own, primal=primal, dual=max(0.0, primal - root * root))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ PROBE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Hyperparameters):
-    """Chooses the fastest solver for data of this kind; a warning of the job says which and why.
+    """Chooses the fastest solver for data of this kind; a note of the job says which and why.
     Where coordinate descent is slow after all, `newton` takes over.
 
     `smo` with a kernel, and for many pairs of few rows. Else `newton`; or `dual-coordinate-descent`

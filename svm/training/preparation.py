@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -19,6 +19,7 @@ from svm.data.matrices import (
     Vector,
     as_matrix,
     in_layout,
+    is_sparse,
     read_only,
     require_finite,
     require_moderate,
@@ -47,8 +48,9 @@ DENSE_OUTPUTS = 64
 """Up to this number of outputs of an encoder, a linear solver sees them as a dense matrix."""
 
 NARROW_KERNEL = (
-    "most kernel values between different rows are almost 0: the model will fit its training rows "
-    "and predict others by chance; scale the features, or give a smaller gamma"
+    "most kernel values between different rows are almost 0: the model may fit its training rows "
+    "and predict others by chance; if its accuracy on other rows is low, scale the features, or "
+    "give a smaller gamma"
 )
 
 
@@ -74,6 +76,9 @@ class Prepared:
     """(n_samples,) ‖x‖² of its rows; None if they stay in files."""
     unmapped: Rows | None
     """The rows before a Nyström map, for a certificate with the kernel itself."""
+    moved: Vector | None
+    """(n_samples,) how far rounding to single precision has moved each row, in the space of the
+    kernel; None in double precision. Models see rows to predict as they are."""
     kernel: AnyKernel | None
     kernel_rows: KernelRows | None
     """Shared by all problems, and by all trainings that share this; None if X stays in files."""
@@ -130,7 +135,10 @@ def prepare(
     if columns is not None:
         X = _raw(X, columns)
     elif not isinstance(X, StoredRows):
-        X = (in_layout if _is_plain(pipeline) else as_matrix)(X, _input_dtype(pipeline))
+        # Rows in single precision stay as they are, others are rounded by `_mapped`.
+        single = getattr(X, "dtype", None) == np.float32
+        dtype = _input_dtype(pipeline) if single else "float64"
+        X = (in_layout if _is_plain(pipeline) else as_matrix)(X, dtype)
     elif not pipeline.solver.streams:
         raise InvalidData(
             "plan-too-large", "this solver needs all rows in memory; use one that reads from files"
@@ -173,7 +181,11 @@ def prepare(
         places = _places(pipeline.features, names, encoder)
         features = fit_features(pipeline.features, X, seed, places)
     unmapped = X if isinstance(features.spec, Nystroem) else None
-    X = _mapped(X, features, pipeline, interrupted)
+    distances: list[Vector] = []
+    X = _mapped(X, features, pipeline, interrupted, distances)
+    moved = np.concatenate(distances) if distances else None
+    if moved is not None and not moved.any():
+        moved = None
     norms = None if isinstance(X, StoredRows) else _norms(X, executor)
     kernel, kernel_rows = pipeline.kernel, None
     warnings: tuple[str, ...] = ()
@@ -185,6 +197,8 @@ def prepare(
         require_moderate_values(kernel, norms)
         require_spread_rows(X)
         warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
+        if moved is not None:
+            moved *= kernel.steepness(np.square(np.sqrt(norms) + moved))
     if not isinstance(X, StoredRows):
         pairs = pipeline.multiclass == "one-vs-one" and len(classes) > 2
         kernel_rows = KernelRows(X, kernel or LINEAR, codes if pairs else None)
@@ -197,6 +211,7 @@ def prepare(
         X=X,
         norms=norms,
         unmapped=unmapped,
+        moved=moved,
         kernel=kernel,
         kernel_rows=kernel_rows,
         multiclass=pipeline.multiclass,
@@ -325,7 +340,7 @@ def _scaled(X: Rows, scaling: Scaling, pipeline: Pipeline, interrupted: Callable
 
     if not isinstance(X, StoredRows):
         return scale(X)
-    dtype = _input_dtype(pipeline)
+    dtype = "float64"
     if scaling.scale is not None or X.chosen is not None or X.dtype != dtype:
         return X.rewritten(lambda piece: scale(as_matrix(piece, dtype)))
     for piece in pieces(X):
@@ -333,15 +348,31 @@ def _scaled(X: Rows, scaling: Scaling, pipeline: Pipeline, interrupted: Callable
     return X
 
 
+def _distances(X: Matrix, rounded: Matrix) -> Iterator[Vector]:
+    """‖x - x̃‖ of the rows, piece by piece."""
+    for exact, single in zip(pieces(X), pieces(rounded), strict=True):
+        difference: Any = exact - single
+        squares = difference.multiply(difference) if is_sparse(exact) else np.square(difference)
+        yield np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+
+
 def _mapped(
-    X: Rows, features: FeatureMap, pipeline: Pipeline, interrupted: Callable[[], None]
+    X: Rows,
+    features: FeatureMap,
+    pipeline: Pipeline,
+    interrupted: Callable[[], None],
+    distances: list[Vector] | None = None,
 ) -> Rows:
+    """`distances` gets how far rounding moves the rows, piece by piece, if it does."""
+
     def transform(X: Matrix) -> Matrix:
         interrupted()
         with np.errstate(over="ignore", invalid="ignore"):  # checked by as_matrix
-            X = features.transform(X)
-        X = as_matrix(X, pipeline.solver.dtype)
+            mapped = features.transform(X)
+        X = as_matrix(mapped, pipeline.solver.dtype)
         require_moderate(X)
+        if distances is not None and X.dtype != mapped.dtype:
+            distances.extend(_distances(mapped, X))
         return X
 
     if isinstance(features.spec, Identity) and X.dtype == pipeline.solver.dtype:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.problem.certificate import ROUGH_EXCESS, Certificate, PairCertificate
-from svm.problem.objectives import count_inside, error_and_inside, mean_weight
+from svm.problem.certificate import ROUGH_EXCESS, Certificate, PairCertificate, for_moved_rows
+from svm.problem.objectives import count_inside, error_and_inside, mean_weight, squared_norm
 from svm.solvers import certifier_of
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import DEFAULT_DUALITY_GAP, StopReason
@@ -21,6 +23,11 @@ from svm.training.kernel_bound import with_kernel
 from svm.training.preparation import Prepared
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import Nystroem, RandomFourier
+
+ROUNDED = (
+    "the gap is proven for the rows rounded to single precision, but not for the rows themselves: "
+    'train with "dtype": "float64", or scale the features'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class TrainingResult:
     n_support_vectors: int
     """Training rows on or inside the margin of any pair."""
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What was chosen on the way, such as the solver: nothing to worry about."""
     warm_start: WarmStart
     """What a later training needs to begin where this one ended."""
 
@@ -52,6 +61,7 @@ def result_of(
     prepared: Prepared,
     pairs: Sequence[BinaryTraining],
     warnings: tuple[str, ...],
+    notes: tuple[str, ...],
     kernel_bounds: Vector | None = None,
 ) -> TrainingResult:
     """The result of the binary trainings of all splits, all of them ended or stopped.
@@ -60,14 +70,24 @@ def result_of(
     """
     reasons = {pair.progress.stop_reason for pair in pairs}
     fitted = _fitted(prepared, pairs)
+    certificate = _certificate(pipeline, prepared, pairs, kernel_bounds)
+    stop_reason = next(reason for reason in StopReason if reason in reasons)
+    if (
+        prepared.moved is not None
+        and stop_reason is StopReason.GAP_REACHED
+        and certificate.status != "certified"
+    ):
+        stop_reason = StopReason.STALLED
+        warnings = (*warnings, ROUNDED)
     return TrainingResult(
         fitted=fitted,
-        certificate=_certificate(pipeline, prepared, pairs, kernel_bounds),
-        stop_reason=next(reason for reason in StopReason if reason in reasons),
+        certificate=certificate,
+        stop_reason=stop_reason,
         epochs=max(pair.state.epoch for pair in pairs),
         updates=sum(pair.state.updates for pair in pairs),
         n_support_vectors=_count_support_vectors(pairs),
         warnings=(*warnings, *_better_model(pipeline, prepared, pairs)),
+        notes=notes,
         warm_start=_warm_start(pipeline, prepared, fitted, pairs),
     )
 
@@ -130,7 +150,7 @@ def _certificate(
     if isinstance(pipeline.features, RandomFourier | Nystroem):
         of_kernel = "approximated"
     asked_gap = DEFAULT_DUALITY_GAP if asked is None else asked
-    own = tuple(
+    rounded = tuple(
         PairCertificate(
             classes=split.classes,
             primal=pair.progress.primal,
@@ -140,13 +160,35 @@ def _certificate(
         )
         for split, pair in zip(prepared.splits, pairs, strict=True)
     )
+    own = tuple(
+        one if prepared.moved is None else _as_served(pair, one, prepared.moved)
+        for pair, one in zip(pairs, rounded, strict=True)
+    )
     exact = None
     if kernel_bounds is not None:
-        bounds = zip(pairs, own, kernel_bounds.tolist(), strict=True)
+        bounds = zip(pairs, rounded, kernel_bounds.tolist(), strict=True)
         exact = Certificate(
             tuple(with_kernel(prepared, *one) for one in bounds), asked_gap, "exact"
         )
     return Certificate(own, asked_gap, of_kernel, exact)
+
+
+def _as_served(pair: BinaryTraining, own: PairCertificate, moved: Vector) -> PairCertificate:
+    """The certificate for rows that are not rounded to single precision, as the model sees those
+    that it predicts."""
+    problem = pair.problem
+    some = moved if problem.some_rows is None else moved[problem.some_rows]
+    distance = float((problem.weights * some).mean())
+    classifier = pair.solver.classifier(problem, pair.state)
+    if isinstance(classifier, LinearClassifier):
+        squared = squared_norm(problem, classifier.coefficients, classifier.intercept)
+    else:
+        losses = np.maximum(0.0, 1.0 - problem.y * pair.scores())
+        rest = own.primal - float((problem.weights * losses).mean())
+        squared = max(0.0, 2.0 * rest / problem.regularization)
+    served = for_moved_rows(own, distance, math.sqrt(squared), problem.regularization)
+    stated = pair.solver.stated(problem, served.primal)
+    return replace(served, solver_objective=stated)
 
 
 def _better_model(

@@ -148,7 +148,7 @@ class Training:
         if self._stopping.patience is not None:  # the best state is one of this solver
             self._successor = None
         self.pipeline = replace(pipeline, solver=solver)
-        self.warnings.extend(reasons)
+        self.notes = reasons
         binary = spread_over(binary, solver, self.prepared, spread)
         self._pairs = [
             BinaryTraining.begin(
@@ -294,16 +294,16 @@ class Training:
         with self._interruption.suspended():
             canceled = StopReason.CANCELED
             pairs = [p if p.progress.finished else p.stopped(canceled) for p in self._pairs]
-            pipeline, warnings = self.pipeline, tuple(self.warnings)
+            pipeline, notes = self.pipeline, self.notes
             switched = sum(pair.progress.switched for pair in pairs)
             if switched and self._successor is not None:
-                warnings += (TOOK_OVER.format(pipeline.solver.name, switched, len(pairs)),)
+                notes += (TOOK_OVER.format(pipeline.solver.name, switched, len(pairs)),)
                 pipeline = replace(pipeline, solver=self._successor)
             if self._tracer is not None and self._tracer.thinned(pairs):
-                warnings += (THINNED,)
+                notes += (THINNED,)
             bounds = self._kernel_bounds
             known = None if bounds is None or np.isnan(bounds).any() else bounds
-            return result_of(pipeline, self.prepared, pairs, warnings, known)
+            return result_of(pipeline, self.prepared, pairs, tuple(self.warnings), notes, known)
 
     def _restore(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:

@@ -14,7 +14,7 @@ from service.client.asynchronous.model import AsyncModel, AsyncModelVersion, pre
 from service.client.asynchronous.session import AsyncSession
 from service.client.fields import AnyDataset, AnyModel, reference
 from service.client.retries import Retries
-from service.client.rows import media_type_of
+from service.client.rows import Array, OneOutput, Outputs, media_type_of
 from service.client.specs import TrainSpec, plain
 
 
@@ -77,8 +77,8 @@ class AsyncClient:
         `target`, and arrays are unlabeled. `columns` are the feature names of an array. `weights`
         has one for each row of a table.
         Further options are those of the service: `name`, `target`, `schema` (such as
-        `{"age": {"kind": "category"}}`), `missing` (a list of words), `header`, `delimiter`,
-        `encoding`, `decimal`, `thousands`, `odd_cells`, `dayfirst`, `sheet`, `dense`,
+        `{"age": {"kind": "category"}}`), `missing` (a list of words), `missing_labels`, `header`,
+        `delimiter`, `encoding`, `decimal`, `thousands`, `odd_cells`, `dayfirst`, `sheet`, `dense`,
         `index_base`, `n_features`, `validate_only`.
         A repeated upload returns the existing dataset. Files have a progress bar, by default in
         terminals and notebooks.
@@ -200,16 +200,17 @@ class AsyncClient:
             yield change
 
     @overload
-    async def predict(self, model: AnyModel, rows: Any, outputs: str = "label") -> Any: ...
+    async def predict(self, model: AnyModel, rows: Any, outputs: OneOutput = "label") -> Array: ...
 
     @overload
-    async def predict(
-        self, model: AnyModel, rows: Any, outputs: Sequence[str]
-    ) -> dict[str, Any]: ...
+    async def predict(self, model: AnyModel, rows: Any, outputs: Outputs) -> dict[str, Any]: ...
+
+    @overload
+    async def predict(self, model: AnyModel, rows: Any, outputs: str) -> Array | dict[str, Any]: ...
 
     async def predict(
-        self, model: AnyModel, rows: Any, outputs: str | Sequence[str] = "label"
-    ) -> Any:
+        self, model: AnyModel, rows: Any, outputs: str | Outputs = "label"
+    ) -> Array | dict[str, Any]:
         """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or the
         path of a file.
 

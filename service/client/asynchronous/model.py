@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, overload
 
@@ -11,7 +11,7 @@ from service.client.asynchronous.session import AsyncSession
 from service.client.calls import Call
 from service.client.errors import NotFound
 from service.client.fields import ModelFields, ModelVersionFields, Resource
-from service.client.rows import NPY, predict_body, read_array
+from service.client.rows import NPY, Array, OneOutput, Outputs, predict_body, read_array
 
 EXPORTS = ("onnx", "npz", "json")
 
@@ -22,12 +22,15 @@ class AsyncPredictor(Resource):
     _session: AsyncSession
 
     @overload
-    async def predict(self, rows: Any, outputs: str = "label") -> Any: ...
+    async def predict(self, rows: Any, outputs: OneOutput = "label") -> Array: ...
 
     @overload
-    async def predict(self, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
+    async def predict(self, rows: Any, outputs: Outputs) -> dict[str, Any]: ...
 
-    async def predict(self, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
+    @overload
+    async def predict(self, rows: Any, outputs: str) -> Array | dict[str, Any]: ...
+
+    async def predict(self, rows: Any, outputs: str | Outputs = "label") -> Array | dict[str, Any]:
         """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
         version."""
         return await predict(self._session, self._reference(), rows, outputs)
@@ -115,8 +118,8 @@ class AsyncModel(ModelFields, AsyncPredictor):
 
 
 async def predict(
-    session: AsyncSession, model: str, rows: Any, outputs: str | Sequence[str]
-) -> Any:
+    session: AsyncSession, model: str, rows: Any, outputs: str | Outputs
+) -> Array | dict[str, Any]:
     """One output as an array, sent in binary; several as a dict from JSON."""
     body = predict_body(rows)
     single = isinstance(outputs, str) and outputs != "explanation"
@@ -133,4 +136,4 @@ async def predict(
         content=body.content,
     )
     reply = await session.send(call)
-    return read_array(reply.content) if single else reply.json()
+    return read_array(reply.content) if single else dict(reply.json())

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, overload
 
@@ -11,7 +11,7 @@ from service.client import calls
 from service.client.calls import Call
 from service.client.errors import NotFound
 from service.client.fields import ModelFields, ModelVersionFields, Resource
-from service.client.rows import NPY, predict_body, read_array
+from service.client.rows import NPY, Array, OneOutput, Outputs, predict_body, read_array
 from service.client.synchronous.session import Session
 
 EXPORTS = ("onnx", "npz", "json")
@@ -23,12 +23,15 @@ class Predictor(Resource):
     _session: Session
 
     @overload
-    def predict(self, rows: Any, outputs: str = "label") -> Any: ...
+    def predict(self, rows: Any, outputs: OneOutput = "label") -> Array: ...
 
     @overload
-    def predict(self, rows: Any, outputs: Sequence[str]) -> dict[str, Any]: ...
+    def predict(self, rows: Any, outputs: Outputs) -> dict[str, Any]: ...
 
-    def predict(self, rows: Any, outputs: str | Sequence[str] = "label") -> Any:
+    @overload
+    def predict(self, rows: Any, outputs: str) -> Array | dict[str, Any]: ...
+
+    def predict(self, rows: Any, outputs: str | Outputs = "label") -> Array | dict[str, Any]:
         """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
         version."""
         return predict(self._session, self._reference(), rows, outputs)
@@ -115,7 +118,9 @@ class Model(ModelFields, Predictor):
         return calls.path_of("v1", "models", self.name, *parts)
 
 
-def predict(session: Session, model: str, rows: Any, outputs: str | Sequence[str]) -> Any:
+def predict(
+    session: Session, model: str, rows: Any, outputs: str | Outputs
+) -> Array | dict[str, Any]:
     """One output as an array, sent in binary; several as a dict from JSON."""
     body = predict_body(rows)
     single = isinstance(outputs, str) and outputs != "explanation"
@@ -132,4 +137,4 @@ def predict(session: Session, model: str, rows: Any, outputs: str | Sequence[str
         content=body.content,
     )
     reply = session.send(call)
-    return read_array(reply.content) if single else reply.json()
+    return read_array(reply.content) if single else dict(reply.json())

@@ -67,7 +67,7 @@ document.addEventListener("click", async (event) => {
 // The switches of a proposal fill in the form of the upload, and send it again.
 const choose = (control) => {
   const form = control.closest("form.upload");
-  const { target, schema, missing, decimal } = form.elements;
+  const { target, schema, missing } = form.elements;
   const { set, column, was } = control.dataset;
   const columns = schema.value.trim() ? JSON.parse(schema.value) : {};
   if (set === "target" || control.value === "label") {
@@ -75,8 +75,8 @@ const choose = (control) => {
     delete columns[target.value];
   } else if (set === "missing") {
     missing.value = [missing.value, control.value].filter(Boolean).join(",");
-  } else if (set === "decimal") {
-    decimal.value = control.value;
+  } else if (set !== "use") {
+    form.elements[set].value = control.value;
   } else {
     if (was === "label") target.value = "none";
     const role = ["weight", "ignored"].includes(control.value);
@@ -103,6 +103,6 @@ document.addEventListener("click", (event) => {
 // What was chosen for one file is not right for another.
 const startOver = (form) => {
   for (const name of ["target", "schema", "missing"]) form.elements[name].value = "";
-  form.elements.decimal.value = "auto";
+  for (const name of ["decimal", "missing_labels"]) form.elements[name].value = "auto";
   document.getElementById("upload-answer").replaceChildren();
 };

@@ -28,7 +28,7 @@ _NOT_PUBLIC = tuple(
 )
 """Tunnels to IPv4 addresses (Teredo, 6to4), and what Python's list of special addresses lacks."""
 _ISATAP = 0x5EFE
-"""In the interface identifier of an IPv6 address, before its IPv4 address (RFC 5214)."""
+"""In an interface identifier, before the IPv4 address that it leads to (RFC 5214)."""
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """The addresses of a host and port. Raises OSError."""

@@ -187,6 +187,8 @@ class JobSummary(AnyJobRead):
     updates: int | None
     """Parameter updates made."""
     warnings: list[str]
+    notes: list[str]
+    """What was chosen on the way, such as the solver."""
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
@@ -204,6 +206,7 @@ class JobSummary(AnyJobRead):
             "epochs": result.get("epochs"),
             "updates": result.get("updates"),
             "warnings": job.warnings,
+            "notes": result.get("notes", []),
         }
 
 
@@ -214,7 +217,8 @@ class JobRead(JobSummary):
     """By part of the data (`train`, and `validation` if there is a validation set): accuracy,
     confusion matrix (rows are the true classes), precision, recall and F1 of each class. With
     folds, `validation` is of all rows, each predicted by the training that did not see it, and has
-    `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds."""
+    `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds.
+    `trained_rows`: validation rows that are equal to training rows."""
     certificate: dict[str, Any] | None
     """What is proven about the model's cost, in the pair of classes with the largest gap: `primal`,
     `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),

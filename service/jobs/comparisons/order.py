@@ -63,9 +63,9 @@ def chains_of(
 
 
 def accepts_any_start(entry: JobCreate) -> bool:
-    """Whether the start changes only the time: the solver converges to the optimum from any start,
-    and stops by its distance from it. The rule on the change of the cost would stop at once if the
-    training began near the optimum."""
+    """Whether the start changes the model only within the gap: the solver converges to the optimum
+    from any start, and stops by its distance from it. The rule on the change of the cost would stop
+    at once if the training began near the optimum."""
     stopping = entry.stopping
     near = stopping.duality_gap is not None and stopping.cost_change is None
     return entry.solver.certifies and near

@@ -138,6 +138,7 @@ def model_result(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, 
         "n_support_vectors": result.n_support_vectors,
         "size_bytes": result.fitted.nbytes,
         "warnings": list(result.warnings),
+        "notes": list(result.notes),
     }
 
 
@@ -203,6 +204,7 @@ def _entry(result: EntryResult, rank_by: RankBy) -> dict[str, Any]:
     return {
         **NOTHING,
         "warnings": [],
+        "notes": [],
         **(result.model or {}),
         "state": state,
         "score": result.score(rank_by),

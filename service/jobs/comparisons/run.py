@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -30,11 +31,13 @@ from service.jobs.training.summary import (
     finish_with_model,
     measured_on_trained,
 )
+from service.jobs.training.validation_set import rare_classes
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 from service.storage.database import new_id
 from service.storage.space import file_errors_reported
 from svm.errors import CheckpointMismatch, Interrupted
+from svm.model.unpredicted import unpredicted
 from svm.training import Training
 from svm.training.curve.progress import Progress
 
@@ -67,13 +70,18 @@ def run(context: RunContext, attempt: Attempt) -> None:
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
         result=None if best is None else _headline(best) | {"trained_rows": seen},
-        warnings=warnings,
+        warnings=(*rare_classes(body.validation, dataset.only(body.classes)), *warnings),
         error=_all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(results)),
     )
     if state.best is None:
         return attempt.finish(outcome)
-    state.best.record["result"]["metrics"]["validation"]["trained_rows"] = seen
+    metrics = state.best.record["result"]["metrics"]
+    metrics["validation"]["trained_rows"] = seen
+    spec = state.best.record["spec"]
+    classes = state.best.warm_start.fitted.classes.tolist()
+    said = unpredicted(metrics, classes, spec["class_weight"])
+    outcome = replace(outcome, warnings=(*outcome.warnings, *said))
     finish_with_model(
         context,
         attempt,
@@ -83,7 +91,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         dataset=dataset,
         rows=sequence.splits[0].training,
         request=entries[state.best.entry].model_copy(update={"set_alias": body.set_alias}),
-        spec=state.best.record["spec"],
+        spec=spec,
         result=state.best.record["result"],
         n_support_vectors=best and best["n_support_vectors"],
     )

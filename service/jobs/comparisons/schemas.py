@@ -202,6 +202,7 @@ class EntryRead(ReadModel):
     """Primal, dual and gap against seconds, as the mean over all binary problems: every point at
     least a tenth of its time after the one before."""
     warnings: list[str]
+    notes: list[str] = Field(default_factory=list)
     error: JobErrorRead | None
     """Why it failed; the comparison continues without it."""
 
@@ -232,8 +233,7 @@ class ComparisonSummary(KindRead):
     score: float | None
     """Its score."""
     trained_rows: int | None
-    """Once it has ended: how many validation rows are equal, in all features and the label, to a
-    row that the same training learned from."""
+    """Once it has ended: how many validation rows are equal to training rows, labels included."""
     spec: dict[str, Any]
     """The request with all defaults written out; it can be sent again as it is."""
 

@@ -20,7 +20,7 @@ from typing import IO
 
 from service.jobs.engine.forked import Forked
 from service.settings import Settings
-from service.storage.machine_code import machine_code_folder
+from service.storage.machine_code import keep_machine_code
 from service.subprocesses import ONE_THREAD
 
 STOP_S = 18
@@ -123,6 +123,7 @@ class Child:
                 self._on_told()
 
     def _launch(self) -> subprocess.Popen[bytes]:
+        keep_machine_code(self._settings.data_dir)
         inherited = {name: value for name, value in os.environ.items() if name[:4] != "SVM_"}
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", self._module],
@@ -130,7 +131,6 @@ class Child:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C reaches this process alone, which then stops the child
             env={
-                "NUMBA_CACHE_DIR": str(machine_code_folder(self._settings.data_dir)),
                 **inherited,
                 **self._settings.environment(),
                 # The child imports the same modules as this process, from any directory.

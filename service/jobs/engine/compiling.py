@@ -6,6 +6,7 @@ a process beside the workers compiles the rest.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +15,7 @@ from pathlib import Path
 
 from service.jobs.core.attempts import Attempt
 from service.settings import Settings
-from service.storage.lock import DataDirInUse, exclusive
-from service.storage.machine_code import machine_code_folder
+from service.storage.machine_code import LOCK, VARIABLE, keep_machine_code
 
 
 def is_complete() -> bool:
@@ -29,7 +29,10 @@ def run() -> None:
     os.setpriority(os.PRIO_PROCESS, 0, 19)
     supervisor = os.getppid()
     # A disk that is full or fails is no reason not to train: then each process compiles.
-    with suppress(DataDirInUse, OSError), exclusive(_folder()):
+    with suppress(OSError), (_folder() / LOCK).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another service may compile the same
+        if is_complete():
+            return
         from svm.training.warm_up import warm_up
 
         warm_up(lambda: os.getppid() != supervisor)
@@ -39,8 +42,7 @@ def run() -> None:
 
 def main() -> None:
     """Compile what `auto` needs for numbers without gaps, in the folder that the service uses."""
-    folder = machine_code_folder(Settings().data_dir)
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
+    keep_machine_code(Settings().data_dir)
     from svm.training.warm_up import warm_up_first
 
     warm_up_first()
@@ -68,7 +70,7 @@ def told(attempt: Attempt) -> Iterator[None]:
 
 
 def _folder() -> Path:
-    return Path(os.environ["NUMBA_CACHE_DIR"])
+    return Path(os.environ[VARIABLE])
 
 
 def _mark() -> Path:

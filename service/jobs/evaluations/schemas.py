@@ -114,9 +114,8 @@ class EvaluationMetricsRead(ReadModel):
 
     n_samples: int
     trained_rows: int | None = None
-    """How many of these rows are equal, in all features of the model and the label, to a row that
-    it was trained on. Null if that is not known: the training data were deleted, or the model was
-    imported."""
+    """How many of these rows are equal to training rows, labels included. Null without the training
+    data."""
     classes: list[Label]
     """Of the model, in its order."""
     accuracy: float
@@ -151,11 +150,12 @@ class EvaluationSummary(KindRead):
     """Once it has succeeded."""
     roc_auc: float | None
     n_samples: int | None
-    """Rows that it was measured on."""
     trained_rows: int | None
-    """How many of them the model was trained on; null if that is not known."""
+    """As in `metrics`."""
     ignored_columns: list[str]
     """The first hundred columns of the dataset that the model does not use."""
+    unlabeled_rows: int
+    """How many rows of the dataset's file are not measured, since they have no label."""
     unknown_cells: UnknownCellsRead | None
     """Once it has succeeded; null for models of plain numbers."""
 
@@ -169,6 +169,7 @@ class EvaluationSummary(KindRead):
             "n_samples": headline.get("n_samples"),
             "trained_rows": headline.get("trained_rows"),
             "ignored_columns": job.spec.get("ignored_columns", []),
+            "unlabeled_rows": job.spec.get("unlabeled_rows", 0),
             "unknown_cells": (job.result or {}).get("unknown_cells"),
         }
 

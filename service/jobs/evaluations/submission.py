@@ -35,6 +35,7 @@ class Evaluations(Submission[EvaluationCreate]):
             "dataset_id": dataset.id,
             "model": {"name": version.model_name, "version": version.version},
             "ignored_columns": unused_columns(dataset, version),
+            "unlabeled_rows": ((dataset.reading or {}).get("unlabeled") or {}).get("count", 0),
             "outputs": outputs,
         }
         return Draft(spec, dataset, version.model_name, needs=version)

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from service.datasets.dataset import Dataset, columns_of
 from service.errors import InvalidContent
 from service.jobs.training.memory_plan import rows_stay_in_files
-from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit, require_class
-from service.jobs.training.validation_set import check_validation
+from service.jobs.training.schemas import Folds, JobCreate, require_class
+from service.jobs.training.validation_set import check_measured, check_validation
 from service.rows.spec import Label
 from service.settings import Limits
-from svm.data.splitting import held_out_rows
 from svm.errors import InvalidData
 from svm.transforms.features import check_features
 from svm.transforms.terms import Terms, check_terms
@@ -81,11 +80,7 @@ def check_spec(
         _check_missing(spec, validation)
     for name in spec.class_weight if isinstance(spec.class_weight, dict) else ():
         require_class(labels.classes or (), name, "/class_weight")
-    match spec.validation:
-        case ValidationSplit(fraction=fraction, stratify=True):
-            _check_split(fraction, labels)
-        case Folds(folds=count):
-            _check_folds(count, labels)
+    check_measured(spec, labels)
 
 
 @contextmanager
@@ -138,31 +133,4 @@ def _check_missing(spec: JobCreate, dataset: Dataset) -> None:
                 "missing-value",
                 f"column {column.name!r} has {missing} missing cells, which the encoding refuses",
                 "choose median, mean or constant; or upload the data without these rows",
-            )
-
-
-def _check_split(fraction: float, dataset: Dataset) -> None:
-    assert dataset.classes is not None
-    assert dataset.class_counts is not None
-    for label, count in zip(dataset.classes, dataset.class_counts, strict=True):
-        held_out = held_out_rows(count, fraction)
-        if held_out == 0 or held_out == count:
-            raise InvalidContent.at(
-                "/validation/fraction",
-                "class-too-small",
-                f"class {label!r} has {count} rows: too few for a validation set of {fraction:g}",
-                "choose another fraction, or no validation",
-            )
-
-
-def _check_folds(count: int, dataset: Dataset) -> None:
-    assert dataset.classes is not None
-    assert dataset.class_counts is not None
-    for label, n_samples in zip(dataset.classes, dataset.class_counts, strict=True):
-        if n_samples < count:
-            raise InvalidContent.at(
-                "/validation/folds",
-                "class-too-small",
-                f"class {label!r} has {n_samples} rows: too few for {count} folds",
-                f"use at most {n_samples} folds" if n_samples > 1 else "use no validation",
             )

@@ -32,6 +32,7 @@ from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.calibration import cross_fitted
 from svm.model.metrics import calibration_metrics
 from svm.model.pipeline import FittedPipeline
+from svm.model.unpredicted import unpredicted
 
 NOT_CALIBRATED = (
     "The job was canceled before the first fold was done, so the model has no probabilities: there "
@@ -76,6 +77,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         total = sum(map(sum, measured["confusion_matrix"]))
         said = measured_on_trained(measured["trained_rows"], total, "validation rows")
         warnings = (*warnings, *said)
+    warnings += unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
     summary = result_of(result, metrics)
     if canceled:
         summary["stop_reason"] = "canceled"

@@ -31,7 +31,7 @@ from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
-from svm.solvers import AnyChoice
+from svm.solvers import AnyChoice, Auto
 from svm.stopping import Stopping
 from svm.training.curve.trace import Trace
 from svm.transforms.features import AnyFeatures, Identity
@@ -189,9 +189,9 @@ class JobCreate(WriteModel):
     classes: Classes = None
     """Train on the rows of these classes only; the others stay in the dataset. By default on
     all."""
-    solver: SolverChoice
+    solver: SolverChoice = Auto()
     """How to train; `GET /v1/solvers` explains each. `auto` chooses a solver by the data; the
-    job's warnings say which and why, the `spec` of the model version shows it."""
+    job's `notes` say which and why, the `spec` of the model version shows it."""
     encoding: Encoding = Encoding()
     """How categories, dates and missing cells become numbers, learned on the training rows and kept
     in the model. Tables of finite numbers need none."""
@@ -214,8 +214,8 @@ class JobCreate(WriteModel):
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
     """Fit probabilities on the scores of the validation set, or with folds on the score of every
     row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
-    isotonic steps, which need thousands. Its metrics, in `metrics.validation.calibration`, measure
-    each row with a calibration that was fitted on others; null if a class has too few rows."""
+    isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
+    fitted on others."""
     trace: Annotated[
         Trace | None, AfterValidator(_traceable), Field(examples=[{"every": 1, "unit": "epoch"}])
     ] = None

@@ -22,6 +22,7 @@ from service.jobs.training.schemas import (
 from service.jobs.training.validation_set import POINTER
 from service.jobs.training.warm_starts import check_start, find_start
 from service.models.versions import ModelVersion
+from service.storage.machine_code import is_compiling
 from service.web.schemas import ReadModel
 from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
@@ -43,6 +44,9 @@ class JobPlanRead(ReadModel):
     """What a worker needs at most."""
     rows_in_files: bool
     """Whether the rows stay in files and are read a few at a time."""
+    compiling: bool
+    """Whether loops are being compiled for this machine, once: until it is done, first trainings of
+    a kind take longer."""
     spread: SpreadPlanRead | None
     """What the passes over the rows take if other machines share them, each of `trainings`; null if
     other machines cannot."""
@@ -73,6 +77,7 @@ class Trainings(Submission[JobCreate]):
             cost_per_epoch=body.solver.cost_per_epoch,
             memory_bytes=peak_bytes(body, dataset, validation, in_files=in_files),
             rows_in_files=in_files,
+            compiling=is_compiling(),
             spread=spread_plan(body.pipeline(), size, _trained_rows(body, n_samples)),
         )
 

@@ -86,6 +86,7 @@ def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, A
         "converged": result.converged,
         "epochs": result.epochs,
         "updates": result.updates,
+        "notes": list(result.notes),
     }
 
 

@@ -18,7 +18,7 @@ from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.jobs.training.summary import fold_of, metrics_of_folds, sum_of_folds
-from service.jobs.training.validation_set import rows_of
+from service.jobs.training.validation_set import rare_classes, rows_of
 from service.jobs.training.warm_starts import load_start
 from service.settings import Settings
 from service.storage.arrays import Arrays
@@ -60,7 +60,8 @@ class Trainings:
         """Rows to measure the model on."""
         start = load_start(spec, dataset, first.training, context.models, context.datasets)
         self._start: WarmStart | None = None if start is None else start[0]
-        self.warnings: tuple[str, ...] = () if start is None else start[1]
+        rare = rare_classes(spec.validation, dataset.only(spec.classes))
+        self.warnings = rare if start is None else (*rare, *start[1])
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
         self._settings = context.settings
         self._connection = context.connection

@@ -51,8 +51,7 @@ class InferRead(BaseModel):
     model_version: str
     id: str | None = None
     parameters: dict[str, Any] | None = None
-    """`unlikely_labels`: how many rows have a label that is not the class with the largest
-    probability, if there are any and the output `probability` is among those asked for."""
+    """`unlikely_labels`: how many labels are not the class with the largest probability, if any."""
     outputs: list[Tensor]
 
 

@@ -17,18 +17,26 @@ from service.rows.cell_faults import CellFault, fault_of_value
 from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field
 from service.rows.json_reading import numbers as json_numbers
+from service.rows.json_reading.stream import Span, beginning, members, raw_elements
+from service.web.bodies.strict_json import decode_json
 
 MARK = secrets.token_hex(16)
 """Replaces the list that was cut out of a document; no document is known to hold it."""
 
+HEAD_BYTES = 64 * 1024
+"""A longer document is not decoded as a whole, and has no more than this beside the numbers."""
+BLOCK_BYTES = 32 * 1024
 _MARK = b'"%b"' % MARK.encode()
 _DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
 _END_OF_LISTS = re.compile(rb"\][ \t\r\n]*\]")
 
 
-def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
+def cut_data(
+    text: bytes, n_features: int, most_rows: int
+) -> tuple[bytes, NDArray[np.float64]] | None:
     """A document with its first member `data` replaced by MARK, and that member's numbers: (1, n)
-    of a list of numbers, (n_samples, n_features) of a list of lists."""
+    of a list of numbers, (n_samples, n_features) of a list of lists. None if these are not of this
+    width, TooLarge is raised for more than `most_rows`."""
     match = _DATA.search(text)
     if match is None:
         return None
@@ -42,12 +50,57 @@ def cut_data(text: bytes) -> tuple[bytes, NDArray[np.float64]] | None:
         return None
     data = text[start:end]
     if nested:
-        n_features = data.count(b",", 0, data.find(b"]")) + 1
-        X = json_numbers.read_lists(data, n_features)
+        X = json_numbers.read_lists(data, n_features, most_rows)
     else:
-        values = json_numbers.read_list(data)
+        values = json_numbers.read_list(data, most_rows * n_features)
         X = None if values is None else values[None]
     return None if X is None else (b"".join((text[:start], _MARK, text[end:])), X)
+
+
+def cut_span(text: bytes) -> tuple[bytes, Span]:
+    """A large document with the member `data` of its one tensor replaced by MARK, and where that
+    member is. Raises InvalidRequest, and InvalidContent for a large document without it."""
+    inputs = members(text).get("inputs")
+    if inputs is None:
+        raise invalid(("inputs",), "give a list with one tensor")
+    start = text.find(b"[", inputs.start, inputs.end) + 1
+    tensor = Span(start, max(start, text.rfind(b"]", start, inputs.end)))
+    if not beginning(text, inputs).startswith(b"[") or not beginning(text, tensor).startswith(b"{"):
+        raise invalid(("inputs",), "give a list with one tensor, an object")
+    try:
+        data = members(text, tensor).get("data")
+    except InvalidRequest as error:
+        message = f"give a list with one tensor; {error.detail}"
+        raise invalid(("inputs",), message) from None
+    if data is None:
+        raise invalid(("inputs", 0, "data"), "give a list of numbers")
+    head = b"".join((text[: data.start], _MARK, text[data.end :]))
+    if len(head) > HEAD_BYTES:
+        message = f"beside the `data` of its tensor the document has more than {HEAD_BYTES:,} bytes"
+        raise invalid((), message)
+    return head, data
+
+
+def from_span(
+    text: bytes, span: Span, datatype: str, shape: tuple[int, int], columns: Columns
+) -> NDArray[Any]:
+    """As `from_json`, of the list at `span`, which is not decoded as a whole."""
+    path = ("inputs", 0, "data")
+    if not beginning(text, span).startswith(b"["):
+        raise invalid(path, "give a list of numbers")
+    expected, parts, done = prod(shape), [], 0
+    for some in map(decode_json, raw_elements(text, span, BLOCK_BYTES)):
+        if some and isinstance(some[0], list):
+            if [type(row) is list and len(row) for row in some] != [shape[1]] * len(some):
+                raise invalid(path, f"give {shape[0]} lists of {shape[1]} numbers, as `shape` says")
+            some = [value for row in some for value in row]
+        if done + len(some) > expected:
+            raise invalid(path, f"`shape` says {expected} numbers, there are more")
+        parts.append(_cells(some, done, datatype, columns))
+        done += len(some)
+    if done != expected:
+        raise invalid(path, f"`shape` says {expected} numbers, there are {done}")
+    return np.concatenate(parts).reshape(shape)
 
 
 def invalid(path: tuple[str | int, ...], message: str) -> InvalidContent:
@@ -93,23 +146,28 @@ def from_json(data: Any, datatype: str, shape: tuple[int, int], columns: Columns
         flat = [value for row in data for value in row]
     if len(flat) != prod(shape):
         raise invalid(path, f"`shape` says {prod(shape)} numbers, there are {len(flat)}")
+    return _cells(flat, 0, datatype, columns).reshape(shape)
+
+
+def _cells(flat: list[Any], first: int, datatype: str, columns: Columns) -> NDArray[Any]:
+    """Cells of a tensor from number `first` on. Raises InvalidContent for one of another type."""
     allowed = {bool} if datatype == "BOOL" else {int, float}
     if not set(map(type, flat)) <= allowed:
         at = next(i for i, value in enumerate(flat) if type(value) not in allowed)
-        _refuse_cell(flat[at], at, columns, datatype)
+        _refuse_cell(flat[at], first + at, columns, datatype)
     kind = np.dtype(NUMBERS[datatype])
     if kind.kind in "iu":
         limits = np.iinfo(kind)
         for at, value in enumerate(flat):
             if not limits.min <= value <= limits.max or value != int(value):
-                _refuse_cell(value, at, columns, datatype)
-        return np.array([int(value) for value in flat], dtype=kind).reshape(shape)
+                _refuse_cell(value, first + at, columns, datatype)
+        return np.array([int(value) for value in flat], dtype=kind)
     try:
         with np.errstate(over="ignore"):  # what is infinite now is found later
-            return np.array(flat, dtype=np.float64).astype(kind).reshape(shape)
+            return np.array(flat, dtype=np.float64).astype(kind)
     except OverflowError:  # an integer beyond float64
         largest = max(flat, key=abs)
-        _refuse_cell(largest, flat.index(largest), columns, datatype)
+        _refuse_cell(largest, first + flat.index(largest), columns, datatype)
 
 
 def from_numbers(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -16,12 +18,15 @@ from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer
 from service.predictions.answers import Answer
 from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
+    HEAD_BYTES,
     MARK,
     check_shape,
     cut_data,
+    cut_span,
     from_bytes,
     from_json,
     from_numbers,
+    from_span,
     invalid,
 )
 from service.predictions.loaded_models import LoadedModel
@@ -38,11 +43,16 @@ OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"
 """An output of calibrated models."""
 HEAD_LENGTH = "Inference-Header-Content-Length"
+MAX_DIGITS = 18
+"""Of a length in a header."""
 REMEMBERED_BYTES = 2048
 """The longest JSON part, without numbers that are cut out, whose meaning is remembered."""
 MOST_REMEMBERED = 16
 """By one exchange."""
 
+Numbers: TypeAlias = (
+    NDArray[np.float64] | Callable[[str, tuple[int, int], Columns], NDArray[Any]] | None
+)
 _NOTHING = memoryview(b"")
 _REQUEST = frozenset({"id", "inputs", "outputs", "parameters"})
 _INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
@@ -89,7 +99,7 @@ class InferenceExchange:
             if name == b"content-encoding":
                 self._encoding = value.decode("latin-1").strip().lower()
             elif name == b"inference-header-content-length":
-                if not value.isdigit():
+                if not value.isdigit() or len(value) > MAX_DIGITS:
                     raise InvalidRequest("invalid-header", f"{HEAD_LENGTH} is a whole number")
                 self._head_bytes = int(value)
             elif name == b"accept-encoding" and value.strip() in (b"gzip", b"deflate"):
@@ -108,15 +118,19 @@ class InferenceExchange:
         if end > len(body):
             detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
             raise InvalidRequest("invalid-header", detail)
-        if end == len(body) and (cut := cut_data(body)) is not None:
+        if end == len(body):
+            cut = cut_data(body, model.n_features, self._limits.predict_rows)
             with suppress(ServiceError):  # found and reported again in the whole text
-                return self._asked(*cut, _NOTHING, model)
-        return self._asked(bytes(body[:end]), None, memoryview(body)[end:], model)
+                if cut is not None and len(cut[0]) <= HEAD_BYTES:
+                    return self._asked(*cut, _NOTHING, model)
+        text, rest = bytes(body[:end]), memoryview(body)[end:]
+        if len(text) <= HEAD_BYTES:
+            return self._asked(text, None, rest, model)
+        head, span = cut_span(text)
+        return self._asked(head, partial(from_span, text, span), rest, model)
 
-    def _asked(
-        self, text: bytes, numbers: NDArray[np.float64] | None, data: memoryview, model: LoadedModel
-    ) -> Asked:
-        """`numbers` are those of the tensor, which MARK replaces in the text."""
+    def _asked(self, text: bytes, numbers: Numbers, data: memoryview, model: LoadedModel) -> Asked:
+        """`numbers` are those of the tensor, which MARK replaces in the text, or read them."""
         head = self._heads.get((text, model.key))
         if head is None:
             head = self._head(text, model)
@@ -150,7 +164,7 @@ class InferenceExchange:
     def _values(
         self,
         head: Head,
-        numbers: NDArray[np.float64] | None,
+        numbers: Numbers,
         data: memoryview,
         columns: Columns,
     ) -> Matrix:
@@ -167,7 +181,10 @@ class InferenceExchange:
         elif numbers is not None:
             if head.data != MARK:
                 raise invalid(("inputs", 0, "data"), "these are not the numbers read")
-            values = from_numbers(numbers, head.datatype, head.shape)
+            if isinstance(numbers, np.ndarray):
+                values = from_numbers(numbers, head.datatype, head.shape)
+            else:
+                values = numbers(head.datatype, head.shape, columns)
         else:
             values = from_json(head.data, head.datatype, head.shape, columns)
         return columns.marked(columns.checked(np.ascontiguousarray(values, np.float64)))

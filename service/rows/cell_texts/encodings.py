@@ -7,6 +7,7 @@ import encodings
 import pkgutil
 import re
 import unicodedata
+from collections import Counter
 from encodings.aliases import aliases
 from functools import cache
 from pathlib import Path
@@ -100,7 +101,7 @@ def as_utf8(path: Path, given: str | None, new: Path) -> Decoded:
         if given is not None or _is_utf8(path):
             return Decoded(path, encoding, [])
         _check_not_mixed(path)
-        encoding, warning = _guess(_cells(path))
+        encoding, warning = _guess(list(_cells(path)))
         warnings.append(warning)
     elif given is not None:
         warnings += _read_as_other(_cells(path), given)
@@ -153,24 +154,22 @@ def _check_not_mixed(path: Path) -> None:
     raise _unreadable(message, "save it as UTF-8, or say which one it is with `encoding`")
 
 
-def _cells(path: Path) -> list[bytes]:
-    """The different cells that are not ASCII, as far as a guess needs them."""
+def _cells(path: Path) -> Counter[bytes]:
+    """The different cells that are not ASCII, as far as a guess needs them; those that differ in
+    digits only are counted as one."""
     cells: dict[bytes, bytes] = {}
-    """By what is in them beside digits."""
+    counts: Counter[bytes] = Counter()
     size, rest = 0, b""
     with path.open("rb") as file:
         while size < _SAMPLE_BYTES and (block := file.read(BLOCK_BYTES)):
             *whole, rest = (rest + block).translate(_DELIMITERS).split(b"\n")
             for cell in [*whole, rest] if len(block) < BLOCK_BYTES else whole:
-                if not cell.isascii() and size < _SAMPLE_BYTES:
-                    cell = cell[:_CELL_BYTES]
-                    size += (
-                        len(cell)
-                        if cells.setdefault(cell.translate(None, _DIGITS), cell) is cell
-                        else 0
-                    )
+                if not cell.isascii():
+                    cell = cells.setdefault(cell.translate(None, _DIGITS), cell[:_CELL_BYTES])
+                    counts[cell] += 1
+                    size += len(cell) if counts[cell] == 1 else 0
             rest = rest[:_CELL_BYTES]
-    return list(cells.values())
+    return counts
 
 
 def _guess(cells: list[bytes]) -> tuple[str, dict[str, str]]:
@@ -212,19 +211,23 @@ def _guess(cells: list[bytes]) -> tuple[str, dict[str, str]]:
     return best, {"code": "guessed-encoding", "message": f"{message}; {hint}"}
 
 
-def _read_as_other(cells: list[bytes], encoding: str) -> list[dict[str, str]]:
+def _read_as_other(cells: Counter[bytes], encoding: str) -> list[dict[str, str]]:
     """A warning about cells that are UTF-8, in a file that is read in another encoding."""
-    both = []
-    for cell in cells:
+    both: list[tuple[str, str]] = []
+    count = 0
+    for cell, times in cells.items():
         try:
-            both.append((cell.decode(), cell.decode(encoding)))
+            right, wrong = cell.decode(), cell.decode(encoding)
         except UnicodeError:
             continue
-    if not both or both[0][0] == both[0][1]:
+        if right != wrong:
+            both.append((right, wrong))
+            count += times
+    if not both:
         return []
     right, wrong = both[0]
-    message = f"UTF-8 was read as {encoding}: {right[:32]!r} as {wrong[:32]!r}"
-    message += f", and {len(both) - 1:,} more different cells" if len(both) > 1 else ""
+    message = f"{count:,} cells look like UTF-8 that was read as {encoding}"
+    message += f": {right[:32]!r} as {wrong[:32]!r}"
     return [{"code": "mixed-encodings", "message": message}]
 
 

@@ -108,6 +108,8 @@ def _layout(spec: ParseSpec, delimiter: str, parts: Iterator[Slice]) -> tuple[La
     if guessed and (other := next((x for x in ";\t|," if x in cells[0]), None)):
         message = f"the delimiter {delimiter!r} is not in the first line, but {other!r} is"
         raise refuse("empty-data", message, hint="say which one it is with `delimiter`")
+    if header and not all(map(str.strip, cells)):
+        raise _NotPlain
     layout = make_layout(spec, len(cells), cells if header else None)
     if header:
         text = _without_first_record(text, delimiter)

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import InvalidContent
+from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
@@ -19,7 +19,7 @@ from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.formats.shared.cells import examine
 from service.rows.formats.shared.uploaded_rows import explained, possible, uploaded_records
-from service.rows.json_reading.numbers import PIECE_BYTES, read_lists
+from service.rows.json_reading.numbers import PIECE_BYTES, read_lines
 from service.rows.spec import RowLimits, Rows
 from service.rows.table.layout import Layout
 from svm.data.columns import UNKNOWN
@@ -100,7 +100,7 @@ def _read_plain(
     body: bytes, columns: Columns, limits: RowLimits, delimiter: str
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     at_once = _numbers_at_once if columns.table is None else _table_at_once
-    read = at_once(body, columns, delimiter)
+    read = at_once(body, columns, limits, delimiter)
     if read is not None:
         return read
     text = decode_text(body)
@@ -111,7 +111,7 @@ def _read_plain(
 
 
 def _numbers_at_once(
-    body: bytes, columns: Columns, delimiter: str
+    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
 ) -> tuple[NDArray[np.float64], tuple[str, ...]] | None:
     """The matrix, and the names that are not of features; None if that takes a closer look."""
     text = body.removeprefix(BOM).replace(b"\r\n", b"\n").strip(b"\n")
@@ -130,12 +130,16 @@ def _numbers_at_once(
     if b"[" in text:
         return None
     # Lines of plain numbers are JSON but for the brackets.
-    X = read_lists(b"[[%b]]" % text.replace(b"\n", b"],["), columns.n_features)
+    X = read_lines(text, columns.n_features, limits.rows, _as_lists)
     return None if X is None else (X, ignored)
 
 
+def _as_lists(lines: bytes) -> bytes:
+    return b"[[%b]]" % lines.replace(b"\n", b"],[")
+
+
 def _table_at_once(
-    body: bytes, columns: Columns, delimiter: str
+    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
 ) -> tuple[NDArray[np.float64], tuple[()]] | None:
     """The same of raw values: of some rows whose header, if there is one, has the names of the
     model in its order."""
@@ -165,9 +169,9 @@ def _table_at_once(
 def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | None:
     """The lines without their header, with the cells of the features in order; and the names of
     the other columns. None if that takes a closer look."""
-    first, *lines = text.split(b"\n")
     if b'"' in text or b"\0" in text:
         return None
+    first, *lines = text.split(b"\n")
     try:
         text.decode()
         names = [name.strip() for name in first.decode().split(",")]
@@ -176,10 +180,13 @@ def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | 
         order, ignored = columns.select("the header", names)
     except (UnicodeDecodeError, InvalidContent):
         return None
-    rows = [line.split(b",") for line in lines]
-    if set(map(len, rows)) != {len(names)}:
-        return None
-    return b"\n".join([b",".join([row[i] for i in order]) for row in rows]), ignored
+    chosen = []
+    for line in lines:
+        cells = line.split(b",")
+        if len(cells) != len(names):
+            return None
+        chosen.append(b",".join([cells[i] for i in order]))
+    return b"\n".join(chosen), ignored
 
 
 def _read_records(
@@ -225,6 +232,8 @@ def _read(
             widths.add(len(row))
             if len(row) != width:
                 faults.add(*ragged(len(row), width), row=done)
+                if faults.total > MAX_FAULTS:
+                    break
                 continue
             cells = row if order is None else [row[i] for i in order]
             if readers is None:

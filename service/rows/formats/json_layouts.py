@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InvalidContent, pointer_to_member
-from service.rows.columns import Columns
-from service.rows.faults import Faults, invalid_field, too_many
+from service.rows.faults import Faults, invalid_field
 from service.rows.formats.ndjson import read_objects
 from service.rows.json_reading.stream import (
     Span,
     beginning,
+    check_object_bytes,
     loads,
     raw_elements,
     whole,
@@ -21,6 +21,7 @@ from service.rows.json_reading.stream import (
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import build
 from service.rows.spec import ParseSpec
+from service.rows.table.layout import check_columns
 from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
@@ -66,46 +67,6 @@ def is_split(path: Path, parts: dict[str, Span]) -> bool:
     )
 
 
-def rows_to_predict(document: Any, columns: Columns) -> list[Any] | None:
-    """The rows of a body that is written as an upload may be; None if it is not.
-
-    Raises InvalidContent.
-    """
-    if isinstance(document, list):
-        return document if document and all(type(row) is dict for row in document) else None
-    if not isinstance(document, dict):
-        return None
-    records = document.get(RECORDS)
-    if document.keys() == {RECORDS} and isinstance(records, list):
-        return records
-    for rows, others in (("data", SPLIT), ("rows", UPLOADED)):
-        if rows in document and document.keys() <= set(others) and isinstance(document[rows], list):
-            return _named_rows(document[rows], document.get("columns"), rows, columns)
-    values = list(document.values())
-    of_columns = all(type(each) is list for each in values) or all(
-        type(each) is dict for each in values
-    )
-    if not of_columns or columns.names_set.isdisjoint(document):
-        return None
-    return [
-        dict(zip(document, cells, strict=True)) for cells in zip(*_columns(document), strict=True)
-    ]
-
-
-def _named_rows(rows: list[Any], names: Any, member: str, columns: Columns) -> list[Any]:
-    """The rows with these names, if they and the model have names."""
-    if names is None or columns.names is None:
-        return rows
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise invalid_field("/columns", "should be an array of texts; without names leave it out")
-    columns.select("`columns`", names)
-    for i, row in enumerate(rows):
-        if type(row) is not list or len(row) != len(names):
-            message = f"should be a list of {len(names)} cells, as many as `columns` has"
-            raise invalid_field(f"/{member}/{i}", message)
-    return [dict(zip(names, row, strict=True)) for row in rows]
-
-
 def _inner(path: Path, span: Span) -> bytes:
     """How the first element of an array begins."""
     return beginning(path, span)[1:].lstrip()
@@ -140,6 +101,7 @@ def _read_columns(spec: ParseSpec) -> Table:
     if path.stat().st_size > COLUMNS_BYTES:
         message = f"columns of more than {COLUMNS_BYTES >> 20} MiB"
         raise invalid_field("", f'{message}; send records, or {{"columns": […], "rows": […]}}')
+    check_object_bytes(path)
     span = whole(path)
     text = path.read_bytes()[span.start :]
     document: dict[str, Any] = loads(text)
@@ -147,9 +109,8 @@ def _read_columns(spec: ParseSpec) -> Table:
     _check_names(text, members + len(document))
     del text
     names = list(document)
-    if len(names) > spec.limits.columns + 2:
-        raise too_many("columns", spec.limits.columns)
-    columns = _columns(document)
+    check_columns(len(names), spec.limits)
+    columns = columns_of(document)
     document.clear()
     n_rows = len(columns[0])
     if n_rows == 0:
@@ -162,7 +123,7 @@ def _read_columns(spec: ParseSpec) -> Table:
     return _noted(build(spec, len(names), names, passes), "columns")
 
 
-def _columns(document: dict[str, Any]) -> list[list[Any]]:
+def columns_of(document: dict[str, Any]) -> list[list[Any]]:
     """Cells in the order of the rows. Raises InvalidContent for columns of other rows."""
     (first, rows), *_ = document.items()
     if isinstance(rows, dict) and (all(map(_is_row, document)) or not all(map(_is_row, rows))):

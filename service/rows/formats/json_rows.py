@@ -13,14 +13,14 @@ from typing import Any
 
 from service.errors import InvalidContent, pointer_to_member
 from service.rows.columns import Columns
-from service.rows.faults import Faults, invalid_field, shown, too_many
+from service.rows.faults import Faults, invalid_field
 from service.rows.formats.json_layouts import (
     UPLOADED,
     is_split,
     read_list,
     read_members,
-    rows_to_predict,
 )
+from service.rows.formats.json_to_predict import WHOLE_BYTES, rows_of_document, rows_of_large
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import explained, plain_table
 from service.rows.json_reading.numbers import ROWS
@@ -29,14 +29,11 @@ from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import batches_of_lists, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels, wrong_count
-from service.rows.table.layout import NO_TARGET
+from service.rows.table.layout import NO_TARGET, check_columns
 from service.rows.table.target import Target
 from service.rows.table.writers import Table
-from service.web.bodies.strict_json import decode_json
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
-ROWS_EXAMPLE = f'{{"{ROWS}": [{{"a": 1, "b": "x"}}]}}'
-_MISSING = object()
 _HEAD_BYTES = 1024
 
 
@@ -89,6 +86,7 @@ def _read_parts(
     labeled = "labels" in parts
     spec = _with_target(spec, names, labeled=labeled)
     n_cells = _n_cells(first[0], names)
+    check_columns(n_cells, spec.limits)
     table = None
     if may_be_plain(spec):
         table = plain_table(spec, n_cells, names, chain([first], batches))
@@ -149,6 +147,8 @@ def _read_labels(path: Path, span: Span, n_samples: int) -> Target:
     labels = Labels(Faults())
     for batch in batches:
         labels.add_json(batch)
+        if labels.count > n_samples:
+            break
     if labels.count != n_samples:
         raise wrong_count(labels.count, n_samples)
     return labels.finish()
@@ -161,37 +161,18 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     """
     read: tuple[Any, ...] | None = None
     if columns.table is None and body.find(b"{", 1, _HEAD_BYTES) < 0:  # not objects
-        read = json_numbers.read_document(body, columns.n_features)
+        read = json_numbers.read_document(body, columns.n_features, limits.rows)
     if read is None:
-        read = json_numbers.read_any_document(body, columns)
-    if read is None:
-        return explained_rows(body, columns, limits)
-    rows = Rows(*read)
-    if rows.X.shape[0] > limits.rows:
-        raise too_many("rows", limits.rows)
-    return rows
+        read = json_numbers.read_any_document(body, columns, limits.rows)
+    return explained_rows(body, columns, limits) if read is None else Rows(*read)
 
 
 def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     """The same, slowly."""
-    document = decode_json(body)
-    given = type(document) is dict and ROWS in document
-    laid_out = None if given else rows_to_predict(document, columns)
-    if laid_out is not None:
-        X, ignored = explained(laid_out, columns, limits.rows, None)
-        if not len(X):
-            raise InvalidContent("empty-data", "the body holds no row")
-        return Rows(X, ignored=ignored)
-    if type(document) is not dict:
-        raise invalid_field("", f"give an object with `{ROWS}`, not {shown(document)}")
-    rows = document.pop(ROWS, _MISSING)
-    if rows is _MISSING:
-        raise invalid_field(
-            f"/{ROWS}", f"missing; give the rows to predict, such as {ROWS_EXAMPLE}"
-        )
-    if type(rows) is not list:
-        raise invalid_field(f"/{ROWS}", f"give a list of rows, not {shown(rows)}")
-    if not rows:
-        raise InvalidContent("empty-data", f"`{ROWS}` holds no row")
-    X, ignored = explained(rows, columns, limits.rows, f"/{ROWS}")
-    return Rows(X, document, ignored)
+    large = len(body) > WHOLE_BYTES
+    found = rows_of_large(body, columns) if large else rows_of_document(body, columns)
+    X, ignored = explained(found.batches, columns, limits.rows, found.pointer)
+    if not len(X):
+        what = "the body" if found.pointer is None else f"`{ROWS}`"
+        raise InvalidContent("empty-data", f"{what} holds no row")
+    return Rows(X, found.others, ignored)

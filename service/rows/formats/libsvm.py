@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from service.errors import InvalidContent, InvalidRequest
+from service.errors import MAX_FAULTS, InvalidContent, InvalidRequest
 from service.rows.cell_faults import CellFault, fault_of_text
 from service.rows.cell_texts.number_text import NUMBER
 from service.rows.cell_texts.text import check_lengths, decode_text, slices
@@ -78,6 +78,8 @@ def read(spec: ParseSpec) -> Table:
                 growing=spec.n_features is None,
                 beyond_hint=beyond,
             )
+            if faults.total > MAX_FAULTS:
+                break
             done += len(lines)
             if faults.total == 0:
                 labels.add_numbers(rows.labels)
@@ -117,17 +119,22 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
         raise InvalidContent("empty-data", "the body holds no line of data")
     if len(lines) > limits.rows:
         raise too_many("rows", limits.rows)
-    lines = [f"0 {line}" if ":" in line.partition(" ")[0] else line for line in lines]
     faults = Faults()
     n_features = columns.n_features
-    parts = [
-        rows_of(
-            *(lines[start : start + LINES_AT_ONCE], 1, n_features, faults, start),
+    parts = []
+    for start in range(0, len(lines), LINES_AT_ONCE):
+        some = [
+            f"0 {line}" if ":" in line.partition(" ")[0] else line
+            for line in lines[start : start + LINES_AT_ONCE]
+        ]
+        part = rows_of(
+            *(some, 1, n_features, faults, start),
             below_hint="indices begin at 1 here, whatever the data of the model began at",
             beyond_hint=f"the model takes {n_features} features, with indices from 1",
         )
-        for start in range(0, len(lines), LINES_AT_ONCE)
-    ]
+        if faults.total > MAX_FAULTS:
+            break
+        parts.append(part)
     faults.check()
     values = np.concatenate([part.values for part in parts])
     indices = np.concatenate([part.indices for part in parts]) - 1
@@ -238,6 +245,8 @@ class _Careful:
     def read(self, lines: list[str], first_row: int) -> Lines:
         for row, line in enumerate(lines, first_row):
             self._read_line(line, row)
+            if self.faults.total > MAX_FAULTS:
+                break
         return Lines(
             np.array(self.labels),
             np.array(self.lengths, dtype=np.int64),

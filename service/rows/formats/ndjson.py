@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,19 +11,17 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from service.errors import Fault, InvalidContent, InvalidRequest
-from service.rows.cell_texts.text import check_lengths, decode_text, slices
+from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest
+from service.rows.cell_texts.text import check_lengths, slices
 from service.rows.columns import Columns
-from service.rows.faults import Faults, refuse, shown, too_many
+from service.rows.faults import Faults, refuse, shown
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import explained, plain_table
 from service.rows.json_reading.stream import MAX_DEPTH, loads
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
+from service.rows.table.layout import check_columns
 from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
@@ -48,6 +47,7 @@ def read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) -
     keys = list(first[0])
     if not keys:
         raise InvalidContent("empty-data", "the first row has no columns")
+    check_columns(len(keys), spec.limits)
     if may_be_plain(spec):
         rows = (_rows(batch, keys) for batch in chain([first], batches))
         table = plain_table(spec, len(keys), keys, rows)
@@ -73,37 +73,32 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     Raises InvalidRequest, TooLarge, and InvalidContent with every bad row.
     """
     text = body.strip()
-    n_ends = text.count(b"\n")
-    X = None
     ignored: tuple[str, ...] = ()
-    if (
-        columns.table is None and text.count(b"\n[") == n_ends
-    ):  # no row begins in another one's line
-        lists = b"[%b]" % text.replace(b"\n", b",")
-        X = json_numbers.read_lists(lists, columns.n_features)
-    if X is None or len(X) != n_ends + 1:
-        lines = [line for line in text.split(b"\n") if line and not line.isspace()]
-        X, ignored = json_numbers.read_any_lines(lines, columns) or _explained(
-            body, columns, limits
-        )
-    if len(X) > limits.rows:
-        raise too_many("rows", limits.rows)
+    X = None
+    if columns.table is None:
+        X = json_numbers.read_lines(text, columns.n_features, limits.rows, _as_lists)
+    if X is None:
+        read = json_numbers.read_any_lines(_lines(text), columns, limits.rows)
+        X, ignored = read or explained(_decoded(text), columns, limits.rows, None)
+    if not len(X):
+        raise InvalidContent("empty-data", "the body holds no row")
     return Rows(X, ignored=ignored)
 
 
-def _explained(
-    body: bytes, columns: Columns, limits: RowLimits
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    rows: list[Any] = []
-    for line in decode_text(body).split("\n"):
-        if line.strip():
-            if len(rows) == limits.rows:
-                raise too_many("rows", limits.rows)
-            with _in_row(len(rows) + 1):
-                rows.append(decode_json(line.encode()))
-    if not rows:
-        raise InvalidContent("empty-data", "the body holds no row")
-    return explained(rows, columns, limits.rows, None)
+def _as_lists(lines: bytes) -> bytes | None:
+    """None if a row may begin in another one's line."""
+    n_ends = lines.count(b"\n")
+    return b"[%b]" % lines.replace(b"\n", b",") if lines.count(b"\n[") == n_ends else None
+
+
+def _lines(text: bytes) -> Iterator[bytes]:
+    return (line for line in io.BytesIO(text) if not line.isspace())
+
+
+def _decoded(text: bytes) -> Iterator[list[Any]]:
+    for number, line in enumerate(_lines(text), 1):
+        with _in_row(number):
+            yield [decode_json(line)]
 
 
 @contextmanager
@@ -112,7 +107,8 @@ def _in_row(row: int) -> Iterator[None]:
         yield
     except InvalidRequest as error:
         message = f"row {row}: {error.detail}"
-        fault = Fault(code=error.code, message=message, row=row)
+        hint = error.faults[0].hint if error.faults else None
+        fault = Fault(code=error.code, message=message, row=row, hint=hint)
         raise InvalidRequest(error.code, message, (fault,)) from None
 
 
@@ -149,9 +145,12 @@ def _rows(batch: list[Any], keys: list[str]) -> list[Any]:
 
 
 def _examine_keys(batch: list[Any], keys: list[str], first_row: int, faults: Faults) -> None:
-    """Add each row that has not exactly the columns of the first one."""
+    """Add each row that has not exactly the columns of the first one. Raises InvalidContent for the
+    first one after a hundred faults."""
     names = set(keys)
     for row, value in enumerate(batch, first_row):
+        if faults.total > MAX_FAULTS and not (isinstance(value, dict) and value.keys() == names):
+            faults.check()
         if not isinstance(value, dict):
             message = f"the row is {shown(value)}, not an object"
             faults.add("invalid-field", message, row=row, hint=ROW_HINT)

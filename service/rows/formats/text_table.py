@@ -75,6 +75,7 @@ def _reading(dialect: Dialect, n_blank: int) -> dict[str, Any]:
         "delimiter": dialect.delimiter,
         "header": "present" if dialect.header else "absent",
         "trailing_delimiter": dialect.trailing,
+        **({"first_line": dialect.first_line} if dialect.first_line > 1 else {}),
     }
 
 

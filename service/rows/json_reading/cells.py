@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import InvalidContent
+from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import NUMBERS, fault_of_value, ragged
 from service.rows.cell_values import BadCell, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, shown, too_many
+from service.rows.json_reading.objects import MOST_NAMES
 from service.rows.spec import ParseSpec
 from service.rows.table.labels import Labels
 from service.rows.table.layout import Layout, make_layout
@@ -65,59 +66,92 @@ def plain_table(
 
 
 def explained(
-    rows: list[Any], columns: Columns, row_limit: int, pointer: str | None
+    batches: Iterable[list[Any]], columns: Columns, row_limit: int, pointer: str | None
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Rows to predict, lists or objects: (n_samples, n_features), and the names that are not of
     features. `pointer`: to the list of rows, if there is one.
 
-    Raises TooLarge, and InvalidContent with the first fault of each bad row.
+    Raises TooLarge, and InvalidContent with the first fault of each bad row; after a hundred of
+    them, the next row of another width is the last one that is looked at.
     """
-    if len(rows) > row_limit:
-        raise too_many("rows", row_limit)
-    widths = {len(row) if type(row) is list else None for row in rows}
+    parts = [np.empty((0, columns.n_features))]
+    faults, names = Faults(), _Names(columns)
+    widths: set[int | None] = set()
+    number = 0
+    for batch in batches:
+        if number + len(batch) > row_limit:
+            raise too_many("rows", row_limit)
+        rows = []
+        for row in batch:
+            number += 1
+            widths.add(len(row) if type(row) is list else None)
+            names.look_at(row, number)
+            cells = _explained_row(row, number, columns, pointer, faults)
+            if cells is not None:
+                rows.append(cells)
+            elif faults.total + names.n_lacking > MAX_FAULTS:
+                break
+        else:
+            if not faults.total and rows:
+                parts.append(np.array(rows, dtype=np.float64))
+            continue
+        break
     if len(widths) == 1 and (width := widths.pop()) is not None:
         columns.check_width(width)
-    faults = Faults()
-    ignored = _check_names(rows, columns, faults)
-    cells = [
-        _explained_row(row, number, columns, pointer, faults) for number, row in enumerate(rows, 1)
-    ]
+    names.report(faults)
     faults.check()
-    return np.array(cells, dtype=np.float64), ignored
+    return np.concatenate(parts), names.ignored
 
 
-def _check_names(rows: list[Any], columns: Columns, faults: Faults) -> tuple[str, ...]:
-    """The names in objects that are not of features. All that are missing are one fault."""
-    given: dict[str, None] = {}
-    missing: set[str] = set()
-    lacking: list[int] = []
-    for number, row in enumerate(rows, 1):
-        if columns.names is not None and type(row) is dict:
-            given.update(dict.fromkeys(row))
-            absent = columns.names_set - row.keys()
-            if absent:
-                missing |= absent
-                lacking.append(number)
-    if lacking:
-        what = f"row {lacking[0]} lacks"
-        if len(lacking) > 1:
-            what = f"row {lacking[0]} and {len(lacking) - 1:,} more lack"
-        names = [name for name in columns.names or () if name in missing]
-        faults.add_fault(*columns.lacking(what, names, list(given), lacking[0]))
-    return tuple(name for name in given if name not in columns.names_set)
+class _Names:
+    """The names in objects. All that are missing are one fault."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._given: dict[str, None] = {}
+        self._missing: set[str] = set()
+        self._first = 0
+        self.n_lacking = 0
+        """Rows that lack some."""
+
+    def look_at(self, row: Any, number: int) -> None:
+        if self._columns.names is None or type(row) is not dict:
+            return
+        if len(self._given) < MOST_NAMES:
+            self._given.update(dict.fromkeys(row))
+        absent = self._columns.names_set - row.keys()
+        if absent:
+            self._missing |= absent
+            self._first = self._first or number
+            self.n_lacking += 1
+
+    def report(self, faults: Faults) -> None:
+        if not self.n_lacking:
+            return
+        what = f"row {self._first} lacks"
+        if self.n_lacking > 1:
+            what = f"row {self._first} and {self.n_lacking - 1:,} more lack"
+        names = [name for name in self._columns.names or () if name in self._missing]
+        faults.put_first(*self._columns.lacking(what, names, list(self._given), self._first))
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Those that are not of features."""
+        return tuple(name for name in self._given if name not in self._columns.names_set)
 
 
 def _explained_row(
     row: Any, number: int, columns: Columns, pointer: str | None, faults: Faults
-) -> list[Any]:
+) -> list[Any] | None:
+    """The values of a row; none if one is wrong, and None if the row has another width."""
     cells: list[Any] = row
     if type(row) is dict:
         if columns.names is None:
             message = f"the row has names, {columns.n_features} numbers without names are expected"
             faults.add("feature-mismatch", message, row=number, hint=NAMELESS_HINT)
-            return []
+            return None
         if columns.names_set - row.keys():  # a fault already
-            return []
+            return None
         cells = [row[name] for name in columns.names]
     elif type(row) is not list:
         single = "[1.4, 0.2], alone on its line" if pointer is None else "[[1.4, 0.2]]"
@@ -128,10 +162,10 @@ def _explained_row(
             row=number,
             pointer=None if pointer is None else f"{pointer}/{number - 1}",
         )
-        return []
+        return None
     elif len(row) != columns.n_features:
         faults.add(*ragged(len(row), columns.n_features), row=number)
-        return []
+        return None
     values = []
     for position, cell in enumerate(cells):
         try:

@@ -7,9 +7,10 @@ them give a number the bits that Python's `float` gives it.
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -17,12 +18,17 @@ import orjson
 import simdjson
 from numpy.typing import NDArray
 
+from service.errors import TooLarge
 from service.rows.columns import Columns
+from service.rows.faults import too_many
 from service.rows.json_reading.objects import cells_in_order
 
 PIECE_BYTES = 256 * 1024
 """Longer texts are parsed in pieces: parsers hold the GIL meanwhile."""
 LINES_AT_ONCE = 256
+ROW_BYTES = 1024 * 1024
+"""A row may have this many, and CELL_BYTES for each feature."""
+CELL_BYTES = 32
 ROWS = "instances"
 """The member of a document that holds the rows."""
 
@@ -48,43 +54,72 @@ class _Local(threading.local):
 _local = _Local()
 
 
-def read_document(body: bytes, n_features: int) -> tuple[Array, dict[str, Any]] | None:
-    """`{"instances": [[…], …], …}`: (n_samples, n_features), and the other members."""
+def read_document(
+    body: bytes, n_features: int, most_rows: int = sys.maxsize
+) -> tuple[Array, dict[str, Any]] | None:
+    """`{"instances": [[…], …], …}`: (n_samples, n_features), and the other members.
+
+    Raises TooLarge for more than `most_rows`, without reading them.
+    """
     others: dict[str, Any] = {}
-    if len(body) > PIECE_BYTES:
-        X = _read(body, n_features, _OPENING, _CLOSING, others)
-        return None if X is None else (X, others)
+    X = _read(body, n_features, most_rows, _OPENING, _CLOSING, others)
+    return None if X is None else (X, others)
+
+
+def read_lists(text: bytes, n_features: int, most_rows: int = sys.maxsize) -> Array | None:
+    """`[[…], …]`: (n_samples, n_features). Raises as `read_document`."""
+    return _read(text, n_features, most_rows, b"[", b"]")
+
+
+def read_lines(
+    text: bytes, n_features: int, most_rows: int, as_lists: Callable[[bytes], bytes | None]
+) -> Array | None:
+    """A row on each line: (n_samples, n_features). `as_lists` makes some lines the text of a list
+    of lists, or gives up. Raises as `read_document`."""
+    parts: list[Array] = []
+    start = n_rows = 0
+    while start < len(text):
+        end = text.find(b"\n", start + PIECE_BYTES)
+        lines = text[start : len(text) if end < 0 else end]
+        lists = as_lists(lines)
+        X = None if lists is None else read_lists(lists, n_features, most_rows)
+        if X is None or len(X) != lines.count(b"\n") + 1:
+            return None
+        n_rows += len(X)
+        _check_count(n_rows, most_rows)
+        parts.append(X)
+        start += len(lines) + 1
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else None
+
+
+def read_list(text: bytes, most_numbers: int = sys.maxsize) -> Array | None:
+    """`[…]`: (n,); None for more than `most_numbers`."""
     try:
-        return _numbers(body, n_features, others), others
-    except _GIVEN_UP:
+        return _read(text, None, most_numbers, b"[", b"]")
+    except TooLarge:
         return None
-
-
-def read_lists(text: bytes, n_features: int) -> Array | None:
-    """`[[…], …]`: (n_samples, n_features)."""
-    return _read(text, n_features, b"[", b"]")
-
-
-def read_list(text: bytes) -> Array | None:
-    """`[…]`: (n,)."""
-    return _read(text, None, b"[", b"]")
 
 
 def _read(
     text: bytes,
     n_features: int | None,
+    most: int,
     opening: bytes,
     closing: bytes,
     others: dict[str, Any] | None = None,
 ) -> Array | None:
     try:
         if len(text) <= PIECE_BYTES:
-            return _numbers(text, n_features, others)
+            X = _numbers(text, n_features, others)
+            _check_count(len(X), most)
+            return X
         width = 2 * n_features + 1 if n_features else 2  # bytes of a row, at the least
-        X = np.empty((len(text) // width + 1, *([n_features] if n_features else [])))
+        room = min(len(text) // width + 1, most)
+        X = np.empty((room, *([n_features] if n_features else [])))
         done = 0
-        for piece in _pieces(text, opening, closing, n_features is None):
+        for piece in _pieces(text, opening, closing, n_features):
             part = _numbers(piece, n_features, others)
+            _check_count(done + len(part), most)
             X[done : done + len(part)] = part
             done += len(part)
         return X[:done]
@@ -92,14 +127,27 @@ def _read(
         return None
 
 
-def _pieces(text: bytes, opening: bytes, closing: bytes, flat: bool) -> Iterator[bytes]:
-    """Texts that are complete documents, and hold the rows of `text` one after the other."""
-    between = _BETWEEN_NUMBERS if flat else _BETWEEN_ROWS
+def _check_count(count: int, most: int) -> None:
+    if count > most:
+        raise too_many("rows", most)
+
+
+def _pieces(text: bytes, opening: bytes, closing: bytes, n_features: int | None) -> Iterator[bytes]:
+    """Texts that are complete documents, and hold the rows of `text` one after the other; of
+    numbers without rows, if `n_features` is None. Raises ValueError for a very long row."""
+    between = _BETWEEN_NUMBERS if n_features is None else _BETWEEN_ROWS
+    longest = ROW_BYTES + CELL_BYTES * (n_features or 0)
     view = memoryview(text)
     start, head = 0, b""
-    while (cut := between.search(text, start + PIECE_BYTES)) is not None:
+    while len(text) - start > PIECE_BYTES:
+        least = start + PIECE_BYTES
+        cut = between.search(text, least, least + longest)
+        if cut is None:
+            break
         yield b"".join((head, view[start : cut.start()], closing))
         start, head = cut.end(), opening
+    if len(text) - start > PIECE_BYTES + longest:
+        raise ValueError("a row is very long")
     yield b"".join((head, view[start:]))
 
 
@@ -132,15 +180,10 @@ def _numbers(text: bytes, n_features: int | None, others: dict[str, Any] | None)
 
 
 def read_any_document(
-    body: bytes, columns: Columns
+    body: bytes, columns: Columns, most_rows: int = sys.maxsize
 ) -> tuple[Array, dict[str, Any], tuple[str, ...]] | None:
     """As `read_document`, of rows that may also be objects with names, and of the raw values of a
     table; and the names that are not of features."""
-    if len(body) <= PIECE_BYTES:
-        try:
-            return _of_document(body, columns)
-        except _GIVEN_UP:
-            return None
     others: dict[str, Any] = {}
 
     def part(piece: bytes) -> Part:
@@ -150,24 +193,34 @@ def read_any_document(
         others.update(own)
         return X, ignored
 
-    read = _joined(part, _pieces(body, _OPENING, _CLOSING, flat=False))
+    pieces: Iterable[bytes] = [body]
+    if len(body) > PIECE_BYTES:
+        pieces = _pieces(body, _OPENING, _CLOSING, columns.n_features)
+    read = _joined(part, pieces, most_rows)
     return None if read is None else (read[0], others, read[1])
 
 
-def read_any_lines(lines: list[bytes], columns: Columns) -> tuple[Array, tuple[str, ...]] | None:
+def read_any_lines(
+    lines: Iterable[bytes], columns: Columns, most_rows: int = sys.maxsize
+) -> tuple[Array, tuple[str, ...]] | None:
     """The same of a list or an object on each line."""
 
     def part(some: list[bytes]) -> Part:
         return _of_values(list(map(orjson.loads, some)), columns, b"\n".join(some), 0)
 
-    starts = range(0, len(lines), LINES_AT_ONCE)
-    return _joined(part, (lines[start : start + LINES_AT_ONCE] for start in starts))
+    rest = iter(lines)
+    return _joined(part, iter(lambda: list(islice(rest, LINES_AT_ONCE)), []), most_rows)
 
 
-def _joined(read: Callable[[T], Part], pieces: Iterable[T]) -> Part | None:
+def _joined(read: Callable[[T], Part], pieces: Iterable[T], most_rows: int) -> Part | None:
     """All pieces as one part; None if there is none or one was given up."""
+    parts: list[Part] = []
+    n_rows = 0
     try:
-        parts = list(map(read, pieces))
+        for part in map(read, pieces):
+            n_rows += len(part[0])
+            _check_count(n_rows, most_rows)
+            parts.append(part)
     except _GIVEN_UP:
         return None
     if len(parts) == 1:

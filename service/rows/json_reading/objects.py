@@ -10,6 +10,8 @@ import numpy as np
 from service.rows.columns import Columns
 
 LONG_BYTES = 8192
+MOST_NAMES = 1000
+"""That are not of features, of some rows read at once."""
 
 
 def cells_in_order(
@@ -41,18 +43,16 @@ def cells_in_order(
                 n_members += sum(name.count(":") for row in objects for name in row)
     if _may_repeat(text, n_members, rows):
         raise ValueError("a name may come twice")
-    return cells, ignored
+    return cells, ignored[:MOST_NAMES]
 
 
 def _ignored(objects: list[dict[str, Any]], names: list[str]) -> tuple[str, ...]:
     """In the order in which they come. Raises ValueError if such a cell holds others."""
-    given = dict.fromkeys(chain.from_iterable(objects))
-    for name in names:
-        del given[name]
-    for name in given:
-        if not {list, dict}.isdisjoint(type(row.get(name)) for row in objects):
-            raise ValueError("a cell has an unknown depth")
-    return tuple(given)
+    known = frozenset(names)
+    others = [(name, cell) for row in objects for name, cell in row.items() if name not in known]
+    if not {list, dict}.isdisjoint(type(cell) for _, cell in others):
+        raise ValueError("a cell has an unknown depth")
+    return tuple(dict(others))
 
 
 def _may_repeat(text: bytes, n_members: int, rows: list[Any]) -> bool:

@@ -1,13 +1,14 @@
-"""A JSON object with long arrays, read element by element: it is never whole in memory."""
+"""JSON with long arrays, read element by element: its values are never all in memory."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,14 @@ BLANKS = b" \t\r\n"
 MAX_DEPTH = 16
 MAX_MEMBERS = 100
 
+OBJECT_BYTES = 48 * 1024 * 1024
+"""Of a body that is in memory as a whole."""
+_OBJECT_BYTES = {",": 32, "[": 64, "{": 64, ":": 100, '"': 25}
+"""What each of these characters may cost: a number, a list, an object, a member, half a text."""
+
+Source: TypeAlias = Path | bytes
+"""A file, or a body in memory."""
+
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _STRUCTURE = (b'"', b"\\", b"[", b"]", b"{", b"}")
 _QUOTE, _COMMA, _COLON = b'",:'
@@ -34,7 +43,7 @@ _DEEPER[[*b"]}"]] = -1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The position of a value in the file, in bytes."""
+    """The position of a value in its source, in bytes."""
 
     start: int
     end: int
@@ -83,25 +92,25 @@ class _Marks:
 
 
 def members(
-    path: Path,
+    source: Source,
     span: Span | None = None,
     block_bytes: int = BLOCK_BYTES,
     most: int = MAX_MEMBERS,
 ) -> dict[str, Span]:
-    """The names of the file's object, or of the one at `span`, and the positions of their values.
+    """The names of the source's object, or of the one at `span`, and the positions of their values.
 
     Raises InvalidRequest `malformed-json`, also if a name comes twice. What is inside of the
     values is looked at when they are read.
     """
-    start = _start_of_object(path, span)
-    end = path.stat().st_size if span is None else span.end
-    marks = _marks(path, start, end, block_bytes, most)
+    start = _start_of_object(source, span)
+    end = _size(source) if span is None else span.end
+    marks = _marks(source, start, end, block_bytes, most)
     if marks.end is None:
         malformed("it ends too early")
     spans: dict[str, Span] = {}
     begin = start + 1
     if not marks.colons and not marks.commas:
-        if marks.end - begin > VALUE_BYTES or raw(path, Span(begin, marks.end)).strip(BLANKS):
+        if marks.end - begin > VALUE_BYTES or raw(source, Span(begin, marks.end)).strip(BLANKS):
             malformed("an object is made of names and values")
         return spans
     ends = [*marks.commas, marks.end]
@@ -112,7 +121,7 @@ def members(
             malformed("an object is made of names and values")
         if colon - begin > VALUE_BYTES:
             malformed(f"a name has more than {VALUE_BYTES:,} bytes")
-        name = loads(raw(path, Span(begin, colon)))
+        name = loads(raw(source, Span(begin, colon)))
         if not isinstance(name, str):
             malformed("a name needs quotes")
         if name in spans:
@@ -122,26 +131,40 @@ def members(
     return spans
 
 
-def is_object(path: Path, span: Span) -> bool:
+def check_object_bytes(source: Source) -> None:
+    """Raises InvalidContent if the source would take more than OBJECT_BYTES as Python's objects."""
+    counts = np.zeros(256, np.int64)
+    with _opened(source) as file:
+        while block := file.read(BLOCK_BYTES):
+            counts += np.bincount(np.frombuffer(block, np.uint8), minlength=256)
+    if (
+        sum(int(counts[ord(mark)]) * n_bytes for mark, n_bytes in _OBJECT_BYTES.items())
+        > OBJECT_BYTES
+    ):
+        message = "it is too large to be read as columns; send a list of objects, one a row"
+        raise InvalidContent("invalid-field", message)
+
+
+def is_object(source: Source, span: Span) -> bool:
     """Whether the value begins as an object does."""
-    return beginning(path, span).startswith(b"{")
+    return beginning(source, span).startswith(b"{")
 
 
-def beginning(path: Path, span: Span) -> bytes:
+def beginning(source: Source, span: Span) -> bytes:
     """How a value begins, without the blanks before it."""
-    return raw(path, Span(span.start, min(span.end, span.start + 1024))).lstrip(BLANKS)
+    return raw(source, Span(span.start, min(span.end, span.start + 1024))).lstrip(BLANKS)
 
 
-def whole(path: Path) -> Span:
-    """All of the file but a byte order mark."""
-    size = path.stat().st_size
-    start = len(BOM) if raw(path, Span(0, min(size, len(BOM)))) == BOM else 0
+def whole(source: Source) -> Span:
+    """All of the source but a byte order mark."""
+    size = _size(source)
+    start = len(BOM) if raw(source, Span(0, min(size, len(BOM)))) == BOM else 0
     return Span(start, size)
 
 
-def _start_of_object(path: Path, span: Span | None) -> int:
+def _start_of_object(source: Source, span: Span | None) -> int:
     start, end = (0, 1024) if span is None else (span.start, span.end)
-    head = raw(path, Span(start, min(end, start + 1024)))
+    head = raw(source, Span(start, min(end, start + 1024)))
     text = head.removeprefix(BOM if span is None else b"").lstrip(BLANKS)
     if text.startswith(b"[") and span is None:
         raise InvalidContent("invalid-field", 'the body is an object, such as {"rows": [[1, 2]]}')
@@ -150,10 +173,10 @@ def _start_of_object(path: Path, span: Span | None) -> int:
     return start + len(head) - len(text)
 
 
-def _marks(path: Path, start: int, end_of_all: int, block_bytes: int, most: int) -> _Marks:
+def _marks(source: Source, start: int, end_of_all: int, block_bytes: int, most: int) -> _Marks:
     marks = _Marks()
     scanner = _Scanner()
-    with path.open("rb") as file:
+    with _opened(source) as file:
         file.seek(start)
         while block := file.read(min(block_bytes, end_of_all - start)):
             if marks.end is not None:
@@ -179,43 +202,58 @@ def _positions(start: int, mask: npt.NDArray[np.bool_]) -> list[int]:
     return [start + int(position) for position in np.flatnonzero(mask)]
 
 
-def raw(path: Path, span: Span) -> bytes:
+def _opened(source: Source) -> BinaryIO:
+    return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+
+def _size(source: Source) -> int:
+    return len(source) if isinstance(source, bytes) else source.stat().st_size
+
+
+def raw(source: Source, span: Span) -> bytes:
     """The text of a value."""
-    with path.open("rb") as file:
+    with _opened(source) as file:
         file.seek(span.start)
         return file.read(span.end - span.start)
 
 
-def value(path: Path, span: Span) -> Any:
+def value(source: Source, span: Span) -> Any:
     """A whole value; one of many megabytes is refused."""
     if span.end - span.start > VALUE_BYTES:
         raise InvalidContent("invalid-field", f"a value has more than {VALUE_BYTES:,} bytes")
-    return loads(raw(path, span))
+    return loads(raw(source, span))
 
 
-def elements(path: Path, span: Span, block_bytes: int = BLOCK_BYTES) -> Iterator[list[Any]] | None:
+def elements(
+    source: Source, span: Span, block_bytes: int = BLOCK_BYTES
+) -> Iterator[list[Any]] | None:
     """The elements of an array, some at a time; None if the value is not an array.
 
     Raises InvalidRequest `malformed-json`, on the way.
     """
-    if not beginning(path, span).startswith(b"["):
-        value(path, span)
+    if not beginning(source, span).startswith(b"["):
+        value(source, span)
         return None
-    return map(loads, raw_elements(path, span, block_bytes))
+    return map(loads, raw_elements(source, span, block_bytes))
 
 
-def raw_elements(path: Path, span: Span, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """The same of an array, each time some elements as the text of an array."""
-    head = raw(path, Span(span.start, min(span.end, span.start + 1024)))
+def raw_elements(
+    source: Source, span: Span, block_bytes: int = BLOCK_BYTES, most_bytes: int = VALUE_BYTES
+) -> Iterator[bytes]:
+    """The same of an array, each time some elements as the text of an array. An element of more
+    than `most_bytes` is refused."""
+    head = raw(source, Span(span.start, min(span.end, span.start + 1024)))
     start = span.start + len(head) - len(head.lstrip(BLANKS)) + 1
-    return _elements(path, start, span.end, block_bytes)
+    return _elements(source, start, span.end, block_bytes, most_bytes)
 
 
-def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[bytes]:
+def _elements(
+    source: Source, start: int, end: int, block_bytes: int, most_bytes: int
+) -> Iterator[bytes]:
     scanner = _Scanner(depth=1)
-    rest = b""
+    rest = bytearray()
     first = True
-    with path.open("rb") as file:
+    with _opened(source) as file:
         file.seek(start)
         while start < end:
             block = file.read(min(block_bytes, end - start))
@@ -226,7 +264,7 @@ def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[by
                 cut = int(closing[0])
                 if characters[cut] != ord("]"):
                     malformed("an array ends with ]")
-                last = rest + block[:cut]
+                last = bytes(rest) + block[:cut]
                 if last.strip(BLANKS) or not first:
                     yield _batch(last)
                 after = block[cut + 1 :]
@@ -239,13 +277,13 @@ def _elements(path: Path, start: int, end: int, block_bytes: int) -> Iterator[by
             commas = np.flatnonzero((characters == _COMMA) & (depth == 1))
             if not len(commas):
                 rest += block
-                if len(rest) > VALUE_BYTES:
-                    malformed(f"an element of an array has more than {VALUE_BYTES:,} bytes")
+                if len(rest) > most_bytes:
+                    malformed(f"an element of an array has more than {most_bytes:,} bytes")
                 continue
             cut = int(commas[-1])
-            yield _batch(rest + block[:cut])
+            yield _batch(bytes(rest) + block[:cut])
             first = False
-            rest = block[cut + 1 :]
+            rest[:] = block[cut + 1 :]
     malformed("an array does not end")
 
 

@@ -104,7 +104,7 @@ class Builder:
             weight=self._columns.weight_name,
             ignored=ignored,
             reading=reading(kept, table, self._marks, self._spec.missing),
-            warnings=list(warnings(kept, ignored, self._columns)),
+            warnings=[*layout.warnings, *warnings(kept, ignored, self._columns)],
         )
 
     def _begin(self) -> list[Feature]:

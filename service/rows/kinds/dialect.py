@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from service.rows.cell_texts.encodings import as_utf8
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
 from service.rows.cell_texts.text import Slice, records, slices
+from service.rows.cell_texts.tidying import tidied, without_nul_end, without_outer_quotes
 from service.rows.faults import refuse, too_many
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.layout import has_header
@@ -28,6 +30,7 @@ RECORDS = 200
 MIN_ROWS_OF_NAMES = 10
 """Below a first record to say that its texts come only once."""
 HALF = 0.5
+_FRACTION = re.compile(r"[+-]?[0-9]*[.,][0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +48,39 @@ class Dialect:
     """Whether each row ends with a delimiter."""
     unnamed: list[int]
     """Columns without a name that are not kept."""
+    first_line: int
+    """The line of its first record."""
     warnings: list[dict[str, Any]]
 
 
 def recognized(spec: ParseSpec) -> Dialect:
     """The dialect of a file. Raises InvalidRequest and InvalidContent."""
-    path, encoding, warnings = as_utf8(Path(spec.data), spec.encoding, Path(spec.out) / "as-utf-8")
-    parts = slices(path, record_bytes=spec.limits.line_bytes)
-    head = next((part for part in parts if part.text.strip()), None)
-    if head is None:
-        raise InvalidContent("empty-data", "the file is empty")
+    folder = Path(spec.out)
+    path, encoding, warnings = as_utf8(Path(spec.data), spec.encoding, folder / "as-utf-8")
+    path = without_nul_end(path, folder / "without-nul")
+    head = _head(spec, path)
+    quoted = path
+    path = without_outer_quotes(path, folder / "without-quotes", head.text, DELIMITERS)
+    if path != quoted:
+        head = _head(spec, path)
+        message = "each line is one cell in quotes: what is in the quotes was read as the line"
+        warnings.append({"code": "quoted-lines", "message": message})
     delimiter = spec.delimiter or _delimiter(spec, head)
+
+    def is_header(cells: list[str]) -> bool:
+        return spec.header != "absent" and not any(is_value(cell.strip()) for cell in cells)
+
+    tidy = tidied(path, folder / "tidied", head.text, delimiter, is_header)
+    if tidy.path != path:
+        path, head = tidy.path, _head(spec, tidy.path)
+        warnings += tidy.warnings
     rows = first_records(head.text, delimiter)
     if not rows:
         raise InvalidContent("empty-data", "the file has no rows, but comments")
     first = rows[0]
-    width = Counter(map(len, rows[1:])).most_common(1)[0][0] if len(rows) > 1 else len(first)
+    ((width, count),) = Counter(map(len, rows[1:] or rows)).most_common(1)
+    if count < HALF * len(rows) and len(rows) > MIN_ROWS_OF_NAMES:
+        raise _no_table(rows, delimiter)
     if width > spec.limits.columns + 2:
         raise too_many("columns", spec.limits.columns)
     trailing = width > 1 and all(len(row) < width or not row[-1].strip() for row in rows[1:])
@@ -68,6 +88,10 @@ def recognized(spec: ParseSpec) -> Dialect:
     if trailing:
         width -= 1
         first = first[:width]
+    elif len(first) == width + 1 > 2 and not first[-1].strip():
+        first = first[:-1]
+        message = "the header alone ends with a delimiter, left out"
+        warnings.append({"code": "left-out-lines", "message": message})
     if spec.header != "absent" and is_title(first, width):
         raise title(first, width)
     header = has_header(spec, list(first), head.text)
@@ -79,14 +103,21 @@ def recognized(spec: ParseSpec) -> Dialect:
     if not header:
         width = len(first) if len(rows) == 1 else width
     else:
-        names = [name.strip() for name in first]
-        if len(names) == width - 1 and _are_row_names([row[0] for row in rows[1:]]):
+        names = tidy.names or [name.strip() for name in first]
+        firsts = [row[0] for row in rows[1:]]
+        if (
+            len(names) == width - 1
+            and _are_row_names(firsts)
+            and not _may_be_split(firsts, delimiter)
+        ):
             # R leaves out the name of the row names
             names = ["", *names]
         width = len(names)
         if width > 1:
             empty = [i for i, name in enumerate(names) if not name and _is_empty(rows[1:], i)]
-            unnamed = sorted({0, *empty} if not names[0] else empty)
+            if not names[0] and (_ignores_first(spec) or _are_row_names(firsts)):
+                empty = sorted({0, *empty})
+            unnamed = empty
     return Dialect(
         path=path,
         encoding=encoding,
@@ -96,8 +127,18 @@ def recognized(spec: ParseSpec) -> Dialect:
         n_cells=width,
         trailing=trailing,
         unnamed=unnamed,
+        first_line=tidy.first_line,
         warnings=warnings,
     )
+
+
+def _head(spec: ParseSpec, path: Path) -> Slice:
+    """The first slice with a text."""
+    parts = slices(path, record_bytes=spec.limits.line_bytes)
+    head = next((part for part in parts if part.text.strip()), None)
+    if head is None:
+        raise InvalidContent("empty-data", "the file is empty")
+    return head
 
 
 def split_records(part: Slice, delimiter: str) -> Iterator[list[list[str]]]:
@@ -131,11 +172,21 @@ def _says_delimiter(record: list[str]) -> bool:
 
 
 def _are_row_names(texts: list[str]) -> bool:
-    """Whether the first cells of rows may be R's names of rows: texts that are all different, or
-    1, 2, 3, …; other numbers are rather a column, beside a cell with an unquoted delimiter."""
-    if texts == [str(i) for i in range(1, len(texts) + 1)]:
-        return True
-    return len(set(texts)) == len(texts) and not any(map(is_value, texts))
+    """Whether cells without a name of their column may be names of rows: texts or whole numbers
+    that are all different."""
+    return len(set(texts)) == len(texts) and not any(map(_FRACTION.fullmatch, texts))
+
+
+def _may_be_split(texts: list[str], delimiter: str) -> bool:
+    """Whether numbers before the first delimiter may have lost a part to it: a comma without
+    quotes makes a cell more. R counts its rows from 1."""
+    numbers = delimiter == "," and any(map(is_value, texts))
+    return numbers and texts != [str(i) for i in range(1, len(texts) + 1)]
+
+
+def _ignores_first(spec: ParseSpec) -> bool:
+    """Whether the dataset that the rows are appended to has left out a column without a name."""
+    return spec.onto is not None and any(one["name"] == "" for one in spec.onto.ignored)
 
 
 def _is_empty(rows: list[list[str]], position: int) -> bool:
@@ -154,6 +205,14 @@ def _may_be_names(rows: list[list[str]]) -> bool:
     return places[-1] == len(first) - 1 and not any(
         row[i].strip() == first[i] for row in others if len(row) == len(first) for i in places
     )
+
+
+def _no_table(rows: list[list[str]], delimiter: str) -> InvalidContent:
+    widths = sorted({len(row) for row in rows})
+    some = ", ".join(repr(delimiter.join(row)[:64]) for row in rows[:3])
+    message = f"the lines have {widths[0]} to {widths[-1]} cells, as in {some}: they are no table"
+    hint = "give each line one value for each column; is the delimiter right?"
+    return refuse("ragged-row", message, hint=hint)
 
 
 def is_title(first: list[str], width: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from service.errors import InvalidRequest
 from service.rows.spec import LabelKind, ParseSpec, Roles, TableColumn
-from service.rows.table.layout import Layout, make_layout
+from service.rows.table.layout import Layout, distinct_names, make_layout
 
 KINDS = ("number", "category", "boolean", "date")
 ROLES = ("feature", "label", "weight", "ignored")
@@ -47,7 +47,10 @@ def arranged(
 
     Raises InvalidContent, InvalidRequest and TooLarge.
     """
-    known = [name.strip() for name in names] if names is not None else None
+    known: list[str] | None = None
+    renamed: list[dict[str, Any]] = []
+    if names is not None:
+        known, renamed = distinct_names(names, spec.limits.cell_bytes, unnamed or ())
     texts = known or list(map(str, range(n_cells)))
     roles = _roles(spec, texts)
     if spec.onto is not None:
@@ -86,7 +89,7 @@ def arranged(
     if spec.onto is not None:
         kinds = _kinds_of_stored(spec, texts, features, kinds)
     return ColumnRoles(
-        layout=layout,
+        layout=replace(layout, warnings=renamed),
         features=features,
         target=target,
         weight=weight,

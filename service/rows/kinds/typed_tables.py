@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from service.errors import MAX_FAULTS
 from service.rows.cell_faults import ragged
 from service.rows.faults import Faults, shown
 from service.rows.kinds.building import Builder
@@ -38,7 +39,8 @@ def build(
 
 
 def batches_of_lists(rows: Iterator[list[Any]], n_cells: int, faults: Faults) -> Iterator[Batch]:
-    """Rows that are lists, column by column; others are faults."""
+    """Rows that are lists, column by column; others are faults. Raises InvalidContent for the first
+    one after a hundred of them."""
     done = 0
     for batch in rows:
         good = []
@@ -51,6 +53,8 @@ def batches_of_lists(rows: Iterator[list[Any]], n_cells: int, faults: Faults) ->
             else:
                 good.append(row)
                 continue
+            if faults.total > MAX_FAULTS:
+                faults.check()
             good.append([PLACEHOLDER] * n_cells)
         done += len(batch)
         yield list(zip(*good, strict=True))

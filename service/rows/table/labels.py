@@ -201,7 +201,7 @@ class Labels:
         if self._text and self._kind != "category":
             if not all(number_of(text) is not None or _is_gap(text) for text in distinct):
                 raise too_many_texts(self._column)
-            self._kind = "number"  # digits that would change are numbers, too, if they are so many
+            self._kind = "number"  # digits that would change, too: texts would be too many
             distinct = self._meanings(distinct, codes)
         if any(isinstance(label, str) for label in distinct):
             raise too_many_texts(self._column)

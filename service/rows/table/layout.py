@@ -5,14 +5,19 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
 
-from service.errors import Fault, InvalidContent, InvalidRequest
+from service.errors import InvalidContent, InvalidRequest
 from service.rows.cell_texts.number_text import BOOLEANS, NUMBER, is_value
-from service.rows.faults import refuse, too_many
-from service.rows.spec import CSV, TSV, ParseSpec, Stored
+from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.faults import listed, refuse, too_many
+from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits, Stored
 
 NO_TARGET = "none"
+MAX_NAME_BYTES = 4096
+_UNNAMED = "columns without a name are called by their position, counted from 1"
 _FIRST_NUMBER = re.compile("0|1|(?:19|20)[0-9]{2}")
 """Of names that count: positions or years."""
 
@@ -25,6 +30,8 @@ class Layout:
     names: list[str] | None
     target: int | None
     """Position of the label column."""
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    """About the names."""
 
     @property
     def n_features(self) -> int:
@@ -47,10 +54,10 @@ class Layout:
 
 def make_layout(spec: ParseSpec, n_cells: int, names: list[str] | None) -> Layout:
     """Raises InvalidContent, InvalidRequest and TooLarge if the columns are not as asked for."""
+    warnings: list[dict[str, Any]] = []
     if names is not None:
-        names = [name.strip() for name in names]
-        _check_names(names, spec.limits.cell_bytes, headed=spec.media_type in (CSV, TSV))
-    layout = Layout(n_cells, names, _target(spec, n_cells, names))
+        names, warnings = distinct_names(names, spec.limits.cell_bytes)
+    layout = Layout(n_cells, names, _target(spec, n_cells, names), warnings)
     if layout.n_features == 0:
         message = "there is no feature column: the only column holds the labels"
         hint = "without labels say target=none"
@@ -102,6 +109,9 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     if target is not None and target != NO_TARGET and not target.isdecimal():
         return True
     cells = [cell.strip() for cell in first]
+    if any(cells.count(word) > 1 for word in MISSING_TEXTS if word):
+        message = "the first record has words for missing cells, or columns are called so"
+        raise refuse("bad-column-name", message, hint="say header=present or header=absent")
     if spec.onto is not None and spec.onto.columns and set(cells).issuperset(spec.onto.columns):
         return True
     label = None
@@ -125,40 +135,45 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     raise refuse("bad-column-name", message, hint="say header=present or header=absent")
 
 
-def _check_names(names: list[str], limit_bytes: int, *, headed: bool) -> None:
+def distinct_names(
+    names: list[str], limit_bytes: int = MAX_NAME_BYTES, unnamed: Collection[int] = ()
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Names without blanks around them: one that comes again gets the first free suffix, an empty
+    one its position from 1 unless it is to stay `unnamed`; with warnings that say so.
+
+    Raises InvalidContent for a name that is too long, or holds a NUL character.
+    """
+    names = [name.strip() for name in names]
+    taken = set(names)
+    counts: Counter[str] = Counter()
+    repeated: list[str] = []
+    numbered: list[str] = []
     for position, name in enumerate(names):
         if len(name.encode()) > limit_bytes:
-            message = f"the name of column {position} has more than {limit_bytes:,} bytes"
-            hint = "shorten it"
-            raise refuse("csv-cell-too-large", message, column=position, value=name[:64], hint=hint)
-    counts = Counter(names)
-    faults = []
-    for position, name in enumerate(names):
-        if not name:
-            message = f"column {position} has no name"
-            hint = "give it one, or remove the column"
-        elif "\0" in name:
-            message, hint = f"the name of column {position} holds a NUL character", "remove it"
-        elif counts[name] > 1:
-            message, hint = (
-                f"the name {name[:64]!r} is given more than once",
-                "give each its own name",
-            )
-        else:
+            what = f"the name of column {position + 1} has more than {limit_bytes:,} bytes"
+            raise refuse("csv-cell-too-large", what, column=position, value=name, hint="shorten it")
+        if "\0" in name:
+            what = f"the name of column {position + 1} holds a NUL character"
+            raise refuse("bad-column-name", what, column=position, value=name, hint="remove it")
+        counts[name] += 1
+        if (name and counts[name] == 1) or position in unnamed:
             continue
-        faults.append(
-            Fault(
-                code="bad-column-name",
-                message=message,
-                column=position,
-                value=name[:64],
-                hint=f"{hint}; without a header say header=absent" if headed else hint,
+        stem = f"{name}." if name else "column "
+        number = counts[name] - 1 if name else position + 1
+        while (new := f"{stem}{number}") in taken:
+            number += 1
+        taken.add(new)
+        names[position] = new
+        counts[name] = number + 1 if name else 0
+        (repeated if name else numbered).append(new)
+    warnings: list[dict[str, Any]] = []
+    for new_names, what in ((repeated, "names that come again got a number"), (numbered, _UNNAMED)):
+        if new_names:
+            message = f"{what}: {listed(new_names)}"
+            warnings.append(
+                {"code": "renamed-columns", "message": message, "columns": new_names[:20]}
             )
-        )
-    if faults:
-        raise InvalidContent(
-            "bad-column-name", f"{faults[0].message}; {faults[0].hint}", tuple(faults)
-        )
+    return names, warnings
 
 
 def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | None:
@@ -188,3 +203,10 @@ def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | Non
         hint = f"the columns are called {', '.join(close)}, …"
     message = f"there is no column {target[:64]!r} to take the labels from"
     raise refuse("target-missing", message, value=target[:64], hint=hint)
+
+
+def check_columns(n_cells: int, limits: ReadLimits) -> None:
+    """Raises TooLarge if the first row has more cells than columns are allowed, besides those of
+    the labels and the weights."""
+    if n_cells > limits.columns + 2:
+        raise too_many("columns", limits.columns)

@@ -14,15 +14,15 @@ from service.rows.table.chosen_rows import Mask, write_rows
 from service.rows.table.summary import finished
 from service.rows.table.target import Target, joined
 from service.rows.table.writers import Table
-from svm.data.splitting import held_out_rows, split
+from svm.data.splitting import split
 from svm.errors import InvalidData
 
 
 def divide(spec: SplitSpec) -> Divided:
     """Write the arrays of both parts and describe them: each as if it had been uploaded by itself.
 
-    Raises InvalidContent `class-too-small`, and `target-missing` or `target-continuous` if rows
-    without classes are to be stratified.
+    Raises InvalidContent `class-too-small` if a part would be empty, and `target-missing` or
+    `target-continuous` if rows without classes are to be stratified.
     """
     stored = spec.stored
     labels = stored.labels()
@@ -43,16 +43,7 @@ def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[
         raise _refusal("target-continuous", "/stratify", message)
     if spec.stored.n_samples < 2:
         raise _refusal("class-too-small", "/fraction", "one row cannot be split")
-    if labels is None or classes is None:
-        codes = np.zeros(spec.stored.n_samples, dtype=np.int32)
-    else:
-        codes = labels
-        counts = np.bincount(codes).tolist() if spec.stratify else []
-        for label, count in zip(classes, counts, strict=False):
-            if held_out_rows(count, spec.fraction) in (0, count):
-                rows = f"class {label!r} has {count} rows"
-                message = f"{rows}: too few to put {spec.fraction:g} of them into the test part"
-                raise _refusal("class-too-small", "/fraction", message)
+    codes = np.zeros(spec.stored.n_samples) if labels is None or classes is None else labels
     try:
         return split(codes, spec.fraction, stratify=spec.stratify, seed=spec.seed)[0]
     except InvalidData as error:

@@ -22,8 +22,8 @@ from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, mul
 from service.rows.table.target import Target
 from service.rows.table.writers import Table
 
-MOST_NUMBERS = 20
-"""More different labels with fractions are rather measurements than classes."""
+FEW_FRACTIONS, FEW_NUMBERS = 10, 50
+"""Most different labels of classes that are numbers, if these are not whole and if they are."""
 EXACT = 2.0**53
 """Above it not every whole number is a float64."""
 
@@ -192,18 +192,18 @@ def _warnings(
 
 def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]]:
     classes, counts = target.classes or [], target.counts or []
-    if len(counts) > 1 and min(counts) * 10 < max(counts):
+    if _are_measurements(target):
+        what = "the label" if name is None else repr(name)
+        yield {
+            "code": "many-labels",
+            "message": f"{what} has {target.n_distinct:,} different numbers; a training needs "
+            "classes: group them, or name another column as `target`",
+        }
+    elif len(counts) > 1 and min(counts) * 10 < max(counts):
         yield {
             "code": "imbalanced",
             "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
             f"the largest {max(counts):,}",
-        }
-    if target.classes is None or (len(classes) > MOST_NUMBERS and isinstance(classes[0], float)):
-        what = "the labels" if name is None else f"the labels, {name!r},"
-        yield {
-            "code": "many-labels",
-            "message": f"{what} are {target.n_distinct:,} different numbers; "
-            "a classifier needs classes: name another column with `target`, or group the numbers",
         }
     pair = alike(label for label in classes if isinstance(label, str))
     if pair is not None:
@@ -212,6 +212,14 @@ def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]
             "code": "similar-levels",
             "message": f"{message}; if they are the same, write them alike",
         }
+
+
+def _are_measurements(target: Target) -> bool:
+    """Whether the labels are numbers, and more than classes usually are."""
+    if target.classes is None:
+        return True
+    few = FEW_FRACTIONS if isinstance(target.classes[0], float) else FEW_NUMBERS
+    return len(target.classes) > few and not isinstance(target.classes[0], str)
 
 
 def _column_warnings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -67,28 +68,36 @@ def _check(spec: ParseSpec, table: Table, target: Target, rows: list[int]) -> No
     too_many = count > MOST * n and spec.missing_labels == "auto"
     if not (too_few or too_many or spec.missing_labels == "refuse"):
         return
+    hints = [target_hint(target.likely)] if spec.target is None and spec.labels is None else []
     if spec.missing_labels == "refuse":
-        hint = "give each row a label, or leave out `missing_labels`"
-    elif spec.target is None and spec.labels is None:
-        hint = f"{target_hint(target.likely)}; or say missing_labels=drop to leave these rows out"
-    else:
-        hint = "if `target` is right, say missing_labels=drop to leave these rows out"
-    what = "has" if count == 1 else "have"
-    message = f"{count:,} of {n:,} rows {what} no label ({_in_words(target.missing)})"
-    message += ", more than half" * too_many + f"; the first is row {rows[0]}"
+        hints.append("give each row a label, or leave out `missing_labels`")
+    elif too_many:
+        hints.append("say missing_labels=drop to leave these rows out")
+    hint = ", or ".join(hints) or "take another `target`"
+    those = "1 row has" if count == 1 else f"{count:,} rows have"
+    if too_many:
+        those = f"more than half, {count:,} of {n:,} rows, have"
+    message = f"{those} no label ({_in_words(target.missing)}); the first is row {rows[0]}"
     if too_few and not too_many:
         message += ", and the others have fewer than two classes"
-        hint = target_hint(target.likely) if spec.target is None else "take another `target`"
     each, column = "the label is missing", table.target_name
     faults = tuple(
         Fault(code=CODE, message=f"row {row}: {each}", row=row, column=column, hint=hint)
         for row in rows[:MAX_FAULTS]
     )
-    extra = {"likely_targets": target.likely} if target.likely else {}
+    summary = {"column": column, "code": CODE, "count": count, "hint": hint}
+    extra: dict[str, Any] = (
+        {} if column is None else {"columns": [{**summary, "examples": sorted(target.missing)}]}
+    )
+    if target.likely:
+        extra["likely_targets"] = target.likely
     raise InvalidContent(CODE, f"{message}; {hint}", faults, count, extra)
 
 
 def _in_words(words: dict[str, int]) -> str:
     """How many rows have which word."""
     by_count = sorted(words.items(), key=lambda pair: -pair[1])[:SHOWN]
-    return ", ".join(f"{shown(word) if word else 'empty'} {n:,} times" for word, n in by_count)
+    return ", ".join(
+        f"{shown(word) if word else 'empty'} {'once' if n == 1 else f'{n:,} times'}"
+        for word, n in by_count
+    )

@@ -61,6 +61,7 @@ def dense_table(layout: Layout, n_samples: int, labels: Labels | None) -> Table:
         columns=layout.feature_names,
         target_name=layout.target_name,
         target=None if labels is None else labels.finish(),
+        warnings=layout.warnings,
     )
 
 

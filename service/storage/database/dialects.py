@@ -94,7 +94,7 @@ def failures_reported() -> Iterator[None]:
         code, state = (getattr(cause, name, None) for name in ("sqlite_errorcode", "sqlstate"))
         damaged = code is not None and code & 0xFF in _SQLITE_DAMAGED
         if damaged or state in _POSTGRES_DAMAGED or str(cause).startswith(_NOT_UTF8):
-            raise _damaged(cause) from error
+            raise _damaged(cause) from cause
         if isinstance(error, sa.exc.DBAPIError) and not (
             error.connection_invalidated
             or isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
@@ -105,13 +105,15 @@ def failures_reported() -> Iterator[None]:
         log.warning("database failed", cause=str(cause or error))
         if state == _POSTGRES_FULL or code == sqlite3.SQLITE_FULL:
             detail = "the database has no space left; nothing was stored"
-            raise StorageFull("storage-full", detail) from error
+            raise StorageFull("storage-full", detail) from cause
         detail = "the database does not respond"
-        raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from error
+        raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from (
+            cause or error
+        )
 
 
 def _damaged(cause: object) -> Unavailable:
-    log.critical("database damaged", cause=str(cause))
+    log.critical(DAMAGED, cause=str(cause))
     return Unavailable("storage-damaged", DAMAGED, retry_after_s=DAMAGED_RETRY_S)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from http.cookies import CookieError, SimpleCookie
 from typing import Literal
 
 import structlog
@@ -22,6 +21,7 @@ from service.web.http.headers import RawHeaders
 REFRESH_S = 1.0
 COOKIE = "svm_key"
 """Has a browser's key; the page `/login` sets it."""
+_COOKIE = COOKIE.encode()
 MAX_CALLERS = 4096
 """Most callers in the cache, by the text of their key or by their address."""
 
@@ -128,17 +128,24 @@ class Authenticator:
 
 def _key_text(headers: RawHeaders) -> str | None:
     """The text of the key that was sent; Authorization takes precedence over the cookie."""
-    cookie = None
     for name, value in headers:
         if name == b"authorization":
             scheme, _, text = value.decode("latin-1").partition(" ")
             return text.strip() if scheme.lower() == "bearer" else None
-        if name == b"cookie":
-            cookie = value.decode("latin-1")
-    if cookie is None or COOKIE not in cookie:
-        return None
-    try:
-        morsel = SimpleCookie(cookie).get(COOKIE)
-    except CookieError:
-        return None
-    return None if morsel is None else morsel.value
+    return cookie_of(headers)
+
+
+def cookie_of(headers: RawHeaders) -> str | None:
+    """The browser's key. `http.cookies` would take quadratic time for the whole header."""
+    for name, value in headers:
+        if name == b"cookie" and _COOKIE in value:
+            for pair in value.split(b";"):
+                cookie, _, text = pair.partition(b"=")
+                if cookie.strip() == _COOKIE:
+                    return text.strip().strip(b'"').decode("latin-1")
+    return None
+
+
+def without_cookies(headers: RawHeaders) -> RawHeaders:
+    """What the framework may read: it would parse the cookies of every request."""
+    return [header for header in headers if header[0] != b"cookie"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.requests import Request
@@ -19,8 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.errors import Forbidden, Misdirected, RateExceeded, Unauthorized
 from service.storage.database.audit import Actor, acting
 from service.web.access import keys
-from service.web.access.authenticator import COOKIE, Authenticator
-from service.web.http.callers import FIND, STATE, Caller, address_of
+from service.web.access.authenticator import Authenticator, cookie_of, without_cookies
+from service.web.http.callers import FIND, SIGNED_IN, STATE, Caller, address_of, is_signed_in
+from service.web.http.headers import RawHeaders
 from service.web.problems import render
 
 QUIET = frozenset({"/livez", "/readyz"})
@@ -67,7 +67,7 @@ def scopes_of(function: Callable[..., Any] | None, method: str) -> tuple[keys.Sc
 async def authorized(request: Request) -> None:
     """A dependency of every route, the first one. Raises Unauthorized, Forbidden, LoginNeeded."""
     if request.method not in _SAFE:
-        _check_origin(request)
+        check_origin(request.scope["headers"])
     scopes = scopes_of(request.scope["endpoint"], request.method)
     if not scopes:
         return
@@ -101,13 +101,15 @@ class Admission:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        if not self._authenticator.allows_host(scope["headers"]):
+        headers = scope["headers"]
+        if not self._authenticator.allows_host(headers):
             await render(request, _FOREIGN_HOST)(scope, receive, send)
             return
         address = address_of(request)
-        find = partial(self._authenticator.authenticate, scope["headers"], address)
+        find = partial(self._authenticator.authenticate, headers, address)
         caller = find()
-        scope["state"] |= {STATE: caller, FIND: find}
+        scope["state"] |= {STATE: caller, FIND: find, SIGNED_IN: cookie_of(headers) is not None}
+        scope["headers"] = without_cookies(headers)
         key_id = None if caller is None else caller.key_id
         structlog.contextvars.bind_contextvars(key=key_id)
         rate = None if caller is None else caller.rate
@@ -125,21 +127,22 @@ class Admission:
 
 
 def _unauthorized(request: Request) -> Unauthorized:
-    if "authorization" in request.headers or COOKIE in request.cookies:
+    if "authorization" in request.headers or is_signed_in(request):
         return Unauthorized("unauthorized", "the API key is unknown or revoked")
     return Unauthorized("unauthorized", "send an API key as `Authorization: Bearer svm_…`")
 
 
-def _check_origin(request: Request) -> None:
-    """Refuse requests that a browser sent for a page of another site. The browser would add its
-    cookies, and may be in the service's network. Raises Forbidden."""
-    if "authorization" in request.headers:
+def check_origin(headers: RawHeaders) -> None:
+    """Refuse a request, not a safe one, that a browser sent for a page of another site. The browser
+    would add its cookies, and may be in the service's network. Raises Forbidden."""
+    values = dict(headers)
+    if b"authorization" in values:
         return  # pages of other sites have no API key
-    site = request.headers.get("sec-fetch-site")
-    origin = request.headers.get("origin")
-    if site in ("same-origin", "none") or (site is None and origin is None):
-        return
-    if site is None and urlsplit(origin or "").netloc == request.headers.get("host"):
+    site, origin = values.get(b"sec-fetch-site"), values.get(b"origin")
+    if site is None:
+        if origin is None or origin.partition(b"://")[1:] == (b"://", values.get(b"host")):
+            return
+    elif site in (b"same-origin", b"none"):
         return
     raise Forbidden(
         "cross-site-request",

@@ -13,6 +13,8 @@ STATE = "caller"
 FIND = "find_caller"
 """Attribute of the request's state: a function that finds the caller again, because its key may
 have been revoked since."""
+SIGNED_IN = "signed_in"
+"""Attribute of the request's state: whether its cookie has a key, valid or not."""
 WITHOUT_ADDRESS = "local"
 
 
@@ -65,6 +67,11 @@ def caller_of(request: Request) -> str:
     """The caller's name."""
     caller: Caller | None = getattr(request.state, STATE, None)
     return address_of(request) if caller is None else caller.name
+
+
+def is_signed_in(request: Request) -> bool:
+    """Whether a browser has sent the cookie with a key."""
+    return getattr(request.state, SIGNED_IN, False)
 
 
 def is_still_known(request: Request) -> bool:

@@ -22,16 +22,17 @@ class ContentDigest:
     """The expected digests of a request's body, as it is sent (possibly compressed)."""
 
     def __init__(self, request: Request) -> None:
-        """Unknown algorithms are ignored. Raises InvalidRequest if the header is invalid."""
-        self._expected: list[tuple[hashlib._Hash, bytes]] = []
+        """Unknown algorithms are ignored, and of a repeated one all but the last digest (RFC 9651,
+        section 3.2). Raises InvalidRequest if the header is invalid."""
+        digests: dict[str, bytes] = {}
         for line in request.headers.getlist(HEADER):
             for member in line.split(","):
                 match = _MEMBER.fullmatch(member)
                 if match is None:
                     raise _invalid_header()
                 if match[1] in ALGORITHMS:
-                    hash = hashlib.new(ALGORITHMS[match[1]])
-                    self._expected.append((hash, _decoded(match[2])))
+                    digests[ALGORITHMS[match[1]]] = _decoded(match[2])
+        self._expected = [(hashlib.new(name), digest) for name, digest in digests.items()]
 
     def update(self, content: bytes | bytearray) -> None:
         """Add the next bytes of the body."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from functools import lru_cache
 
 from service.errors import TooLarge, UnsupportedFormat
 
@@ -86,7 +85,6 @@ def _incomplete(encoding: str) -> UnsupportedFormat:
     return UnsupportedFormat("format-mismatch", f"the body is not complete {encoding} data")
 
 
-@lru_cache(maxsize=256)
 def media_type_of(content_type: bytes) -> str:
     """The type alone, in lower case."""
     return content_type.partition(b";")[0].strip().lower().decode("latin-1")

@@ -241,7 +241,10 @@ def problem_bytes(
 def _for_path(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Below /v2 the Open Inference Protocol defines the format of errors; members may be added."""
     if content["instance"].startswith("/v2"):
-        return {"error": content["detail"], **content}, "application/json"
+        message, hint = content["detail"], next((e.get("hint") for e in content["errors"]), None)
+        if hint is not None and hint not in message:  # its clients show nothing else
+            message = f"{message}; {hint}"
+        return {"error": message, **content}, "application/json"
     return content, MEDIA_TYPE
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -21,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from service.web.bodies.body_budget import BodyBudget
+from service.web.bodies.malloc import return_free_memory
 from service.web.http.headers import add_headers
 from service.web.problems import problem_bytes
 from service.web.server.observability import Metrics, request_id_of
@@ -31,6 +33,10 @@ and then could keep its connection open forever."""
 UNREAD_S = 60.0
 """Timeout for a client that does not read; some 50 kB of the reply are in memory."""
 RETRY_S = 5
+MANY = 1000
+"""When half of more connections than this are gone, free memory is returned to the system."""
+HEADERS_BYTES = 16 * 1024**2
+"""Memory for headers."""
 LAST_REQUEST_S = 1.0
 """Time for a request that the client sent before it noticed the shutdown."""
 
@@ -46,9 +52,13 @@ class ConnectionLimits:
     metrics: Metrics
     """Counts refused connections."""
     bodies: BodyBudget
+    headers: BodyBudget = field(default_factory=partial(BodyBudget, HEADERS_BYTES), init=False)
+    """Of requests that are half sent or not answered yet."""
     ending: bool = field(default=False, init=False)
     """Each reply is the last of its connection."""
     _watch: asyncio.TimerHandle | None = field(default=None, init=False)
+    _peak: int = field(default=0, init=False)
+    """Most connections since memory was last returned."""
 
     def watch(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
         """Check all connections regularly, with one timer, as long as there are any."""
@@ -62,7 +72,12 @@ class ConnectionLimits:
         for connection in list(state.connections):
             if isinstance(connection, LimitedProtocol):
                 connection.check_time(now)
-        if state.connections:
+        n_open = len(state.connections)
+        self._peak = max(self._peak, n_open)
+        if self._peak > max(MANY, 2 * n_open):
+            self._peak = n_open
+            loop.run_in_executor(None, return_free_memory)
+        if n_open:
             self.watch(state, loop)
 
 

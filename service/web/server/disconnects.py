@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is canceled when the client disconnects.
+    """The result of `work`, which is canceled, and has ended, when the client disconnects.
 
     Call it after the body was read, so that `receive` reports only the disconnect. Raises
     ClientDisconnect.
@@ -26,8 +26,9 @@ async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) ->
             raise ClientDisconnect
         return working.result()
     finally:
-        working.cancel()
         watching.cancel()
+        working.cancel()
+        await asyncio.wait((working,))
 
 
 async def _disconnected(receive: Receive) -> None:

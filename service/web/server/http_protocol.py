@@ -18,7 +18,12 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from service.web.bodies.body_budget import DETAIL
 from service.web.server.answerer import Reply
-from service.web.server.header_rules import HEADER_BYTES, Refusal, size_of
+from service.web.server.header_rules import (
+    SMALL_BYTES,
+    Refusal,
+    memory_of,
+    size_of,
+)
 from service.web.server.lingering_close import LingeringClose
 from service.web.server.messages import MessageProtocol
 from service.web.server.observability import request_id_of
@@ -88,26 +93,29 @@ class ServiceProtocol(MessageProtocol):
         else:
             self.headers.append((name.lower(), value))
 
-    def on_headers_complete(self) -> None:
+    def _header_complete(self) -> None:
         """Keep what the answerer may be able to answer."""
         if self._chunks is None:
-            super().on_headers_complete()
+            super()._header_complete()
             return
-        self._in_header = self._fields_only = False
+        self._in_header = False
         parser = self.parser
         if (
             parser.get_method() == b"POST"
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
             and not self.flow.write_paused
-            and not (self._packet_size > HEADER_BYTES < size_of(self.url, self.headers))
+            and (
+                memory_of(self._packet_size, self.headers) <= SMALL_BYTES
+                or memory_of(size_of(self.url, self.headers), self.headers) <= SMALL_BYTES
+            )  # others have to be counted
         ):
             prediction = self._context.prediction(self.url, self.headers)
             if prediction is not None and ((rate := prediction.rate) is None or not rate.wait_s()):
                 self._prediction = prediction
                 return
         self._pass_on()
-        super().on_headers_complete()
+        super()._header_complete()
 
     def on_body(self, body: bytes) -> None:
         if self._chunks is None:
@@ -145,7 +153,7 @@ class ServiceProtocol(MessageProtocol):
         for name, value in headers:
             super().on_header(name, value)
         if self._prediction is not None:
-            super().on_headers_complete()
+            super()._header_complete()
             for chunk in chunks:
                 super().on_body(chunk)
             if self._complete:

@@ -3,10 +3,14 @@
 A request with an invalid header is refused before anything else is done; header and trailers
 together have a limit; an offer to upgrade the connection is ignored. A refusal is sent after the
 replies to earlier requests, and then the connection is closed.
+
+The headers that all connections keep, half-sent ones and those of requests that are not answered
+yet, count against one budget. What is kept of a small header is counted, too, but never refused.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade
@@ -14,13 +18,23 @@ from httptools import HttpParserError, HttpParserUpgrade
 from service.web.server.connections import LimitedProtocol
 from service.web.server.header_rules import (
     HEADER_BYTES,
+    HEADER_LINES,
+    SMALL_BYTES,
     Refusal,
     check_header,
     field_bytes,
+    memory_of,
+    no_memory,
+    origin_form,
     refusal_of,
     too_large,
+    too_many_lines,
+    wrong_request_line,
 )
 from service.web.server.upgrades import length_only, parser_after_header
+
+WAITING_BYTES = 4096
+"""Memory of a request, without its header, that waits for the reply to an earlier one."""
 
 
 class MessageProtocol(LimitedProtocol):
@@ -28,6 +42,16 @@ class MessageProtocol(LimitedProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._raw = b""
+        """The packet that is being parsed, after what may be the beginning of a header; between two
+        packets only the latter."""
+        self._line_end = 0
+        """The end of the last request line in it that was checked."""
+        self._header_share = self._limits.headers.share()
+        self._kept: deque[int] = deque()
+        """Memory of each request that is not answered yet: of its header, and if it waits."""
+        self._kept_bytes = 0
+        """Their sum."""
         self._field_bytes = 0
         """Size of the lines of this message's header and trailers."""
         self._packet_bytes = 0
@@ -45,6 +69,8 @@ class MessageProtocol(LimitedProtocol):
         if self._refusal is not None:
             return
         self._packet_size = len(data)
+        self._raw += data
+        self._line_end = 0
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         self._fields_only = self._in_header or self._in_trailers or not self._in_message
@@ -59,10 +85,16 @@ class MessageProtocol(LimitedProtocol):
                     self.parser = parser_after_header(self)
                     self.parser.feed_data(length_only(self.headers))
         except HttpParserError as error:
+            self._raw = b""
             self._end_with(refusal_of(error))
+            return
+        if not (self._in_message or self._fields_only):  # as usual: it ends with a request
+            self._raw = b""
             return
         if self._in_message:
             self._await_more()
+        half_sent = self._in_message and self._in_header
+        self._raw = self._raw[self._line_end :] if half_sent else b""
         if self.transport.is_closing():
             return
         if self._fields_only:
@@ -71,12 +103,28 @@ class MessageProtocol(LimitedProtocol):
             self._packet_bytes = len(data) - data.rfind(b"\n") - 1  # of a line without end
         if self._packet_bytes > HEADER_BYTES:
             self._end_with(self._too_large())
+        elif half_sent:
+            if len(self.headers) > HEADER_LINES:
+                self._end_with(too_many_lines())
+            elif not self._has_room(memory_of(2 * len(self._raw), self.headers)):
+                self._end_with(no_memory())
+        elif self._in_trailers and not self._has_room(self._packet_bytes):
+            self._end_with(no_memory())
+
+    def _has_room(self, n_bytes: int) -> bool:
+        """Count `n_bytes` besides the headers of earlier requests; False if there is no room."""
+        kept = self._kept_bytes + n_bytes
+        return self._header_share.reserve(kept) or kept <= SMALL_BYTES
 
     def _should_upgrade(self) -> bool:
         return False
 
     def _await_more(self) -> None:
         """A message is not complete."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._header_share.release()
+        super().connection_lost(exc)
 
     # What the parser reports
 
@@ -96,8 +144,26 @@ class MessageProtocol(LimitedProtocol):
 
     def on_headers_complete(self) -> None:
         self._fields_only = False
+        # The parser skips any number of spaces around the target.
+        line = b"%b %b HTTP/" % (self.parser.get_method(), self.url)
+        at = self._raw.find(line, self._line_end)
+        if at < 0:
+            raise wrong_request_line(self.parser.get_http_version())
+        self._line_end = at + len(line)
+        self._header_complete()
+
+    def _header_complete(self) -> None:
+        """The header, or what was kept of it until now, is complete."""
         version = self.parser.get_http_version()
         self._field_bytes = check_header(version, self.url, self.headers)
+        self.url = origin_form(self.url, self.headers)
+        memory = memory_of(self._field_bytes, self.headers)
+        if self._busy():
+            memory += WAITING_BYTES
+        if not self._has_room(memory):
+            raise no_memory()
+        self._kept.append(memory)
+        self._kept_bytes += memory
         super().on_headers_complete()
         self._has_cycle = True
 
@@ -143,6 +209,9 @@ class MessageProtocol(LimitedProtocol):
         self.transport.close()
 
     def on_response_complete(self) -> None:
+        self._kept_bytes -= self._kept.popleft()
+        if not self._kept:
+            self._header_share.release()
         last = not self.pipeline
         super().on_response_complete()
         if last and self._refusal is not None and not self.transport.is_closing():

@@ -11,6 +11,7 @@ from uvicorn.server import ServerState
 
 from service.errors import ServiceError
 from service.web.access.authenticator import Authenticator
+from service.web.access.scopes import check_origin
 from service.web.http.callers import Rate
 from service.web.http.headers import RawHeaders, add_headers
 from service.web.server.answerer import Answerer, Reply
@@ -29,6 +30,8 @@ _DECIDING = _UNUSUAL | {
     b"cookie",
     b"host",
     b"inference-header-content-length",
+    b"origin",
+    b"sec-fetch-site",
 }
 """Headers that decide the caller and the call."""
 MAX_REMEMBERED = 1024
@@ -79,6 +82,7 @@ class ServerContext:
         if caller is None or not caller.has_scope("predict"):
             return None
         try:
+            check_origin(headers)
             call = self.answerer.call(url, headers)
         except ServiceError:
             return None  # the application reports it

@@ -16,7 +16,7 @@ PAGE = 4096
 @pytest.mark.long
 @pytest.mark.parametrize("first", [0, 1, 20], ids=["all of it", "all but the header", "its end"])
 def test_damage_is_detected_at_the_start(migrated: Path, tmp_path: Path, first: int) -> None:
-    """The log says what to do, and the process ends at once."""
+    """One line says what to do, and the process ends at once."""
     content = migrated.read_bytes()
     file = tmp_path / "var" / "service.db"
     file.parent.mkdir()
@@ -29,5 +29,22 @@ def test_damage_is_detected_at_the_start(migrated: Path, tmp_path: Path, first: 
         timeout=60,
     )
     assert done.returncode != 0
-    (line,) = (line for line in done.stderr.splitlines() if "cannot start" in line)
+    (line,) = (line for line in done.stderr.splitlines() if '"critical"' in line)
     assert "the database is damaged; restore a backup" in line
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["keys", "list"], ["backup", "x.tar"], ["migrate"]])
+def test_damage_is_one_line_of_a_command(tmp_path: Path, command: list[str]) -> None:
+    """On standard error, with the reason."""
+    (tmp_path / "service.db").write_bytes(os.urandom(PAGE))
+    done = subprocess.run(
+        [COMMAND, *command],
+        cwd=tmp_path,
+        env={**os.environ, "SVM_DATA_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "the database is damaged; restore a backup: file is not a database\n"

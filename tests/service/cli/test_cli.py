@@ -165,10 +165,11 @@ def test_long_poll_does_not_delay_shutdown(start: Start) -> None:
 def test_taken_port_is_reported(start: Start) -> None:
     """Exit code 1 and one sentence, no traceback."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = start("serve", "--port", str(taken.getsockname()[1]))
+        server = start("serve", SVM_PORT=str(taken.getsockname()[1]))
         _, message = server.communicate(timeout=60)
     assert server.returncode == 1
     assert message.startswith("cannot listen on 127.0.0.1 port")
+    assert message.endswith("`make run PORT=9000`, --port 9000 or SVM_PORT=9000\n")
     assert "Traceback" not in message
 
 

@@ -54,6 +54,26 @@ def test_table_with_categories_and_gaps(client: Client) -> None:
     assert "one" in _served(loaded, {"dataframe_records": [{"one": 1}]}).text
 
 
+def test_text_in_the_data_file_is_not_executed(client: Client, tmp_path: Path) -> None:
+    """A program beside the arrays of a logged model does nothing; what predicts is its code."""
+    from service.client.mlflow_models import log_version
+
+    X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    dataset = client.upload(X, [0, 0, 1, 1])
+    version = client.train(dataset, "changed").wait(60).model_version()
+    logged = log_version(version, name="changed")
+    folder = Path(mlflow.artifacts.download_artifacts(logged.model_uri))
+    (data,) = folder.rglob("*.npz")
+    with np.load(data) as archive:
+        parts = dict(archive)
+    mark = tmp_path / "executed"
+    parts["readme"] = np.array(f"{parts['readme'].item()}\nopen({str(mark)!r}, 'w')")
+    np.savez(data, **parts)
+    loaded = mlflow.pyfunc.load_model(str(folder))
+    assert loaded.predict(X).tolist() == version.predict(X).tolist()
+    assert not mark.exists()
+
+
 def _served(model: Any, body: dict[str, Any]) -> Any:
     """The reply of the server that `mlflow models serve` starts."""
     from mlflow.pyfunc import scoring_server

@@ -139,9 +139,10 @@ def test_problems_are_shown_by_column_with_ways_out(client: TestClient) -> None:
 def test_refused_label_leaves_the_choice_of_another(client: TestClient) -> None:
     """The columns are shown, and none is chosen."""
     text = PEOPLE.replace("male,21,", "male,,", 1) + "male,30,true,1960-01-01,\n"
-    page = _look(client, text)
+    page = _look(client, text, missing_labels="refuse")
     assert page.status == 422
     assert "the label is missing" in page.text
+    assert 'data-set="missing_labels" value="drop"' in page.html
     assert '<option value="" selected>choose a column</option>' in page.html
     assert "<option>sex</option>" in page.html
     assert "Keep this table" not in page.text
@@ -178,7 +179,7 @@ def test_ways_out_are_those_of_the_format(client: TestClient) -> None:
 def test_likely_labels_come_first(client: TestClient) -> None:
     """One click chooses one of them: a button in the problem, or the first of the list."""
     text = PEOPLE.replace("male,21,", "male,,", 1) + "male,30,true,1960-01-01,\n"
-    page = _look(client, text)
+    page = _look(client, text, missing_labels="refuse")
     assert '<button type="button" data-set="target" value="sex">sex</button>' in page.html
     assert '<optgroup label="Likely"><option>' in page.html
     assert page.html.count("<option>sex</option>") == 1

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.rows.spec import XLSX
 from tests.service.datasets.test_routes import made, post, problem
-from tests.service.rows.workbooks import workbook
 
 pytestmark = pytest.mark.one_application
 
@@ -153,20 +151,19 @@ def test_cell_that_looks_like_a_comment(client: TestClient) -> None:
 
 @pytest.mark.parametrize("rest", ["", ",,"])
 def test_title_above_the_names(client: TestClient, rest: str) -> None:
-    """One error says what to remove."""
+    """It is left out, with a warning, if all lines below it agree; else one error says what to
+    remove."""
     rows = [f"{i},{'xy'[i % 2]},{'uv'[i % 3 == 0]}" for i in range(9)]
-    text = "\n".join([f"Report of 2024{rest}", "a,b,y", *rows])
-    body = problem(post(client, text), 422, "ragged-row")
+    title = f"Report of 2024{rest}"
+    reply = made(post(client, "\n".join([title, "", "a,b,y", *rows])))
+    assert (reply["n_samples"], reply["reading"]["first_line"]) == (9, 3)
+    (warning,) = (one for one in reply["warnings"] if one["code"] == "left-out-lines")
+    assert "line 3" in warning["message"]
+    assert "'Report of 2024'" in warning["message"]
+    rows[4] += ",1"
+    body = problem(post(client, "\n".join([title, "a,b,y", *rows])), 422, "ragged-row")
     assert body["errors_total"] == 1
     assert "'Report of 2024' alone" in body["detail"]
-    assert "title" in body["detail"]
-
-
-def test_title_above_the_names_of_a_sheet(client: TestClient) -> None:
-    rows: list[list[Any]] = [[i, i * i, "uv"[i % 2]] for i in range(6)]
-    body: list[list[Any]] = [["Report of 2024"], ["a", "b", "y"], *rows]
-    reply = problem(post(client, workbook({"S": body}), XLSX), 422, "ragged-row")
-    assert "'Report of 2024' alone" in reply["detail"]
 
 
 def test_two_encodings_in_a_file(client: TestClient) -> None:

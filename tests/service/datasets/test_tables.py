@@ -55,6 +55,18 @@ def test_measurements_are_no_likely_label(client: TestClient) -> None:
     assert "'kind', 'b'" in message
 
 
+def test_reply_tells_how_this_file_was_read(client: TestClient) -> None:
+    """Also if it gives an existing dataset: its own ignored columns, warnings and reading."""
+    rows = [f"{i % 7},{'xy'[i % 2]}" for i in range(30)]
+    first = made(post(client, "\n".join(["a,k", *rows])))
+    noted = "\n".join(["note,a,k", *(f"remark number {i},{row}" for i, row in enumerate(rows))])
+    again = post(client, noted)
+    assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    assert [one["name"] for one in again.json()["ignored_columns"]] == ["note"]
+    assert "ignored-column" in [one["code"] for one in again.json()["warnings"]]
+    assert client.get(f"/v1/datasets/{first['id']}").json()["ignored_columns"] == []
+
+
 def test_equal_tables_in_other_dialects(client: TestClient) -> None:
     """The same data in plain forms are one dataset. In others they are their own: models predict
     rows that are written as the training file."""
@@ -113,11 +125,12 @@ def test_likely_labels_are_named(client: TestClient, media_type: str) -> None:
     elif media_type == "text/csv":
         lines = [",".join("" if v is None else str(v) for v in row.values()) for row in rows]
         body = "\n".join([",".join(names), *lines])
-    reply = problem(post(client, body, media_type), 422, "missing-value")
+    strict = {"missing_labels": "refuse"}
+    reply = problem(post(client, body, media_type, **strict), 422, "missing-value")
     assert reply["likely_targets"] == ["lived", "port"]
     assert "likely are 'lived', 'port'" in reply["detail"]
     assert reply["columns"][0]["hint"] == reply["errors"][0]["hint"]
-    chosen = problem(post(client, body, media_type, target="deck"), 422, "missing-value")
+    chosen = problem(post(client, body, media_type, target="deck", **strict), 422, "missing-value")
     assert "likely" not in chosen["detail"]
     assert made(post(client, body, media_type, target="lived"))["classes"] == [0, 1]
 
@@ -363,9 +376,9 @@ def test_a_feature_of_json_if_the_caller_says_so(client: TestClient) -> None:
     assert made(reply)["columns"][0]["n_levels"] == 30
 
 
-@pytest.mark.parametrize("name", ["k", "w", "x"])
-def test_only_features_have_kinds(client: TestClient, name: str) -> None:
-    """A kind of the labels, the weights or an ignored column is not obeyed: it is refused."""
+@pytest.mark.parametrize("name", ["w", "x"])
+def test_only_features_and_labels_have_kinds(client: TestClient, name: str) -> None:
+    """A kind of the weights or an ignored column is not obeyed: it is refused."""
     roles: dict[str, dict[str, str]] = {"w": {"role": "weight"}, "x": {"role": "ignored"}}
     roles[name] = roles.get(name, {}) | {"kind": "number"}
     text = "n,w,x,k\n1,1,5,0\n2,1,6,1\n"
@@ -403,10 +416,14 @@ def test_weights_are_read_like_numbers(
 @pytest.mark.parametrize("others", ["xyz", "123"])
 @pytest.mark.parametrize("word", ["NA", "null", "?"])
 def test_labels_with_gaps(client: TestClient, others: str, word: str) -> None:
-    """A word for missing cells is not a class, whether or not the features are numbers."""
+    """A word for missing cells is not a class, whether or not the features are numbers: the row is
+    left out, the word and its count are in a warning."""
     rows = [f"{i},{others[i % 3]},{word if i == 4 else 'ab'[i % 2]}" for i in range(12)]
-    body = problem(post(client, "\n".join(["n,c,k", *rows])), 422, "missing-value")
-    assert (body["errors"][0]["row"], body["errors"][0]["value"]) == (5, word)
+    reply = made(post(client, "\n".join(["n,c,k", *rows])))
+    assert (reply["n_samples"], reply["classes"]) == (11, ["a", "b"])
+    assert reply["reading"]["unlabeled"] == {"count": 1, "words": {word: 1}, "rows": [5]}
+    messages = [one["message"] for one in reply["warnings"] if one["code"] == "missing-labels"]
+    assert f"'{word}' once" in messages[0]
 
 
 def test_table_without_features_says_why(client: TestClient) -> None:

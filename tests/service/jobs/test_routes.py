@@ -143,6 +143,12 @@ def test_wrong_field_is_pointed_at(
             "did you mean `gaussian`? one of 'linear', 'gaussian', 'polynomial'",
         ),
         (
+            {"name": "smo", "kernel": "rbf"},
+            "/kernel",
+            "Input should be an object",
+            'such as {"name": "linear"}; names are linear, gaussian, polynomial',
+        ),
+        (
             {"name": "smo", "kernel": {"name": "gaussian", "sigma": 2.0}},
             "/kernel/sigma",
             "There is no such field",
@@ -208,6 +214,34 @@ def test_wrong_field_is_explained(
 
 
 @pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("C", "`C` in `solver`"),
+        ("lambda_", "`lambda` in `solver`"),
+        ("kernel", "`kernel` in `solver`"),
+        ("gamma", "`gamma` in `solver.kernel`"),
+        ("max_epochs", "`max_epochs` in `stopping`"),
+        ("fraction", "`fraction` in `validation`"),
+    ],
+)
+def test_field_beside_the_object_that_has_it(
+    client: TestClient, dataset_id: str, name: str, place: str
+) -> None:
+    """The hint says where it belongs."""
+    fields: dict[str, Any] = {name: 1}
+    (error,) = client.post("/v1/jobs", json=job_body(**fields)).json()["errors"]
+    assert error["hint"].startswith(f"did you mean {place}? known fields are ")
+
+
+def test_training_without_a_solver_is_by_auto(client: TestClient, dataset_id: str) -> None:
+    body = job_body()
+    del body["solver"]
+    reply = client.post("/v1/jobs", json=body)
+    assert reply.status_code == 202, reply.text
+    assert reply.json()["spec"]["solver"]["name"] == "auto"
+
+
+@pytest.mark.parametrize(
     "fields", [{"model_name": "Iris"}, {"model_name": "../x"}, {"set_alias": "latest"}]
 )
 def test_bad_name_is_refused(client: TestClient, dataset_id: str, fields: dict[str, Any]) -> None:
@@ -231,14 +265,14 @@ def test_unknown_dataset_is_not_found(client: TestClient) -> None:
         (
             csv_of(61) + "1,2,3,rare\n",
             {},
-            {"validation": {"fraction": 0.2}},
+            {"validation": {"fraction": 0.2}, "calibration": "sigmoid"},
             "class-too-small",
-            "/validation/fraction",
+            "/calibration",
         ),
         (
-            csv_of(60) + "1,2,3,rare\n1,2,4,rare\n",
+            csv_of(4),
             {},
-            {"validation": {"folds": 3}},
+            {"validation": {"folds": 5}},
             "class-too-small",
             "/validation/folds",
         ),
@@ -386,6 +420,6 @@ def test_plan_tells_the_cost_and_queues_nothing(client: TestClient) -> None:
     assert plan.json()["binary_problems"] == 3
     assert 2**26 < plan.json()["memory_bytes"] < 2**31
     assert client.get("/v1/jobs").json()["jobs"] == []
-    body["validation"] = {"folds": 50}
+    body["validation"] = {"folds": 61}
     refused = client.post("/v1/jobs", json=body, params={"validate_only": True})
     assert (refused.status_code, refused.json()["code"]) == (422, "class-too-small")

@@ -172,6 +172,35 @@ def test_folder_without_write_permission_is_named(
     assert "Traceback" not in output
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SVM_DATA_DIR", "/proc/nope"),
+        ("SVM_DATA_DIR", "/etc/passwd/var"),
+        ("SVM_DATABASE_URL", "sqlite:////proc/nope/service.db"),
+        ("SVM_BLOB_URL", "/proc/nope"),
+    ],
+)
+def test_folder_that_cannot_be_created_is_named(tmp_path: Path, variable: str, value: str) -> None:
+    """By `doctor` as by `serve`: the first of its lines, and the only one of `serve`."""
+    environment = {**os.environ, "SVM_DATA_DIR": str(tmp_path), variable: value}
+    said = {}
+    for command in ("serve", "doctor"):
+        done = subprocess.run(
+            [COMMAND, command, "--port", "0"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 1
+        said[command] = done.stdout + done.stderr
+    (line,) = said["serve"].splitlines()
+    assert "cannot be created" in line
+    assert line.endswith(f"set {variable} to another place")
+    assert said["doctor"].startswith(f"wrong  data directory  {line}\n")
+
+
 def test_unreachable_database_is_reported(look: Look) -> None:
     """The other checks run anyway."""
     findings = look(database_url="postgresql://user@127.0.0.1:1/nothing?connect_timeout=1")

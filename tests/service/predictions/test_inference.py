@@ -308,7 +308,7 @@ def test_bad_requests_are_told_in_the_protocols_form(
                 reply.text,
             )
             assert reply.headers["Content-Type"] == "application/json"
-            assert reply.json()["error"] == reply.json()["detail"]
+            assert reply.json()["error"].startswith(reply.json()["detail"])
     for path in ("/v2/models/none", "/v2/models/iris/versions/7", "/v2/models/none/ready"):
         reply = predict_path.get(path)
         assert reply.status_code == 404
@@ -398,6 +398,21 @@ def test_index_of_ten_thousand_models_does_not_hold_the_loop(
         assert index[0] == {"name": "model-0", "version": "1", "state": "READY", "reason": ""}
     gc.unfreeze()
     assert min(longest) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"re": 1}, "/re: There is no such field; known fields are `ready`"),
+        ({"Ready": True}, "did you mean `ready`?"),
+        ([], "the body: Input should be an object"),
+    ],
+)
+def test_error_of_the_protocol_has_the_hint(client: TestClient, body: Any, said: str) -> None:
+    """Its clients show `error` alone."""
+    reply = client.post("/v2/repository/index", json=body)
+    assert reply.status_code == 422
+    assert said in reply.json()["error"]
 
 
 def test_heads_that_are_sent_again_mean_the_same_and_no_more(

@@ -62,6 +62,19 @@ def test_index_column_is_ignored() -> None:
     assert parsed.warnings[0]["code"] == "ignored-column"
 
 
-def test_other_columns_need_a_name() -> None:
-    """Only the first one is an index."""
-    assert places(refusal("a,,k\n0,1,x\n1,2,y\n")) == [("bad-column-name", None, 1, "")]
+@pytest.mark.parametrize(
+    ("header", "names", "told"),
+    [
+        ("a,,k", ["a", "column 2"], "'column 2'"),
+        ("a,a ,k", ["a", "a.1"], "'a.1'"),
+        ("k,k,k", ["k", "k.1"], "'k.1', 'k.2'"),
+        ("a.1,a,a", ["a.1", "a"], "'a.2'"),
+        ("column 2,,k", ["column 2", "column 3"], "'column 3'"),
+    ],
+)
+def test_names_that_are_given_twice_or_not_at_all(header: str, names: list[str], told: str) -> None:
+    """The first free number, or the position from 1, in a warning."""
+    parsed = upload(f"{header}\n0,1.5,x\n1,2.5,y\n0.5,1.5,x\n").parsed
+    assert parsed.columns == names
+    (warning,) = (one for one in parsed.warnings if one["code"] == "renamed-columns")
+    assert warning["message"].endswith(told)

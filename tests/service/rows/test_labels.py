@@ -83,16 +83,20 @@ def test_infinite_labels_are_refused() -> None:
 @pytest.mark.parametrize(
     ("labels", "options", "said"),
     [
-        (["a", "", "b"], {"missing_labels": "refuse"}, "1 of 3 rows has no label"),
-        (["a", "", "", "b", "NA"], {}, "3 of 5 rows have no label (empty 2 times, 'NA' 1 times), "),
+        (["a", "", "b"], {"missing_labels": "refuse"}, "1 row has no label (empty once)"),
+        (
+            ["a", "", "", "b", "NA"],
+            {},
+            "more than half, 3 of 5 rows, have no label (empty 2 times, 'NA' once)",
+        ),
         (["a", "a", ""], {}, "the others have fewer than two classes"),
-        (["", ""], {"missing_labels": "drop"}, "2 of 2 rows have no label"),
+        (["", ""], {"missing_labels": "drop"}, "2 rows have no label"),
     ],
 )
 def test_rows_without_a_label_that_are_refused(
     labels: list[str], options: dict[str, Any], said: str
 ) -> None:
-    """If they are most of the rows, too few classes remain, or the caller says so."""
+    """If they are most of the rows, too few classes remain, or the caller refuses them."""
     error = refusal(csv(labels), target="k", **options)
     assert error.code == "missing-value"
     assert said in error.detail
@@ -157,6 +161,24 @@ def test_measurements_are_kept_without_classes() -> None:
     assert np.array_equal(result.arrays["values"], values)
     assert result.parsed.statistics["target"] == {"distinct": 3000, "continuous": True}
     assert "many-labels" in [warning["code"] for warning in result.parsed.warnings]
+
+
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        ([f"{i % 60}.25" for i in range(300)], True),
+        ([str(i % 60) for i in range(300)], True),
+        ([f"n{i % 60}" for i in range(300)], False),
+        ([str(i % 26) for i in range(300)], False),
+        ([f"{i % 4}.5" for i in range(300)], False),
+    ],
+)
+def test_numbers_that_are_hardly_classes_are_a_warning(labels: list[str], warned: bool) -> None:
+    """At the upload, before somebody waits for a training."""
+    warnings = upload(csv(labels)).parsed.warnings
+    said = [one["message"] for one in warnings if one["code"] == "many-labels"]
+    expected = "'k' has 60 different numbers; a training needs classes"
+    assert [message.startswith(expected) for message in said] == [True] * warned
 
 
 def test_many_whole_numbers_are_not_continuous() -> None:

@@ -42,7 +42,7 @@ def test_folders_and_database_are_private(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "var")
     with exclusive(settings.data_dir):
         blobs, database = open_blobs(settings), Database(settings.database_url)
-        machine_code_folder(settings.data_dir)
+        machine_code_folder(settings.data_dir / "numba")
         database.migrate()
         with database.write() as connection:
             connection.execute(models.insert().values(name="m", created_at=0, last_version=0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,3 +28,23 @@ def test_storage_is_full_below_both_limits(
         return
     with pytest.raises(StorageFull):
         blobs.check_room()
+
+
+def test_disk_without_inodes_is_full(tmp_path: Path) -> None:
+    """With all of its space free; the reason is named."""
+    options = ["-t", "tmpfs", "-o", "nr_inodes=20", "tmpfs", str(tmp_path)]
+    mount = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
+    if mount.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {mount.stderr.strip()}")
+    try:
+        blobs = LocalBlobs(tmp_path / "files")
+        blobs.check_room()
+        with contextlib.suppress(OSError):
+            for number in range(20):
+                (tmp_path / str(number)).touch()
+        with pytest.raises(StorageFull, match="only 0 of the disk's 20 inodes are free"):
+            blobs.check_room()
+        with pytest.raises(StorageFull, match="inodes"):
+            blobs.write("datasets/ds_1/X", b"x")
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)

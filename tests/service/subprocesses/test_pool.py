@@ -137,3 +137,21 @@ def test_sigterm_does_not_end_the_work(busy: subprocess.Popen[bytes]) -> None:
     busy.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
         busy.wait(0.3)
+
+
+def test_the_process_of_a_caller_who_leaves_ends(pool: ChildPool, notes: Path) -> None:
+    """At once, and no other one begins its work; the next caller gets a new one."""
+
+    async def leave() -> None:
+        with anyio.move_on_after(20) as waiting:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(pool.ask, f"sleep {notes}")
+                while not notes.read_text():
+                    await anyio.sleep(0.01)
+                waiting.cancel()
+
+    anyio.run(leave)
+    (process,) = notes.read_text().split()
+    assert not psutil.pid_exists(int(process))
+    assert anyio.run(pool.ask, f"echo {notes}") == f"echo {notes}"
+    assert len(notes.read_text().split()) == 2

@@ -60,7 +60,7 @@ def test_model_is_that_of_the_chosen_solver(
     training, result = trained(asked, rows)
     assert training.pipeline.solver == taken
     assert result.warm_start.pipeline.solver == taken
-    [said] = [text for text in result.warnings if text.startswith("auto")]
+    [said] = [text for text in result.notes if text.startswith("auto")]
     assert said.startswith(f"auto chose {taken.name}: ")
     assert why in said
     _, expected = trained(taken, rows)
@@ -91,7 +91,7 @@ def test_warm_start_and_stored_rows_choose_newton(tmp_path: Any) -> None:
 
 def test_classifier_takes_it() -> None:
     model = SVMClassifier(solver="auto", C=0.1).fit(X, LABELS)
-    assert model.result_.warnings[0].startswith("auto chose dual-coordinate-descent")
+    assert model.result_.notes[0].startswith("auto chose dual-coordinate-descent")
 
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -108,7 +108,7 @@ def test_newton_takes_over_from_slow_coordinate_descent() -> None:
     assert (result.stop_reason, result.converged) == ("gap-reached", True)
     assert all(pair.relative_gap <= 1e-5 for pair in result.certificate.pairs)
     assert result.warm_start.pipeline.solver == Newton(C=0.02, intercept="augmented")
-    chose, took_over = result.warnings
+    chose, took_over = result.notes
     assert chose.startswith("auto chose dual-coordinate-descent")
     assert took_over.startswith("newton took over")
     assert took_over.endswith("in 2 of 3 pairs")
@@ -158,7 +158,7 @@ def test_many_small_pairs_are_solved_at_once_to_linear_models(rows_as: Any, inte
     assert result.converged
     assert (result.fitted.kernel, result.fitted.support_vectors) == (None, None)
     assert result.fitted.coefficients.shape == (66, 5)
-    assert result.warnings == ("auto chose smo: there are 66 pairs of at most 6 rows",)
+    assert result.notes == ("auto chose smo: there are 66 pairs of at most 6 rows",)
     asked = Pipeline(solver=SMO(kernel=None, intercept=intercept))
     assert bits(result) == bits(train(asked, rows_as(rows), labels).result())
     traced = train(pipeline, rows_as(rows), labels, trace=Trace())
@@ -193,7 +193,7 @@ def test_newton_takes_over_hard_small_pairs(threads: int) -> None:
     result = undisturbed.result()
     assert len(checkpoints) == 2
     assert result.converged
-    assert any("newton took over from smo" in said for said in result.warnings)
+    assert any("newton took over from smo" in said for said in result.notes)
     assert result.warm_start.pipeline.solver == Newton(C=1e6)
     for checkpoint in checkpoints:
         again = train(HARD, rows, labels, checkpoint=checkpoint)

@@ -190,7 +190,7 @@ def test_long_trace_is_bounded() -> None:
     points = [point.updates for report in training for point in report.points]
     assert points[: DENSE_POINTS + 1] == list(range(DENSE_POINTS + 1))
     assert set(np.diff(points[DENSE_POINTS : 3 * DENSE_POINTS // 2])) == {2}
-    assert THINNED in training.result().warnings
+    assert THINNED in training.result().notes
     assert not ends(training) or len(points) < 2 * DENSE_POINTS
 
 

@@ -136,7 +136,10 @@ DATA = {
         "model does not know.",
     ),
     "class-too-small": Problem(
-        422, "A class is too small to split", "Every class needs rows on both sides of the split."
+        422,
+        "A class is too small to split",
+        "A small class is trained on in full, "
+        "but some rows have to be held out, and probabilities need one of each class.",
     ),
     # Training
     "plan-too-large": Problem(

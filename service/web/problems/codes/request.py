@@ -36,7 +36,8 @@ REQUEST = {
     "header-too-large": Problem(
         431,
         "The header is too large",
-        "The path, the header and the trailers together are limited to 64 KiB.",
+        "The path, the header and the trailers together are limited to 64 KiB, the header to 200 "
+        "lines.",
     ),
     "digest-mismatch": Problem(
         400,

@@ -29,8 +29,8 @@ SERVICE = {
     "overloaded": Problem(
         503,
         "The service is overloaded",
-        "Too many predictions are waiting, the memory for request bodies is full, or too many "
-        "files are open. Retry after the seconds in Retry-After.",
+        "Too many predictions are waiting, the memory for request bodies or for headers is full, "
+        "or too many files are open. Retry after the seconds in Retry-After.",
     ),
     "process-lost": Problem(
         503,

@@ -331,7 +331,7 @@ def test_what_cannot_be_compared_is_refused(client: TestClient) -> None:
         ({"specs": linear(1.0), "model_name": "X"}, 400, "invalid-name", "/model_name"),
         ({"specs": linear(*range(1, 102))}, 422, "plan-too-large", "/specs"),
         (
-            {"specs": linear(1.0), "validation": {"folds": 60}},
+            {"specs": linear(1.0), "validation": {"folds": 100}},
             *(422, "class-too-small", "/validation/folds"),
         ),
         (

@@ -41,8 +41,12 @@ def test_auto_says_what_it_took_and_why(client: TestClient, worker: Worker) -> N
     job = carry_out(client, worker, job_id)
     assert job["state"] == "succeeded", job["error"]
     assert job["spec"]["solver"]["name"] == "auto"
-    said = [text for text in job["warnings"] if text.startswith("auto chose")]
+    said = job["notes"]
     assert len(said) == 1
+    assert said[0].startswith("auto chose")
+    assert not [text for text in job["warnings"] if "auto" in text]
+    page = client.get(f"/jobs/{job_id}").text
+    assert '<p class="help">Auto chose' in page
     assert "dual-coordinate-descent: C times the mean ‖x‖² is" in said[0]
     version = client.get("/v1/models/clouds/versions/1").json()
     taken = version["spec"]["solver"]
@@ -128,7 +132,7 @@ def test_calibrated_model_has_probabilities(
 def test_a_class_with_one_validation_row_is_not_measured(
     client: TestClient, worker: Worker
 ) -> None:
-    """There is no calibration without that row to measure it by; a warning says so."""
+    """There is no calibration without that row to measure it by; a warning reports it."""
     lines = csv_of(40).splitlines()
     rare = [line for line in lines if line.endswith("c1")][:4]
     upload(client, "\n".join([line for line in lines if not line.endswith("c1")] + rare))
@@ -142,6 +146,35 @@ def test_a_class_with_one_validation_row_is_not_measured(
     assert client.get("/models/clouds/versions/1").status_code == 200
     plot = client.get(f"{version}/plots/reliability.svg")
     assert (plot.status_code, plot.json()["code"]) == (404, "plot-unavailable")
+
+
+@pytest.mark.parametrize(
+    ("rare", "weights", "said"),
+    [
+        (6, None, 'predicts c0 for every row, and never c1: try `"class_weight": "balanced"`'),
+        (6, {"c0": 1.0}, "never c1: try a larger `class_weight` for it"),
+        (30, None, None),
+    ],
+)
+def test_a_class_that_is_never_predicted_is_named(
+    client: TestClient, worker: Worker, rare: int, weights: Any, said: str | None
+) -> None:
+    """In the job, its page, the card and the page of the model, with what to try."""
+    head, *lines = csv_of(160).splitlines()
+    kept = [line for line in lines if line.endswith("c0")]
+    kept += [line for line in lines if line.endswith("c1")][:rare]
+    upload(client, "\n".join([head, *kept]))
+    solver = {"name": "newton", "C": 1e-3 if said else 1.0}
+    job_id = create(client, solver=solver, class_weight=weights, validation={"folds": 2})
+    job = carry_out(client, worker, job_id)
+    card = client.get("/v1/models/clouds/versions/1/card").json()
+    if said is None:
+        assert "never" not in " ".join([*job["warnings"], *card["limits"]])
+        return
+    assert said in " ".join(job["warnings"])
+    assert said in " ".join(card["limits"])
+    for page in (f"/jobs/{job_id}", "/models/clouds/versions/1"):
+        assert "The model predicts c0 for every row" in client.get(page).text
 
 
 def test_calibration_needs_rows_held_back(client: TestClient) -> None:
@@ -569,6 +602,24 @@ def test_split_that_leaves_no_row_of_a_class_fails_the_job(
     validation = {"fraction": 0.9, "stratify": False}
     job = carry_out(client, worker, create(client, validation=validation))
     assert (job["state"], job["error"]["code"]) == ("failed", "class-too-small")
+
+
+def test_rare_classes_stay_in_the_training(client: TestClient, worker: Worker) -> None:
+    """A class of fewer rows than folds is measured in some of them or in none, and is named."""
+    upload(client, csv_of(40) + "1,2,3,rare\n2,2,3,rare\n5,1,0,single\n")
+    job = carry_out(client, worker, create(client, validation={"folds": 5}))
+    assert job["state"] == "succeeded"
+    assert job["warnings"][:2] == [
+        "Class 'rare' has 2 rows: it was measured in 2 of 5 folds, and trained on in all.",
+        "Class 'single' has 1 row: it was measured in 0 of 5 folds, and trained on in all.",
+    ]
+    confusion = np.array(job["metrics"]["validation"]["confusion_matrix"])
+    assert confusion.sum(axis=1).tolist() == [20, 20, 2, 0]
+    job = carry_out(client, worker, create(client, validation={"fraction": 0.2}))
+    assert job["warnings"][0] == (
+        "Class 'rare' has 2 rows, too few to hold out 0.2 of them: all are trained on, and the "
+        "class is not measured."
+    )
 
 
 def test_damaged_dataset_fails_the_job(

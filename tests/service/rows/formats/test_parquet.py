@@ -176,9 +176,8 @@ def test_index_of_pandas_is_ignored() -> None:
     [
         ({"a": np.array([1], "m8[us]"), "k": np.arange(1)}, "columnar-unsupported", "a"),
         ({"a": np.arange(1), "k": np.array([b"x"], object)}, "columnar-unsupported", "k"),
-        ({" ": np.arange(1), "k": np.arange(1)}, "bad-column-name", 0),
     ],
-    ids=["duration", "bytes", "blank name"],
+    ids=["duration", "bytes"],
 )
 def test_columns_that_are_not_read(columns: Any, code: str, column: Any) -> None:
     """Neither numbers nor texts, or with a name that says that they are none of the data."""
@@ -197,9 +196,8 @@ def test_wide_and_short() -> None:
 
 
 def test_other_files_that_are_not_read() -> None:
-    """Lists in cells, two columns of one name, and no rows."""
+    """Lists in cells, and no rows."""
     assert refusal((GOLDEN / "nested.parquet").read_bytes(), PARQUET).code == "columnar-unsupported"
-    assert refusal((GOLDEN / "same-name.parquet").read_bytes(), PARQUET).code == "bad-column-name"
     empty = parquet({"a": np.zeros(0), "k": np.zeros(0)})
     assert refusal(empty, PARQUET).code == "empty-data"
     assert refusal(parquet({"k": np.arange(3)}), PARQUET).code == "empty-data"
@@ -267,3 +265,11 @@ def test_files_that_lie(content: bytes, code: str) -> None:
 def test_page_that_becomes_large() -> None:
     """Not among the cases above, which are made whenever tests are collected: it takes a second."""
     test_files_that_lie(broken_page(10, content=b"\0" * 300_000_000), "decompression-limit")
+
+
+def test_columns_of_one_name() -> None:
+    """Each keeps its own cells; the second one gets a number."""
+    content = (GOLDEN / "same-name.parquet").read_bytes()
+    result = upload(content, PARQUET, target="none")
+    assert result.parsed.columns == ["a", "a.1", "k"]
+    assert result.arrays["X"].tolist() == [[1, 3, 5], [2, 4, 6]]

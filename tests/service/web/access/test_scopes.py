@@ -192,6 +192,73 @@ def test_page_requires_a_login(settings: Settings, keys: Keys) -> None:
         assert client.get("/v1/jobs").status_code == 401
 
 
+def test_key_is_found_among_other_cookies(settings: Settings, keys: Keys) -> None:
+    """Whatever the others are."""
+    text = keys.create("someone", ["read"])[1]
+    with TestClient(create_app(settings)) as client:
+        for cookies, status in (
+            (f"svm_key={text}", 200),
+            (f'svm_key="{text}"', 200),
+            (f'a="b\\"c;d={{}}; x=1;svm_key={text} ; svm_key=another', 200),
+            (f"xsvm_key={text}; svm_key_={text}; a=svm_key={text}", 401),
+            ("svm_key", 401),
+            ("svm_key=", 401),
+            ("=;;=svm_key", 401),
+        ):
+            reply = client.get("/v1/jobs", headers={"Cookie": cookies})
+            assert reply.status_code == status, cookies
+            if "svm_key=" in cookies and status == 401 and "xsvm" not in cookies:
+                assert "unknown or revoked" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "cookies",
+    [
+        'a="' + '\\"' * 31_000 + '"',
+        'svm_key="' + '\\"' * 31_000 + '"',
+        "svm_key=" + "\\101" * 15_000,
+        "a=b; " * 12_000,
+        "svm_key" + " " * 60_000 + "=x",
+        "=" * 60_000,
+        ";" * 60_000,
+    ],
+    ids=["quotes", "key", "octal", "pairs", "spaces", "equals", "semicolons"],
+)
+def test_no_cookies_take_long(settings: Settings, cookies: str) -> None:
+    """The library's parser would take 10 s for the first, on every path and without a key."""
+    with TestClient(create_app(settings), follow_redirects=False) as client:
+        client.get("/")
+        started = time.process_time()
+        for path in ("/", "/livez", "/login", "/v1/jobs", "/nowhere"):
+            assert client.get(path, headers={"Cookie": cookies}).status_code < 500
+        assert time.process_time() - started < 0.5
+
+
+def test_page_of_another_site_cannot_predict(
+    predict_path: PredictPath, registered: RegisteredModels, keys: Keys
+) -> None:
+    """The browser adds the cookie. A caller that sends the key itself is no such page."""
+    registered.add("iris", fitted_pipeline(n_features=3))
+    text = keys.create("someone", ["predict"])[1]
+    cookie = {"Cookie": f"svm_key={text}"}
+    own = str(predict_path.base_url).rstrip("/")
+    foreign = [{"Origin": "https://other.example"}, {"Origin": "null"}, {"Origin": "http://["}]
+    foreign += [{"Sec-Fetch-Site": site} for site in ("cross-site", "same-site", "")]
+    while predict_path.post(PREDICT, json=ROW, headers=cookie).status_code == 401:
+        time.sleep(0.02)
+    for path in (PREDICT, "/v2/models/iris/infer"):
+        for headers in foreign:
+            for _ in range(2):
+                reply = predict_path.post(path, json=ROW, headers=headers | cookie)
+                assert reply.status_code == 403, (path, headers)
+        for headers in ({}, {"Origin": own}, {"Sec-Fetch-Site": "same-origin"}):
+            reply = predict_path.post(path, json=ROW, headers=headers | cookie)
+            assert reply.status_code == (200 if path == PREDICT else 422)
+    for headers in foreign:
+        reply = predict_path.post(PREDICT, json=ROW, headers=headers | bearer(text))
+        assert reply.status_code == 200
+
+
 def test_every_route_checks_the_key_first(settings: Settings) -> None:
     """Including routes that are not in the document."""
     routes = [route for route in create_app(settings).routes if isinstance(route, APIRoute)]

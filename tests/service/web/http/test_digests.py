@@ -31,6 +31,7 @@ def digest(content: bytes, name: str = "sha-256") -> str:
         digest(CSV, "sha-512"),
         f"{digest(CSV)}, {digest(CSV, 'sha-512')}",
         f"md5=:AAAA:, {digest(CSV)}",
+        f"sha-256=:AAAA:, {digest(CSV)}",
         f"{digest(CSV)};by=proxy, md5=:AAAA:;a;b=2",
     ],
 )

@@ -225,6 +225,71 @@ def test_every_cut_of_three_requests(addresses: tuple[Address, Address], alone: 
         assert [client.reply()[0] for _ in range(3)] == [200, 422, 200]
 
 
+ONE_BY_ONE = {
+    b"Accept": (b"*/*", b"text/csv", b"application/x-npy", b"image/png", b"text/*;q=0.1, */*;q=0"),
+    b"Accept-Encoding": (b"gzip", b"deflate", b"br", b"gzip, deflate", b"identity;q=0"),
+    b"Authorization": (b"Bearer svm_none", b"Basic x", b""),
+    b"Content-Digest": (b"sha-256=:AAAA:", b"md5=:AAAA:", b"none"),
+    b"Content-Encoding": (b"gzip", b"identity", b"br", b""),
+    b"Content-Type": (b"text/csv", b"image/png", b"", b"application/json; charset=utf-16"),
+    b"Cookie": (b"svm_key=svm_none", b'a="\\"', b"a" * 5000),
+    b"Expect": (b"100-continue", b"200-ok"),
+    b"Host": (b"other.example", b"localhost:1", b"[::1]", b""),
+    b"Idempotency-Key": (b"one", b"\xff", b""),
+    b"If-Match": (b"*", b'"1"', b"x"),
+    b"If-None-Match": (b"*", b"x"),
+    b"Inference-Header-Content-Length": (b"0", b"26", b"-1", b"9" * 5000),
+    b"Origin": (b"https://other.example", b"http://localhost", b"null", b"http://[", b"", b"://"),
+    b"Range": (b"bytes=0-1", b"bytes=9-"),
+    b"Sec-Fetch-Site": (b"cross-site", b"same-site", b"same-origin", b"none", b"", b"x"),
+    b"TE": (b"trailers", b"gzip"),
+    b"traceparent": (b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"x"),
+    b"Upgrade": (b"h2c", b"websocket"),
+    b"User-Agent": (b"", b"curl/8"),
+    b"X-Forwarded-For": (b"10.0.0.1", b"x"),
+    b"X-Forwarded-Proto": (b"https", b"x"),
+    b"X-Request-Id": (b"one", b"not valid"),
+}
+"""What either way reads, and some that neither reads."""
+
+
+@pytest.mark.parametrize("path", [b"/v1/models/iris/predict", b"/v2/models/iris/infer"])
+def test_one_answer_on_both_ways(addresses: tuple[Address, Address], path: bytes) -> None:
+    """For every header, one request at a time: on a kept connection, twice, with `close`, in a
+    chunk, and on the slow way."""
+    fast, slow = addresses
+    body = TENSOR if path.startswith(b"/v2") else ROWS
+    length, chunked = b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked"
+    chunk = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    forms = (
+        (slow, length, body),
+        (fast, length, body),
+        (fast, length, body),
+        (fast, chunked, chunk),
+        (fast, length + b"\r\nConnection: close", body),
+    )
+    with Connection(slow) as one, Connection(fast) as other:
+        kept = {slow: one, fast: other}
+        for name, values in ONE_BY_ONE.items():
+            for value in values:
+                answers = []
+                for address, framing, sent in forms:
+                    host = b"" if name == b"Host" else b"Host: localhost\r\n"
+                    head = b"POST %b HTTP/1.1\r\n%b%b\r\n%b: %b\r\n\r\n"
+                    kept[address].send(head % (path, host, framing, name, value) + sent)
+                    status, headers, content = kept[address].reply()
+                    if status == 100:
+                        status, headers, content = kept[address].reply()
+                    for varying in ("date", "connection", "x-request-id"):
+                        headers.pop(varying, None)
+                    content = re.sub(rb'"request_id": ?"[^"]*"', b"", content)
+                    answers.append((status, headers, content))
+                assert answers == [answers[0]] * len(forms), (name, value)
+                kept[fast].socket.close()
+                kept[fast] = Connection(fast)
+        kept[fast].socket.close()
+
+
 def test_connection_is_used_again_after_every_kind_of_reply(
     addresses: tuple[Address, Address],
 ) -> None:

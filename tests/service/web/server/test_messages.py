@@ -6,15 +6,17 @@ import contextlib
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from service.settings import Limits
+from service.app import create_app
+from service.settings import Limits, Settings
 from tests.connection import Connection
 from tests.service.jobs.data import csv_of
-from tests.service.predictions.predict_paths import url
+from tests.service.predictions.predict_paths import served, url
 
 __all__ = ["url"]
 
@@ -36,6 +38,13 @@ LIMIT = 64 * 1024
 @pytest.fixture
 def address(url: str) -> tuple[str, int]:
     return "127.0.0.1", int(url.rpartition(":")[2])
+
+
+@pytest.fixture(scope="module")
+def own_hosts(settings_of_module: Settings) -> Iterator[tuple[str, int]]:
+    """A service that is reached as localhost only."""
+    with served(create_app(settings_of_module, ())) as url:
+        yield "127.0.0.1", int(url.rpartition(":")[2])
 
 
 def upload(offer: bytes, chunked: bool = False) -> bytes:
@@ -195,7 +204,8 @@ def test_header_in_one_packet_has_a_limit(
     with Connection(address) as client:
         client.send(LIVEZ)
         assert client.reply()[0] == 200
-        client.send(header[:cut], header[cut:] + LIVEZ, pause_s=0.05)
+        with contextlib.suppress(ConnectionError):  # refused while it is being sent
+            client.send(header[:cut], header[cut:] + LIVEZ, pause_s=0.05)
         assert problem_of(client)[:2] == (431, "header-too-large")
 
 
@@ -248,7 +258,7 @@ def test_trailers_below_the_limit_are_ignored(address: tuple[str, int]) -> None:
         (b"GET /livez HTTP/0.9\r\nHost: x\r\n\r\n", "HTTP/0.9"),
         (b"GET /livez HTTP/2.0\r\nHost: x\r\n\r\n", "HTTP/2.0"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1"),
-        (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1"),
+        (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", "target"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "chunked"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", "chunked"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", "chunked"),
@@ -297,3 +307,134 @@ def test_invalid_chunk_is_refused_in_order(address: tuple[str, int]) -> None:
         client.send(broken)
         assert problem_of(client)[:2] == (400, "malformed-request")
         assert client.closed()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET  /livez HTTP/1.1",
+        b"GET /livez  HTTP/1.1",
+        b"GET   /livez   HTTP/1.1",
+        b"POST  /v1/models/none/predict HTTP/1.1",
+        b"GET  http://localhost/livez HTTP/1.1",
+    ],
+)
+def test_request_line_has_single_spaces(address: tuple[str, int], line: bytes) -> None:
+    """In one packet, in two that are cut anywhere, and after a request with the same target."""
+    request = line + b"\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+    cuts = [[request[:i], request[i:]] for i in range(1, len(line) + 12, 3)]
+    for pieces in ([request], *cuts):
+        with Connection(address) as client:
+            client.send(*pieces, pause_s=0.001)
+            status, code, detail = problem_of(client)
+            assert (status, code) == (400, "malformed-request"), pieces
+            assert "single spaces" in detail
+            assert client.closed()
+    with Connection(address) as client:
+        client.send(LIVEZ + b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" + request)
+        assert [client.reply()[0] for _ in range(2)] == [200, 200]
+        assert problem_of(client)[:2] == (400, "malformed-request")
+        assert client.closed()
+
+
+def test_request_line_is_found_in_any_packets(address: tuple[str, int]) -> None:
+    """After empty lines, and after a body that contains the next request line."""
+    line = b"GET /livez HTTP/1.1\r\n"
+    post = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(line)
+    whole = b"\r\n" + LIVEZ + b"\r\n\r\n" + post + line + LIVEZ
+    with Connection(address) as client:
+        for size in (1, 2, 5, 17, 40, len(whole)):
+            client.send(*(whole[i : i + size] for i in range(0, len(whole), size)))
+            assert [client.reply()[0] for _ in range(3)] == [200, 400, 200], size
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        (b"http://localhost/livez", b"evil.example", 200),
+        (b"HTTP://LOCALHOST:80/livez?", b"evil.example", 200),
+        (b"https://[::1]:8000/livez#x", b"evil.example", 200),
+        (b"http://localhost", b"evil.example", 200),
+        (b"http://localhost?a", b"evil.example", 400),
+        (b"http://evil.example/livez", b"localhost", 421),
+        (b"http://evil.example/v1/models/none/predict", b"localhost", 421),
+        (b"http://localhost@evil.example/livez", b"localhost", 400),
+        (b"http:///livez", b"localhost", 400),
+        (b"ftp://localhost/livez", b"localhost", 400),
+    ],
+)
+def test_host_of_an_absolute_target_counts(
+    own_hosts: tuple[str, int], target: bytes, host: bytes, status: int
+) -> None:
+    """Instead of that of the header, which must be there nevertheless."""
+    with Connection(own_hosts) as client:
+        client.send(b"GET %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (target, host))
+        assert client.reply()[0] == status
+    with Connection(own_hosts) as client:
+        client.send(b"GET %b HTTP/1.1\r\n\r\n" % target)
+        assert problem_of(client)[:2] == (400, "malformed-request")
+
+
+def test_origin_is_compared_with_the_host_of_the_target(own_hosts: tuple[str, int]) -> None:
+    """A page of the host in the header is another site."""
+    request = b"POST http://localhost/v1/jobs HTTP/1.1\r\nHost: %b\r\nOrigin: http://%b\r\n"
+    with Connection(own_hosts) as client:
+        for host, origin, status in (
+            (b"evil.example", b"evil.example", 403),
+            (b"evil.example", b"localhost", 400),
+            (b"localhost", b"localhost", 400),
+        ):
+            client.send(request % (host, origin) + b"Content-Length: 1\r\n\r\n{")
+            assert client.reply()[0] == status
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["half sent", "complete"])
+def test_header_has_at_most_200_lines(address: tuple[str, int], ended: bool) -> None:
+    """The first is Host."""
+    with Connection(address) as client:
+        client.send(LIVEZ[:-2] + b"a:b\r\n" * 199 + b"\r\n")
+        assert client.reply()[0] == 200
+        client.send(LIVEZ[:-2] + b"a:b\r\n" * 201 + b"\r\n" * ended)
+        status, code, detail = problem_of(client)
+        assert (status, code) == (431, "header-too-large")
+        assert "200 lines" in detail
+        assert client.closed()
+
+
+POST = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n"
+SHORT = b"a:b\r\n" * 190
+
+
+@pytest.mark.parametrize(
+    ("start", "most"),
+    [
+        (LIVEZ[:-2] + SHORT, 600),
+        (b"GET /" + b"a" * 60_000, 200),
+        (LIVEZ[:-2] + b"a:" + b"b" * 60_000, 200),
+        (POST + b"Content-Length: 9\r\n" + SHORT + b"\r\n{", 600),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\na:" + b"b" * 60_000, 300),
+        (upload(b"") + LIVEZ * 6000, 1),
+    ],
+    ids=["lines", "target", "line", "body", "trailers", "pipeline"],
+)
+def test_headers_of_all_connections_share_a_budget(
+    address: tuple[str, int], start: bytes, most: int
+) -> None:
+    """Further ones are refused, but not small ones; when clients leave there is room again."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Connection(address)) for _ in range(most)]
+        for client in clients:
+            with contextlib.suppress(ConnectionError):  # refused while it is being sent
+                client.send(start)
+        refused = next(
+            client for client in reversed(clients) if client.more_comes(0.5 if most > 1 else 10)
+        )
+        while (reply := refused.reply())[0] in (200, 201):
+            pass
+        assert (reply[0], json.loads(reply[2])["code"]) == (503, "overloaded")
+        with Connection(address) as usual:
+            usual.send(LIVEZ[:30], LIVEZ[30:], pause_s=0.01)
+            assert usual.reply()[0] == 200
+    with Connection(address) as client:
+        client.send(LIVEZ[:-2] + SHORT, b"\r\n", pause_s=0.05)
+        assert client.reply()[0] == 200

@@ -1,0 +1,86 @@
+"""Lines that are not rows: left out if all others agree, else they are rows as any other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.rows.reading import refusal, upload
+
+ROWS = [f"{i},{i % 7}.5,{'uv'[i % 2]}" for i in range(30)]
+HEADER = "a,b,y"
+
+
+def left_out(lines: list[str], **options: str) -> list[str]:
+    """What warnings say of an upload that has only these rows."""
+    parsed = upload("\n".join(lines) + "\n", **options).parsed
+    assert parsed.n_samples == len(ROWS)
+    return [one["message"] for one in parsed.warnings if one["code"] == "left-out-lines"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([HEADER, *ROWS, "Total,9.5,"], "total"),
+        ([HEADER, *ROWS, "", "Source: a survey", ""], "note"),
+        ([HEADER, "kg,m,", *ROWS], "line 2"),
+        ([HEADER, "int,float,text", *ROWS], "line 2"),
+        ([HEADER, "--,:--:,--", *ROWS], "line 2"),
+        ([HEADER, *ROWS[:9], HEADER, *ROWS[9:20], HEADER, *ROWS[20:]], "line 11 and 1 more"),
+        (["A title", "and more", HEADER, *ROWS], "line 3"),
+        ([f"{HEADER},", *ROWS], "header"),
+    ],
+)
+def test_lines_that_are_left_out(lines: list[str], said: str) -> None:
+    (message,) = left_out(lines)
+    assert said in message
+
+
+def test_the_end_of_a_file_after_a_crash() -> None:
+    """NUL bytes at the end are no row."""
+    content = "\n".join([HEADER, *ROWS, ""]).encode()
+    assert upload(content + b"\0" * 5000).parsed == upload(content).parsed
+
+
+def test_totals_of_a_long_file() -> None:
+    """The end is looked at, too, if it is not in the first slice."""
+    rows = ROWS * 2000
+    parsed = upload("\n".join([HEADER, *rows, "Summe,1,", "Quelle: eine Umfrage", ""])).parsed
+    assert parsed.n_samples == len(rows)
+    assert "a total" in parsed.warnings[0]["message"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["a,b,c,y", *ROWS],  # a name too many
+        [HEADER, *ROWS[:9], "A remark", *ROWS[9:]],
+        [HEADER, "kg,3,u", *ROWS],
+        ["1,2,3,u", *ROWS],  # an unquoted comma
+    ],
+)
+def test_lines_that_may_be_rows(lines: list[str]) -> None:
+    """They are faults as before."""
+    assert refusal("\n".join(lines)).code in ("ragged-row", "not-a-number")
+
+
+def test_full_rows_are_kept() -> None:
+    """Whatever they are called."""
+    rows = [f"{name},{i},{'uv'[i % 2]}" for i in range(10) for name in ("North", "Total")]
+    parsed = upload("\n".join(["region,n,y", *rows])).parsed
+    assert parsed.n_samples == len(rows)
+
+
+def test_names_of_two_lines() -> None:
+    """Those above several columns are said with each."""
+    parsed = upload("\n".join(["size,,y", "width,height,", *ROWS])).parsed
+    assert parsed.columns == ["size / width", "size / height"]
+    assert parsed.target == "y"
+
+
+def test_lines_in_quotes() -> None:
+    """Each line is one cell, which holds others."""
+    lines = ["a;b;y", *(row.replace(",", ";") for row in ROWS)]
+    quoted = "\n".join(f'"{line}"' for line in lines)
+    parsed = upload(quoted).parsed
+    assert parsed.n_features == 2
+    assert "quoted-lines" in {one["code"] for one in parsed.warnings}
