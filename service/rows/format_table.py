@@ -92,7 +92,7 @@ class Format:
 _OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
 _TABLE = partial(
     Format,
-    upload="delimited",
+    upload="text_table",
     options=frozenset({"delimiter", "encoding", *_OF_TEXTS}),
     labels=True,
     lines=True,
