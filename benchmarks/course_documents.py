@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,10 @@ def _documents(service: Service) -> Iterator[tuple[dict[str, Any], list[Reported
     """Datasets, uploaded, each with the results on it; without those whose files are absent."""
     if (DATA / "coding5_train.csv.gz").exists():
         yield service.upload(_file("coding5_train.csv")), list(_digits())
-    yield service.upload(_csv(*_separable())), [_toy()]
-    yield service.upload(_csv(*make_moons(400, noise=0.2, random_state=0))), [_moons()]
-    yield service.upload(_csv(*_circle())), [_squares()]
-    yield service.upload(_csv(*load_iris(return_X_y=True))), [_iris()]
+    yield service.upload(as_csv(*_separable())), [_toy()]
+    yield service.upload(as_csv(*moons())), [_moons()]
+    yield service.upload(as_csv(*_circle())), [_squares()]
+    yield service.upload(as_csv(*load_iris(return_X_y=True))), [_iris()]
     if (DATA / "features.txt.gz").exists():
         tutorial = service.upload(
             _file("features.txt"), labels=_file("target.txt"), header="absent"
@@ -228,10 +228,17 @@ def _file(name: str) -> bytes:
     return gzip.decompress((DATA / f"{name}.gz").read_bytes())
 
 
-def _csv(X: Vector, labels: Any) -> bytes:
-    names = ",".join(f"x{j}" for j in range(X.shape[1]))
+def moons() -> tuple[Vector, Any]:
+    """Two interleaved half moons that overlap a little."""
+    X, labels = make_moons(400, noise=0.2, random_state=0)
+    return X, labels
+
+
+def as_csv(X: Vector, labels: Any, names: Sequence[str] | None = None) -> bytes:
+    """With a header; the label is the last column."""
+    header = ",".join([*(names or [f"x{j}" for j in range(X.shape[1])]), "label"])
     rows = (
         ",".join([*map(repr, row.tolist()), str(label)])
         for row, label in zip(X, labels, strict=True)
     )
-    return "\n".join([f"{names},label", *rows]).encode()
+    return "\n".join([header, *rows]).encode()

@@ -124,7 +124,7 @@ def column_problems(error: ServiceError, options: Collection[str]) -> list[Colum
         if fault.column is not None:
             first.setdefault((str(fault.column), fault.code), fault)
     counted = error.extra.get("columns") or _counted(error.faults)
-    if not first or error.code == "bad-column-name":  # about the file, not about cells
+    if not first:
         return []
     return [_problem(one, first.get((str(one["column"]), one["code"])), options) for one in counted]
 

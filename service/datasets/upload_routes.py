@@ -94,8 +94,8 @@ def _add_upload(
         "booleans, in CSV and TSV texts. JSON may also be a list of objects, as pandas writes it "
         "with `orient='records'`, `{'records': […]}`, an object of columns, or `split`. LIBSVM "
         "data of which at least half is not 0 become dense. The same values, labels and names "
-        "again, in any format, give the existing dataset, with its name; `reading`, "
-        "`ignored_columns` and `warnings` are then about the file that was sent.",
+        "again, in any format, give the existing dataset, with its name, and with what is true of "
+        "this file: `reading`, `ignored_columns` and `warnings`.",
         response_model=DatasetRead,
         responses={
             200: {"model": DatasetRead, "description": "It exists, or was only validated."},

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_iris
 
+from benchmarks.course_data import circle
 from tests.svm.cases.real_data import digits, tutorial
 
 Vector = NDArray[np.float64]
@@ -23,12 +24,6 @@ UPDATES = 4000
 LAMBDA = 1.0
 GAMMA = 0.01
 C = 100.0
-
-
-def circle() -> tuple[Vector, NDArray[np.int64]]:
-    """300 points of a square; those near its center are of class 1."""
-    X = np.random.default_rng(7).uniform(-1.0, 1.0, (300, 2)).round(6)
-    return X, np.where((X**2).sum(axis=1) < 0.5, 1, -1)
 
 
 def _digits(part: str) -> tuple[Vector, Vector]:
@@ -219,6 +214,7 @@ LITERAL: dict[str, Run] = {
     "Figure 2, mini-batches of 10": pegasos(k=10),
     "With intercept, a constant feature": pegasos("augmented"),
     "With intercept, its own step": pegasos("free"),
+    "Every row once an epoch, with that intercept": pegasos("free", each_row_once=True),
     "The mean of the iterates": pegasos(average=True),
     "Until the error on other rows falls no further": pegasos(patience=3),
     "Figure 3, Gaussian kernel": kernel_pegasos,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
+from benchmarks.course_data import write
 from tests.data import real
 from tests.journeys import courses
 from tests.journeys.server import Server, ok
@@ -20,7 +21,9 @@ from tests.journeys.server import Server, ok
 PAGE = Path(__file__).parents[2] / "docs" / "courses.md"
 SEEDS = range(5)
 JOB = re.compile(r"^\| (.+?) \| `(\{.+\})` \| ([\d.]+) … ([\d.]+) \| ([a-z-]+\.svg) \|$", re.M)
-COMPARISON = re.compile(r"^\| (Time against .+?) \| `(\{.+\})` \| (plots/[a-z-]+\.svg) \|$", re.M)
+COMPARISON = re.compile(
+    r"^\| (Time against .+?) \| `([a-z]+)\.npz` \| `(\{.+\})` \| (plots/[a-z-]+\.svg) \|$", re.M
+)
 
 
 @dataclass(frozen=True)
@@ -50,20 +53,20 @@ by_name = pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.name)
 
 
 @pytest.fixture(scope="module")
-def datasets(server: Server) -> dict[str, str]:
-    """Ids by solver, and of the test digits."""
-    X, codes = load_iris(return_X_y=True)
-    iris = [",".join([*map(repr, x.tolist()), str(code)]) for x, code in zip(X, codes, strict=True)]
-    points, sides = courses.circle()
-    circle = [f"{x!r},{y!r},{side}" for (x, y), side in zip(points.tolist(), sides, strict=True)]
+def datasets(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Ids by solver, of the test digits, and of the files for the times."""
+    files = {file.stem: file for file in write(tmp_path_factory.mktemp("courses"))}
+    made = {name: server.upload(files[name])["id"] for name in ("circle", "iris")}
+    arrays = "application/x-npz"
+    made |= {name: server.upload(files[name], arrays)["id"] for name in ("rows", "columns")}
     digits = server.upload(real("coding5_train.csv"))["id"]
     data, labels = real("features.txt"), real("target.txt")
     return {
+        **made,
         "pegasos": digits,
         "kernel-pegasos": digits,
         "test": server.upload(real("coding5_test.csv"))["id"],
-        "subgradient": server.upload("\n".join(["x,y,class", *circle]).encode())["id"],
-        "iris": server.upload("\n".join(iris).encode(), header="absent")["id"],
+        "subgradient": made["circle"],
         "gradient-descent": server.upload(data, labels=labels, header="absent")["id"],
     }
 
@@ -124,17 +127,27 @@ def _figure(item: Item, job: dict[str, Any], server: Server) -> float:
     return 100.0 * (1.0 - float(metrics[part]["accuracy"]))
 
 
-@pytest.mark.parametrize(("name", "request_text", "plot"), COMPARISONS)
+@pytest.mark.parametrize(("name", "data", "request_text", "plot"), COMPARISONS)
 def test_time_against_sizes(
-    name: str, request_text: str, plot: str, server: Server, datasets: dict[str, str]
+    name: str, data: str, request_text: str, plot: str, server: Server, datasets: dict[str, str]
 ) -> None:
-    body = {"dataset_id": datasets["pegasos"], **json.loads(request_text)}
+    """Processor time of equally many updates: flat in rows, linear in columns and support vectors,
+    by the exponent of a power of the size."""
+    body = {"dataset_id": datasets[data], **json.loads(request_text)}
     comparison = ok(server.http.post("/v1/comparisons", json=body), 202)
     path = f"/v1/comparisons/{comparison['id']}"
     while not comparison["finished_at"]:
         comparison = ok(server.http.get(f"{path}?wait_s=10"), 200)
     assert comparison["state"] == "succeeded", (name, comparison)
     assert server.http.get(f"{path}/{plot}").text.count("<circle") >= 3
+    size = {"rows": "rows", "columns": "columns"}.get(name.split()[-1], "n_support_vectors")
+    entries = comparison["entries"]
+    assert len({entry["updates"] for entry in entries}) == 1
+    sizes, times = (np.log([entry[of] for entry in entries]) for of in (size, "cpu_s"))
+    exponent = np.polyfit(sizes, times, 1)[0]
+    print(f"{name}: exponent {exponent:.2f}")
+    expected = 0.0 if size == "rows" else 1.0
+    assert abs(exponent - expected) < 0.4, [(e[size], e["cpu_s"]) for e in entries]
 
 
 @pytest.mark.soundness

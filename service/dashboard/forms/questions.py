@@ -119,7 +119,7 @@ def _boundary(solver: Variants) -> Variants:
         assert isinstance(option.content, Group)
         own = tuple(one for one in option.content.fields if one.key not in (C.name, LAMBDA.name))
         options.append(replace(option, content=replace(option.content, fields=own)))
-    by_name = replace(solver, options=tuple(options))
+    by_name = replace(solver, options=tuple(options), default="auto")
     return Variants(
         name="boundary",
         pointer=solver.pointer,

@@ -100,6 +100,7 @@ class ChainRun:
         self._training: Training | None = None
         self._saved = saved
         self._narrowed: tuple[tuple[bool, int | None], LabeledRows] | None = None
+        self._warm: set[type] = set()
 
     def trained_rows(self) -> int:
         """How many validation rows are equal to a row that the same training learned from; with
@@ -117,6 +118,28 @@ class ChainRun:
             with suppress(CheckpointMismatch):  # of another release: only time is lost
                 part, self._saved = ComparisonState.unpacked(saved, self._entries)
                 state.resume(part, self.chains[number], self._body.rank_by)
+        if self._body.sizes is not None and self.step(state) is not None:
+            self._warm_up(self.chains[number].steps[0])
+
+    def _warm_up(self, step: Step) -> None:
+        """Load the compiled loops of a solver by one epoch, so that the time of its first entry is
+        that of the training."""
+        pipeline = self._entries[step.entry].pipeline()
+        if type(pipeline.solver) in self._warm:
+            return
+        self._warm.add(type(pipeline.solver))
+        once = replace(pipeline.stopping, max_epochs=1, max_updates=None, patience=None)
+        with suppress(InvalidData, Diverged, MemoryError):  # the training meets them again
+            rows, chosen = self._rows_of(step), self._training_rows(step)
+            training = Training(
+                *(replace(pipeline, stopping=once), *rows.of(chosen)),
+                seed=self._seed,
+                interrupted=self._work.check,
+                threads=self._threads,
+                **rows.described(chosen),
+            )
+            for _ in training:
+                pass
 
     def step(self, state: ComparisonState) -> Step | None:
         """The training that comes next; None if the current chain is done."""

@@ -1,5 +1,6 @@
 """Training time against the size of the data, or against support vectors: a small SVG.
 
+The time is that of the processor: it does not depend on what else the machine does.
 Both axes are logarithmic: a time that grows as a power of the size is a straight line. Written by
 hand, since the process that answers requests does not import matplotlib.
 """
@@ -35,7 +36,7 @@ def plot(kind: SizePlot, entries: Sequence[Mapping[str, Any]]) -> str:
     field, label = _AXIS[kind]
     lines: dict[str, Points] = {}
     for entry in sorted(entries, key=lambda entry: int(entry["number"])):
-        x, y = entry[field], entry["elapsed_s"]
+        x, y = entry[field], entry["cpu_s"]
         if entry["rank"] is not None and x and y:
             lines.setdefault(_title(entry["spec"]), []).append((float(x), float(y)))
     shown = dict(list(lines.items())[:MOST_LINES])
@@ -47,9 +48,12 @@ def plot(kind: SizePlot, entries: Sequence[Mapping[str, Any]]) -> str:
     up = _Axis.of([y for _, y in points], HEIGHT - BOTTOM, TOP)
     bottom = HEIGHT + LEGEND * len(shown)
     title = f"Training time by {label}"
-    description = f"Seconds of training against {label}, both logarithmic. " + "; ".join(
-        f"{name}: " + ", ".join(f"{y:.3g} s at {x:,.0f}" for x, y in sorted(line))
-        for name, line in shown.items()
+    description = (
+        f"Seconds of processor time of training against {label}, both logarithmic. "
+        + "; ".join(
+            f"{name}: " + ", ".join(f"{y:.3g} s at {x:,.0f}" for x, y in sorted(line))
+            for name, line in shown.items()
+        )
     )
     return "\n".join(
         [
@@ -75,7 +79,7 @@ def plot(kind: SizePlot, entries: Sequence[Mapping[str, Any]]) -> str:
             f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">'
             f"{label}</text>",
             f'<text x="14" y="{HEIGHT / 2}" text-anchor="middle" '
-            f'transform="rotate(-90 14 {HEIGHT / 2})">seconds</text>',
+            f'transform="rotate(-90 14 {HEIGHT / 2})">seconds of processor time</text>',
             *(
                 _line(k, name, sorted(line), across, up)
                 for k, (name, line) in enumerate(shown.items())

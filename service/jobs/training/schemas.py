@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import (
@@ -31,7 +31,7 @@ from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
-from svm.solvers import AnyChoice, Auto
+from svm.solvers import CHOICES, AnyChoice
 from svm.stopping import Stopping
 from svm.training.curve.trace import Trace
 from svm.transforms.features import AnyFeatures, Identity
@@ -189,8 +189,8 @@ class JobCreate(WriteModel):
     classes: Classes = None
     """Train on the rows of these classes only; the others stay in the dataset. By default on
     all."""
-    solver: SolverChoice = Auto()
-    """How to train; `GET /v1/solvers` explains each. `auto` chooses a solver by the data; the
+    solver: SolverChoice = Field(default_factory=cast("Callable[[], AnyChoice]", CHOICES["auto"]))
+    """How to train; `GET /v1/solvers` explains each. `auto`, the default, chooses by the data; the
     job's `notes` say which and why, the `spec` of the model version shows it."""
     encoding: Encoding = Encoding()
     """How categories, dates and missing cells become numbers, learned on the training rows and kept

@@ -48,7 +48,8 @@ def cut_data(
         end = text.find(b"]", start) + 1
     if end == 0:
         return None
-    data = text[start:end]
+    large = end - start > json_numbers.PIECE_BYTES  # which is read in parts, without a copy
+    data = memoryview(text)[start:end] if large else text[start:end]
     if nested:
         X = json_numbers.read_lists(data, n_features, most_rows)
     else:

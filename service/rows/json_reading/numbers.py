@@ -66,7 +66,9 @@ def read_document(
     return None if X is None else (X, others)
 
 
-def read_lists(text: bytes, n_features: int, most_rows: int = sys.maxsize) -> Array | None:
+def read_lists(
+    text: bytes | memoryview, n_features: int, most_rows: int = sys.maxsize
+) -> Array | None:
     """`[[…], …]`: (n_samples, n_features). Raises as `read_document`."""
     return _read(text, n_features, most_rows, b"[", b"]")
 
@@ -92,7 +94,7 @@ def read_lines(
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else None
 
 
-def read_list(text: bytes, most_numbers: int = sys.maxsize) -> Array | None:
+def read_list(text: bytes | memoryview, most_numbers: int = sys.maxsize) -> Array | None:
     """`[…]`: (n,); None for more than `most_numbers`."""
     try:
         return _read(text, None, most_numbers, b"[", b"]")
@@ -101,7 +103,7 @@ def read_list(text: bytes, most_numbers: int = sys.maxsize) -> Array | None:
 
 
 def _read(
-    text: bytes,
+    text: bytes | memoryview,
     n_features: int | None,
     most: int,
     opening: bytes,
@@ -110,7 +112,7 @@ def _read(
 ) -> Array | None:
     try:
         if len(text) <= PIECE_BYTES:
-            X = _numbers(text, n_features, others)
+            X = _numbers(bytes(text), n_features, others)
             _check_count(len(X), most)
             return X
         width = 2 * n_features + 1 if n_features else 2  # bytes of a row, at the least
@@ -132,7 +134,9 @@ def _check_count(count: int, most: int) -> None:
         raise too_many("rows", most)
 
 
-def _pieces(text: bytes, opening: bytes, closing: bytes, n_features: int | None) -> Iterator[bytes]:
+def _pieces(
+    text: bytes | memoryview, opening: bytes, closing: bytes, n_features: int | None
+) -> Iterator[bytes]:
     """Texts that are complete documents, and hold the rows of `text` one after the other; of
     numbers without rows, if `n_features` is None. Raises ValueError for a very long row."""
     between = _BETWEEN_NUMBERS if n_features is None else _BETWEEN_ROWS

@@ -213,9 +213,18 @@ class MessageProtocol(LimitedProtocol):
         if not self._kept:
             self._header_share.release()
         last = not self.pipeline
+        self._drop_request(last and not self._in_header)
         super().on_response_complete()
         if last and self._refusal is not None and not self.transport.is_closing():
             self._has_cycle = False
             refusal = self._refusal
             self._refuse(refusal.status, refusal.code, refusal.detail)
             self.transport.close()
+
+    def _drop_request(self, last: bool) -> None:
+        """Keep nothing of a request that was answered while the connection waits for another."""
+        if self._running is not None:
+            self._running.scope = {}  # type: ignore[typeddict-item]
+            self._running.body.clear()
+        if last:
+            self.headers, self.scope = [], {}  # type: ignore[typeddict-item]

@@ -110,7 +110,7 @@ def test_uploads(name: str, tmp_path: Path) -> None:
         limits=ReadLimits(**LIMITS),
     )
     peak, seconds = _measured(lambda: read(spec))
-    assert peak < 32 * MIB
+    assert peak < 48 * MIB
     assert seconds < 10
 
 
@@ -186,7 +186,7 @@ def _code(reply: httpx2.Response) -> str:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_service_is_not_stopped(warm: Server, seed: int) -> None:
-    """At most 6half a MiB in all processes, 10 MiB afterwards, and nobody waits for 0.1 s."""
+    """At most 64 MiB in all processes, 10 MiB afterwards; other requests wait less than 0.1 s."""
     wrong = []
     for kinds, n_bytes in (
         (CONTROL, MIB),

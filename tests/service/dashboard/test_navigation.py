@@ -85,14 +85,6 @@ def test_labels_can_be_in_a_separate_file(browser: Browser) -> None:
     assert "5 sparse" in browser.page.text
 
 
-def test_name_that_comes_twice_is_named(browser: Browser) -> None:
-    """Not the position of a column, or another label, which would not help."""
-    _upload(browser, "a,b,a,label\n" + "1,2,3,x\n4,5,6,y\n" * 5)
-    assert browser.page.status == 422
-    assert "the name 'a' is given more than once; give each its own name" in browser.page.text
-    assert "Choose another label" not in browser.page.text
-
-
 def test_rejected_rows_are_shown_in_a_table(browser: Browser) -> None:
     """With row, column, value and hint; nothing is stored."""
     _upload(browser, "a,b,label\n1,2,x\n3,<b>oops</b>,y\n,5,x\n4,<b>oops</b>,y\n" + "1,2,y\n" * 80)

@@ -174,7 +174,7 @@ def test_measurements_are_kept_without_classes() -> None:
     ],
 )
 def test_numbers_that_are_hardly_classes_are_a_warning(labels: list[str], warned: bool) -> None:
-    """At the upload, before somebody waits for a training."""
+    """At the upload, not only when a training is queued."""
     warnings = upload(csv(labels)).parsed.warnings
     said = [one["message"] for one in warnings if one["code"] == "many-labels"]
     expected = "'k' has 60 different numbers; a training needs classes"
