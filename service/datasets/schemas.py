@@ -68,6 +68,13 @@ class UploadOptions(BaseModel):
     missing: Annotated[str, StringConstraints(max_length=1000)] = "auto"
     """CSV, TSV and XLSX: further words for missing cells, separated by commas. An empty cell, NA,
     N/A, NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
+    odd_cells: Literal["missing", "refuse"] = "missing"
+    """CSV, TSV and XLSX: a few words in a column of numbers or dates, such as `unknown` or
+    `#DIV/0!`: at most ten different ones, in 1 % of its cells or a single one. They are missing
+    cells of this column, and a warning counts each; with `refuse` they are errors."""
+    dayfirst: bool | None = None
+    """CSV, TSV and XLSX: whether the day comes before the month in dates such as 01/02/2024, if
+    those of a column can be read either way. Default: such a column is a category."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
     number, category, boolean and date, roles feature, label, weight and ignored; the label is a
@@ -140,9 +147,9 @@ class DatasetWarning(ReadModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
-    `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
-    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`,
-    `renamed-columns`, `left-out-lines`, `quoted-lines`,
+    `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `leading-zeros`,
+    `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`, `similar-levels`,
+    `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`, `quoted-lines`,
     `left-out-cells`, `other-names`."""
     message: str
     columns: list[str | int] | None = None

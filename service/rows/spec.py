@@ -173,7 +173,7 @@ class ParseSpec:
     thousands: str | None = None
     missing: list[str] = field(default_factory=list)
     """Further words for missing cells."""
-    odd_cells: Literal["missing", "refuse"] = "refuse"
+    odd_cells: Literal["missing", "refuse"] = "missing"
     """What a few words in a column of numbers or dates are."""
     day_first: bool | None = None
     """Whether the day comes before the month in dates that may be read either way."""
