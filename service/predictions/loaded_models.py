@@ -16,7 +16,7 @@ from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import datatype_of, to_bytes
-from service.predictions.metrics import Unknown
+from service.predictions.unknown_cells import Unknown
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
 from service.storage.database import Database
@@ -93,7 +93,8 @@ class LoadedModel:
     @cached_property
     def unknown(self) -> Unknown | None:
         """What finds unknown cells; None for rows of plain numbers."""
-        return None if self.fitted.encoder is None else Unknown(self.fitted.encoder)
+        encoder = self.fitted.encoder
+        return None if encoder is None else Unknown(encoder, self.features)
 
     @cached_property
     def json_head(self) -> bytes:
