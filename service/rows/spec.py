@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -71,6 +71,9 @@ class RowLimits(NamedTuple):
     line_bytes: int
 
 
+CellsAgain: TypeAlias = Callable[[], Iterable[Sequence[Any]]]
+
+
 class Rows(NamedTuple):
     """Rows to predict, (n_samples, n_features), finite."""
 
@@ -79,6 +82,9 @@ class Rows(NamedTuple):
     """The other members of a document."""
     ignored: tuple[str, ...] = ()
     """Names of columns that came with the rows and are not features."""
+    again: CellsAgain | None = None
+    """Reads the rows once more: their cells as the body has them, in the order of the features.
+    None if they are the numbers of X."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from service.rows.cell_texts.text import check_lengths, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, listed, refuse, shown
 from service.rows.json_reading import numbers as json_numbers
-from service.rows.json_reading.cells import explained, plain_table
+from service.rows.json_reading.cells import explained, in_order, plain_table
 from service.rows.json_reading.stream import MAX_DEPTH, loads
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
@@ -175,7 +175,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
         X, ignored = read or explained(_decoded(text), columns, limits.rows, None)
     if not len(X):
         raise InvalidContent("empty-data", "the body holds no row")
-    return Rows(X, ignored=ignored)
+    return Rows(X, ignored=ignored, again=lambda: in_order(_decoded(text), columns))
 
 
 def _as_lists(lines: bytes) -> bytes | None:
