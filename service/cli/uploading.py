@@ -70,6 +70,18 @@ def upload(
     thousands: Annotated[
         str | None, typer.Option(help=f"{_TEXT}: none, if thousands are not separated.")
     ] = None,
+    odd_cells: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{_TEXT}: missing or refuse, a few words in a column of numbers or dates."
+        ),
+    ] = None,
+    dayfirst: Annotated[
+        bool | None,
+        typer.Option(
+            "--dayfirst/--monthfirst", help=f"{_TEXT}: what comes first in dates as 01/02/2024."
+        ),
+    ] = None,
     sheet: Annotated[
         str | None,
         typer.Option(help="XLSX, XLS, ODS: the sheet. Default: the first one with a table."),
@@ -113,6 +125,8 @@ def upload(
         "encoding": encoding,
         "decimal": decimal,
         "thousands": thousands,
+        "odd_cells": odd_cells,
+        "dayfirst": dayfirst,
         "sheet": sheet,
         "dense": dense,
         "index_base": index_base,

@@ -160,6 +160,8 @@ def _spec(
         thousands=_unless_auto(options.thousands),
         missing=_words(options.missing),
         roles=_roles(options.schema_),
+        odd_cells=options.odd_cells,
+        day_first=options.dayfirst,
         missing_labels=options.missing_labels,
         sheet=_unless_auto(options.sheet),
         dense=options.dense,

@@ -103,12 +103,11 @@ class Format:
         return table
 
 
+_OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
 _TABLE = partial(
     Format,
-    upload="delimited",
-    options=frozenset(
-        {"header", "delimiter", "encoding", "decimal", "thousands", "missing", "schema"}
-    ),
+    upload="text_table",
+    options=frozenset({"delimiter", "encoding", *_OF_TEXTS}),
     labels=True,
     lines=True,
 )
@@ -117,7 +116,7 @@ _SHEETS = partial(
     begins=_magic(_OLE, _ARCHIVE),
     binary=True,
     upload="xlsx",
-    options=frozenset({"header", "decimal", "thousands", "missing", "schema", "sheet"}),
+    options=frozenset({"sheet", *_OF_TEXTS}),
 )
 """Each may have the name of another one: the library looks at the contents."""
 FORMATS = {

@@ -126,7 +126,8 @@ def _is_utf8(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             while block := file.read(BLOCK_BYTES):
-                decoder.decode(block)
+                if decoder.getstate()[0] or not block.isascii():
+                    decoder.decode(block)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False

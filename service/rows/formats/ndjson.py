@@ -18,7 +18,7 @@ from service.rows.cell_texts.text import check_lengths, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, listed, refuse, shown
 from service.rows.json_reading import numbers as json_numbers
-from service.rows.json_reading.cells import explained, plain_table
+from service.rows.json_reading.cells import explained, in_order, plain_table
 from service.rows.json_reading.stream import MAX_DEPTH, loads
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
@@ -168,14 +168,14 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     text = body.strip()
     ignored: tuple[str, ...] = ()
     X = None
-    if columns.table is None:
+    if columns.is_plain:
         X = json_numbers.read_lines(text, columns.n_features, limits.rows, _as_lists)
     if X is None:
         read = json_numbers.read_any_lines(_lines(text), columns, limits.rows)
         X, ignored = read or explained(_decoded(text), columns, limits.rows, None)
     if not len(X):
         raise InvalidContent("empty-data", "the body holds no row")
-    return Rows(X, ignored=ignored)
+    return Rows(X, ignored=ignored, again=lambda: in_order(_decoded(text), columns))
 
 
 def _as_lists(lines: bytes) -> bytes | None:

@@ -32,7 +32,7 @@ def write_json(stored: Stored, file: BinaryIO) -> None:
     if names is not None:
         file.write(b'"columns":' + orjson.dumps(names) + b",")
     file.write(b'"rows":[')
-    if stored.table is None:
+    if not stored.table:
         texts = (_numbers(block)[1:-1] for block in weighted_blocks(stored))
     else:
         texts = (orjson.dumps(rows)[1:-1] for rows in rows_of_cells(stored))
@@ -57,7 +57,7 @@ def write_ndjson(stored: Stored, file: BinaryIO) -> None:
     if stored.labeled:
         members.append(orjson.dumps(_label_name(stored)).replace(b"%", b"%%") + b":%b")
     template = b"{" + b",".join(members) + b"}\n"
-    if stored.table is not None:
+    if stored.table:
         file.writelines(template % tuple(map(orjson.dumps, row)) for row in _table_rows(stored))
         return
     for rows, labels in _rows(stored, orjson.dumps):
@@ -110,7 +110,7 @@ def _write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
     if names is not None:
         label_name = [_label_name(stored)] if stored.labeled else []
         file.write(cells(names + label_name) + b"\n")
-    if stored.table is not None:
+    if stored.table:
         file.writelines(cells(list(map(_csv_cell, row))) + b"\n" for row in _table_rows(stored))
         return
     for rows, labels in _rows(stored, label_cell):

@@ -83,7 +83,7 @@ NULL = np.ma.masked_array([2.0, 0.0, 6.0], [False, True, False])
 UPLOADS: list[Case] = [
     (CSV, csv("inf"), NAN, "b", "inf"),
     (CSV, csv("1e999"), NAN, "b", "1e999"),
-    (CSV, csv("oops"), WORD, "b", "oops"),
+    (CSV, csv("1_0"), WORD, "b", "1_0"),
     (CSV, csv("1,2"), RAGGED, None, None),
     (CSV, csv("x" * 5000), "csv-cell-too-large", "b", "x" * 64),
     (TSV, csv("-inf", "\t"), NAN, "b", "-inf"),

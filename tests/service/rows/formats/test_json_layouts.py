@@ -32,7 +32,7 @@ def written(frame: pandas.DataFrame, orient: Any) -> str:
 def test_layouts_of_pandas(orient: Any) -> None:
     """Texts, gaps and numbers, with the last column as the label."""
     result = upload(written(FRAME, orient), JSON)
-    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table] == [
         ("a", "number", 0),
         ("b", "number", 1),
         ("c", "category", 1),

@@ -38,7 +38,7 @@ def test_label_column_among_the_rows() -> None:
     assert result.parsed.columns == ["a", "b"]
     assert result.rows_of_labels == ["x", "y"]
     assert upload(body, JSON, target="1").rows_of_labels == ["x", "y"]
-    table = upload(body, JSON).parsed.table or []  # b is the target, k holds words
+    table = upload(body, JSON).parsed.table  # b is the target, k holds words
     assert [(column["name"], column["kind"]) for column in table] == [
         ("a", "number"),
         ("k", "category"),

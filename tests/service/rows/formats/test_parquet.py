@@ -158,7 +158,7 @@ def test_texts_dates_and_nulls() -> None:
     null = np.ma.masked_array([1.5, 7.0, 2.0], [False, True, False])
     columns = {"a": words, "b": day, "c": null, "k": np.arange(3)}
     result = upload(parquet(columns), PARQUET)
-    kinds = [(one["kind"], one["levels"], one["missing"]) for one in result.parsed.table or []]
+    kinds = [(one["kind"], one["levels"], one["missing"]) for one in result.parsed.table]
     assert kinds == [("category", ["blue", "red"], 1), ("date", [], 1), ("number", [], 1)]
     assert result.arrays["codes"].tolist() == [[-1], [1], [0]]
     np.testing.assert_array_equal(result.arrays["X"], [[2, 1.5], [np.nan, np.nan], [0.5, 2]])

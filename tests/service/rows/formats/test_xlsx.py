@@ -35,7 +35,7 @@ def changed(content: bytes, part: str, xml: bytes) -> bytes:
 def test_cells_of_every_kind() -> None:
     """Texts, numbers, dates, booleans, times as parts of a day, empty cells, a word for them."""
     result = upload(workbook({"People": PEOPLE}), XLSX)
-    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table] == [
         ("sex", "category", 1),
         ("age", "number", 2),
         ("day", "date", 1),
@@ -73,7 +73,7 @@ def test_texts_of_numbers_and_dates() -> None:
     ]
     head: list[Any] = ["price", "day", "size", "n", "k"]
     result = upload(workbook({"S": [head, *rows]}), XLSX, missing=["k.A."])
-    assert [(c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+    assert [(c["kind"], c["missing"]) for c in result.parsed.table] == [
         *(("number", 1), ("date", 1), ("number", 0), ("number", 0)),
     ]
     np.testing.assert_array_equal(result.arrays["X"][0], [14000.5, 19857, 15.75, 14])
@@ -90,7 +90,7 @@ def test_numbers_with_three_decimals_are_decided() -> None:
 def test_word_among_numbers_that_comes_first() -> None:
     """It is the one that is wrong."""
     rows: list[list[Any]] = [["lots", "x"], *([i * 1.5, "xy"[i % 2]] for i in range(30))]
-    error = refusal(workbook({"S": [["a", "k"], *rows]}), XLSX)
+    error = refusal(workbook({"S": [["a", "k"], *rows]}), XLSX, odd_cells="refuse")
     assert places(error) == [("not-a-number", 1, "a", "lots")]
 
 
@@ -177,7 +177,7 @@ def test_without_header() -> None:
 def test_faults_name_sheet_row_and_column() -> None:
     """Of each cell that does not fit its column."""
     rows: list[list[Any]] = [["a", "k"], *([i, "x"] for i in range(9)), ["lots", "y"]]
-    error = refusal(workbook({"Table 1": rows}), XLSX)
+    error = refusal(workbook({"Table 1": rows}), XLSX, odd_cells="refuse")
     assert places(error) == [("not-a-number", 10, "a", "lots")]
     assert error.detail.startswith("sheet 'Table 1': row 10, column 'a': 'lots'")
     long = workbook({"S": [["a", "k"], ["x" * 5000, "x"]]})
