@@ -174,7 +174,7 @@ NO_DATA: list[tuple[str, bytes, int, str]] = [
     (JSON, b'{"rows": 1}', 422, "invalid-field"),
     (JSON, b'{"rows": [[1]], "row": 1}', 422, "invalid-field"),
     (CSV, b'a,b,k\n1,2,"x\n3\n', 422, "csv-unterminated-quote"),
-    (TSV, b'a\tb\tk\n1\t2\t"x\n', 422, "csv-unterminated-quote"),
+    (TSV, b'a\tb\tk\n1\t2\t"x\n3\n', 422, "csv-unterminated-quote"),
     (CSV, b"a,k\n" + b"1" * 2_000_000 + b",x\n", 422, "csv-cell-too-large"),
     (NPY, npy(np.array([[1j]])), 422, "npy-unsupported"),
     (NPY, npy(np.array([["a"]])), 422, "npy-unsupported"),
