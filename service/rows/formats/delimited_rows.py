@@ -51,7 +51,7 @@ def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str)
             raise
         X, ignored = _read_plain(body, columns, limits, other)
     if len(X) > limits.rows:
-        raise too_many("rows", limits.rows)
+        raise too_many("rows to predict", limits.rows)
     return Rows(X, ignored=ignored)
 
 
@@ -228,7 +228,7 @@ def _read(
     try:
         for done, row in enumerate(rows, 1):
             if done > limits.rows:
-                raise too_many("rows", limits.rows)
+                raise too_many("rows to predict", limits.rows)
             widths.add(len(row))
             if len(row) != width:
                 faults.add(*ragged(len(row), width), row=done)
