@@ -68,6 +68,13 @@ class UploadOptions(BaseModel):
     missing: Annotated[str, StringConstraints(max_length=1000)] = "auto"
     """CSV, TSV and XLSX: further words for missing cells, separated by commas. An empty cell, NA,
     N/A, NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
+    odd_cells: Literal["missing", "refuse"] = "missing"
+    """CSV, TSV and XLSX: a few words in a column of numbers or dates, such as `unknown` or
+    `#DIV/0!`: at most ten different ones, in 1 % of its cells or a single one. They are missing
+    cells of this column, and a warning counts each; with `refuse` they are errors."""
+    dayfirst: bool | None = None
+    """CSV, TSV and XLSX: whether the day comes before the month in dates such as 01/02/2024, if
+    those of a column can be read either way. Default: such a column is a category."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
     number, category, boolean and date, roles feature, label, weight and ignored; the label is a
@@ -78,10 +85,11 @@ class UploadOptions(BaseModel):
     two classes are left, and a warning has their number; else, and with `refuse`, they are an
     error. `drop`: they are left out, however many."""
     sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
-    """XLSX: the name of the sheet. `auto`: the first one that is not hidden."""
+    """XLSX, XLS and ODS: the name of the sheet. `auto`: the first one with a table that is not
+    hidden."""
     dense: Literal["auto", "always", "never"] = "auto"
-    """LIBSVM: whether zeros are stored, so that `standardize` works. `auto`: if at least half of
-    the values are not 0; appended rows are stored as the dataset is."""
+    """LIBSVM, and sparse NPZ: whether zeros are stored, so that `standardize` works. `auto`: if at
+    least half of the values are not 0; appended rows are stored as the dataset is."""
     index_base: Annotated[int, Field(ge=0, le=1)] | None = None
     """LIBSVM: the index of the first column. Default: 1."""
     n_features: Annotated[int, Field(ge=1)] | None = None
@@ -139,9 +147,10 @@ class DatasetWarning(ReadModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
-    `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
-    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`,
-    `renamed-columns`, `left-out-lines`, `quoted-lines`."""
+    `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `leading-zeros`,
+    `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`, `similar-levels`,
+    `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`, `quoted-lines`,
+    `left-out-cells`, `other-names`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""

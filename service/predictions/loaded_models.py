@@ -16,7 +16,7 @@ from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import datatype_of, to_bytes
-from service.predictions.metrics import Unknown
+from service.predictions.unknown_cells import Unknown
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
 from service.storage.database import Database
@@ -91,7 +91,7 @@ class LoadedModel:
     def unknown(self) -> Unknown | None:
         """What finds unknown cells; None for rows of plain numbers."""
         encoder = self.fitted.encoder
-        return Unknown(encoder) if isinstance(encoder, Encoder) else None
+        return Unknown(encoder, self.features) if isinstance(encoder, Encoder) else None
 
     @cached_property
     def json_head(self) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import call, itemgetter
@@ -65,6 +65,24 @@ class Columns:
     @cached_property
     def names_set(self) -> frozenset[str]:
         return frozenset(self.names or ())
+
+    @cached_property
+    def _by_stripped(self) -> dict[str, str]:
+        return {name.strip(): name for name in reversed(self.names or ())}
+
+    def without_blanks(self, given: Collection[str]) -> list[str]:
+        """The names that came; those that are not of features, but are so without the blanks around
+        them, are replaced by these."""
+        if self.names_set.issubset(given):
+            return list(given)
+        free = self.names_set.difference(given)
+        features = ((name, self._by_stripped.get(name.strip())) for name in given)
+        return [feature if feature in free else name for name, feature in features]
+
+    def named(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The same row of an object whose names may have blanks around them."""
+        names = self.without_blanks(row)
+        return dict(zip(names, row.values(), strict=True)) if len(set(names)) == len(row) else row
 
     @cached_property
     def take(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
@@ -238,6 +256,7 @@ class Columns:
 
         Several columns may have no name. Raises InvalidContent `feature-mismatch`.
         """
+        names = self.without_blanks(names)
         given = {name: position for position, name in enumerate(names)}
         twice = [name for name, count in Counter(names).items() if count > 1 and name]
         if twice:

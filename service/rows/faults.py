@@ -155,6 +155,7 @@ def no_features(ignored: Sequence[Mapping[str, str]]) -> InvalidContent:
 _LIMITED = {
     "rows": ("too-many-rows", "ROWS"),
     "rows to predict": ("too-many-rows", "PREDICT_ROWS"),
+    "rows of this many classes": ("too-many-rows", ""),
     "columns": ("too-many-columns", "COLUMNS"),
     "sparse columns": ("too-many-columns", "SPARSE_COLUMNS"),
     "values": ("too-many-values", "STORED_VALUES"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -36,8 +36,15 @@ NPY = "application/x-npy"
 NPZ = "application/x-npz"
 PARQUET = "application/vnd.apache.parquet"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+XLS = "application/vnd.ms-excel"
+ODS = "application/vnd.oasis.opendocument.spreadsheet"
 ZIP = "application/zip"
 GZIP = "application/gzip"
+BZIP2 = "application/x-bzip2"
+XZ = "application/x-xz"
+ZSTD = "application/zstd"
+UNKNOWN = "application/octet-stream"
+"""The contents say what it is."""
 
 HEADER_BYTES = 128
 """NumPy pads the header of every array of ours to this, whatever its shape."""
@@ -64,6 +71,9 @@ class RowLimits(NamedTuple):
     line_bytes: int
 
 
+CellsAgain: TypeAlias = Callable[[], Iterable[Sequence[Any]]]
+
+
 class Rows(NamedTuple):
     """Rows to predict, (n_samples, n_features), finite."""
 
@@ -72,6 +82,9 @@ class Rows(NamedTuple):
     """The other members of a document."""
     ignored: tuple[str, ...] = ()
     """Names of columns that came with the rows and are not features."""
+    again: CellsAgain | None = None
+    """Reads the rows once more: their cells as the body has them, in the order of the features.
+    None if they are the numbers of X."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +179,7 @@ class ParseSpec:
     thousands: str | None = None
     missing: list[str] = field(default_factory=list)
     """Further words for missing cells."""
-    odd_cells: Literal["missing", "refuse"] = "refuse"
+    odd_cells: Literal["missing", "refuse"] = "missing"
     """What a few words in a column of numbers or dates are."""
     day_first: bool | None = None
     """Whether the day comes before the month in dates that may be read either way."""

@@ -112,7 +112,7 @@ class Builder:
         first = next(passes, None)
         if first is None:
             raise InvalidContent("empty-data", "there is no row")
-        several = next(passes, None) is not None
+        several = not self._typed and next(passes, None) is not None
         features = []
         weight = self._columns.weight
         for position in (*self._columns.features, *(() if weight is None else (weight,))):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from service.rows.rendering.cells import names_of, rows_of_cells, weighted_blocks
+from service.rows.rendering.cells import names_of, rows_of_cells, weighted_blocks, weights_of
 from service.rows.spec import Label, Stored
 from service.rows.table.arrays import blocks, sparse_rows
 
@@ -75,11 +75,14 @@ def write_libsvm(stored: Stored, file: BinaryIO) -> None:
     paths = (stored.path(name) for name in ("indptr", "indices", "data"))
     highest = max((int(block.max()) for block in blocks(stored.path("indices"))), default=-1)
     width = b"" if highest + 1 == stored.n_features else b" %d:0" % stored.n_features
-    done = 0
+    weights, done = weights_of(stored), 0
     for lengths, indices, values in sparse_rows(*paths):
         texts = [b"0"] * len(lengths)
         if labels is not None:
             texts = _texts(stored, labels[done : done + len(lengths)], orjson.dumps)
+        if weights is not None:
+            costs = orjson.loads(_numbers(weights[done : done + len(lengths)]))
+            texts = [b"%b cost:%a" % pair for pair in zip(texts, costs, strict=True)]
         cells = [_numbers(array)[1:-1].split(b",") for array in (indices + 1, values)]
         pairs = [b" %b:%b" % pair for pair in zip(*cells, strict=True)]
         ends = np.cumsum(lengths).tolist()
