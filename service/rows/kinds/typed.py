@@ -54,7 +54,7 @@ class TypedColumn:
     def add(self, cells: Sequence[Any]) -> Values:
         """Raw values, or codes of texts."""
         if self.texts is None and self._is_undecided():
-            first = next((cell for cell in cells if cell is not None), None)
+            first = next((cell for cell in cells if cell not in (None, "")), None)
             if isinstance(first, str) and self.kind is None:
                 self.texts = TextColumn(NO_WORDS)
                 if self.n_missing:  # they came before the first text
@@ -69,7 +69,7 @@ class TypedColumn:
 
     def is_wrong(self, cell: Any) -> bool:
         """Whether a cell is not of the column's type."""
-        if cell is None:
+        if cell is None or cell == "":
             return False
         if isinstance(cell, (list, dict)):
             return True
@@ -97,7 +97,7 @@ class TypedColumn:
                 pass
         values = np.full(len(cells), nan)
         for i, cell in enumerate(cells):
-            if cell is None:
+            if cell is None or cell == "":
                 self.n_missing += 1
             elif self.is_wrong(cell):
                 self.n_wrong += 1
