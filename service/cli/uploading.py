@@ -83,7 +83,8 @@ def upload(
         ),
     ] = None,
     sheet: Annotated[
-        str | None, typer.Option(help="XLSX: name of the sheet. Default: the first one.")
+        str | None,
+        typer.Option(help="XLSX, XLS, ODS: the sheet. Default: the first one with a table."),
     ] = None,
     dense: Annotated[
         str | None,
@@ -107,9 +108,10 @@ def upload(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet or XLSX.
+    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet, XLSX, XLS or ODS.
 
-    The file may also be in a zip file of its own, or compressed by gzip.
+    The file may also be in a zip file of its own, or compressed by gzip, bzip2, xz or zstd. If its
+    name does not say the format, as that of `a9a`, its contents do.
     """
     named = name or file.name
     options: dict[str, Any] = {

@@ -16,7 +16,7 @@ from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import datatype_of, to_bytes
-from service.predictions.metrics import Unknown
+from service.predictions.unknown_cells import Unknown
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
 from service.storage.database import Database
@@ -75,17 +75,14 @@ class LoadedModel:
     @cached_property
     def features(self) -> Columns:
         """What the readers of rows need to know of the model."""
-        encoder = self.fitted.encoder
-        if encoder is None:
-            return Columns(self.n_features, self.columns, reading=self.reading)
-        refused = None
-        if encoder.encoding.unseen == "refuse":
+        encoder, refused = self.fitted.encoder, None
+        if isinstance(encoder, Encoder) and encoder.encoding.unseen == "refuse":
             refused = dict(_untrained(encoder))
         return Columns(
             self.n_features,
             self.columns,
             encoder.columns,
-            refuses_missing=encoder.encoding.missing == "refuse",
+            refuses_missing=encoder.refuses_missing,
             refused=refused,
             reading=self.reading,
         )
@@ -93,7 +90,8 @@ class LoadedModel:
     @cached_property
     def unknown(self) -> Unknown | None:
         """What finds unknown cells; None for rows of plain numbers."""
-        return None if self.fitted.encoder is None else Unknown(self.fitted.encoder)
+        encoder = self.fitted.encoder
+        return Unknown(encoder, self.features) if isinstance(encoder, Encoder) else None
 
     @cached_property
     def json_head(self) -> bytes:

@@ -7,36 +7,15 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Protocol
 
-import numpy as np
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from service.predictions.unknown_cells import UnknownCells
 from service.web.server.observability import Tally
-from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.encoding import Encoder
 
 MOST_VERSIONS = 200
 """Whose metrics are kept: each is a dozen lines of `/metrics`."""
-
-
-class Unknown:
-    """Finds the unknown cells of one model of a table."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        kinds = np.array([column.kind == "category" for column in encoder.columns], dtype=bool)
-        self._encoder = encoder
-        self._lowest: Vector = np.where(kinds, 0.0, -np.inf)[None]  # sooner compared with a row
-        self._all_trained = bool((encoder.counts > 0).all())
-
-    def count(self, X: Vector) -> tuple[int, int]:
-        """Cells with a level that no training row had, and missing cells in columns that had none
-        in training. X has raw values."""
-        if self._all_trained and 0 not in (self._lowest <= X).tobytes():
-            return 0, 0  # most rows; NaN is not larger than anything
-        unseen = self._lowest > X if self._all_trained else self._encoder.unseen(X)
-        missing = self._encoder.newly_missing(X)
-        return int(np.count_nonzero(unseen)), int(np.count_nonzero(missing))
 
 
 class Version(Protocol):
@@ -46,8 +25,6 @@ class Version(Protocol):
     def name(self) -> str: ...
     @property
     def version(self) -> int: ...
-    @property
-    def unknown(self) -> Unknown | None: ...
 
 
 class _Served(Tally):
@@ -69,20 +46,18 @@ class PredictionMetrics(Collector):
         self._served: dict[tuple[str, int], _Served] = {}
         self._unknown: Counter[tuple[str, str]] = Counter()
 
-    def answered(self, version: Version, X: Matrix, started: float) -> None:
+    def answered(
+        self, version: Version, n_rows: int, unknown: UnknownCells | None, started: float
+    ) -> None:
         """Count an answered request that `started` at this time of `perf_counter`."""
         now = perf_counter()
         served = self._served.get((version.name, version.version)) or self._begin(version)
         served.used_at = now
-        served.rows += X.shape[0]
+        served.rows += n_rows
         served.count(now - started)
-        unknown = version.unknown
-        if unknown is not None and not is_sparse(X):
-            unseen, missing = unknown.count(X)
-            if unseen:
-                self._unknown[version.name, "unseen"] += unseen
-            if missing:
-                self._unknown[version.name, "missing"] += missing
+        if unknown is not None:
+            for reason, count in unknown.counts.items():
+                self._unknown[version.name, reason] += count
 
     def refused(self, version: Version) -> None:
         """Count a request that the model could not answer."""

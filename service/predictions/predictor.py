@@ -19,6 +19,7 @@ from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.predictions.metrics import PredictionMetrics
 from service.predictions.targets import Target, find_target
+from service.predictions.unknown_cells import UnknownCells
 from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
 from service.web.http.headers import RawHeaders
@@ -43,6 +44,10 @@ class Asked(Protocol):
     @property
     def outputs(self) -> tuple[str, ...]:
         """What to answer, of `schemas.OUTPUTS`."""
+
+    @property
+    def unknown(self) -> UnknownCells | None:
+        """The cells that the model does not know; None if there is none."""
 
 
 class Exchange(Protocol):
@@ -131,7 +136,7 @@ class Predictor:
             reply = exchange.reply(asked, answer)
         else:
             reply = await in_thread(partial(exchange.reply, asked, answer))
-        self.metrics.answered(model, asked.X, started)
+        self.metrics.answered(model, asked.X.shape[0], asked.unknown, started)
         return reply
 
     def submit(
@@ -172,7 +177,7 @@ class Predictor:
         else:
             try:
                 reply = exchange.reply(asked, answer)
-                self.metrics.answered(model, asked.X, started)
+                self.metrics.answered(model, asked.X.shape[0], asked.unknown, started)
             except Exception as error:
                 reply = error
         deliver(reply)

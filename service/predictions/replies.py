@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
-from typing import Any
+from itertools import islice
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import numpy as np
@@ -13,32 +14,49 @@ import orjson
 
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, InvalidRequest
 from service.predictions.answers import Answer
+from service.predictions.unknown_cells import UnknownCells
 from service.web.server.answerer import Reply
 
 JSON = "application/json"
 NPY = "application/x-npy"
 IGNORED = "X-Ignored-Columns"
+UNKNOWN = "X-Unknown-Cells"
+"""Their number, then `row:column` of the first ones."""
 UNLIKELY = "X-Unlikely-Labels"
 """Rows whose label is not the class with the largest probability."""
 MAX_IN_HEADER = 10
 """Names or rows in one header: clients read some 8 kB of them."""
 
 
-def write(
-    media_type: str, answer: Answer, outputs: tuple[str, ...], ignored: tuple[str, ...] = ()
-) -> Reply:
+class Asked(Protocol):
+    """What a reply depends on besides the answer."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+    @property
+    def ignored(self) -> tuple[str, ...]: ...
+    @property
+    def unknown(self) -> UnknownCells | None: ...
+
+
+def write(media_type: str, answer: Answer, asked: Asked) -> Reply:
     """The reply in one of `MEDIA_TYPES`. Raises InvalidRequest if that cannot hold the outputs.
 
-    `ignored`: names that came and that the model does not use. Formats without room for these, for
-    warnings, and for the version that answered, give them in headers.
+    Formats without room for ignored columns, unknown cells, warnings, and the version that
+    answered, give them in headers.
     """
     if media_type == JSON:
-        return Reply(_json(answer, outputs, ignored))
+        return Reply(_json(answer, asked))
+    outputs, ignored, unknown = asked.outputs, asked.ignored, asked.unknown
     body = _WRITERS[media_type](answer, outputs)
     answering = f"{answer.model.name}/{answer.model.version}"
     headers = [("X-Model-Version", answering)]
     if ignored:
         headers.append((IGNORED, ",".join(map(_in_header, ignored[:MAX_IN_HEADER]))))
+    if unknown is not None:
+        places = (f"{one['row']}:{_in_header(str(one['column']))}" for one in unknown.cells)
+        shown = ",".join(islice(places, MAX_IN_HEADER))
+        headers.append((UNKNOWN, f"{unknown.count};{shown}"))
     if "probability" in outputs and (rows := answer.unlikely_labels):
         headers.append((UNLIKELY, ",".join(map(str, rows[:MAX_IN_HEADER]))))
     return Reply(body, media_type, tuple(headers))
@@ -48,13 +66,15 @@ def _in_header(name: str) -> str:
     return quote(name[:MAX_VALUE_CHARACTERS], safe=" ", errors="replace")
 
 
-def _json(answer: Answer, outputs: tuple[str, ...], ignored: tuple[str, ...]) -> bytes:
+def _json(answer: Answer, asked: Asked) -> bytes:
     model = answer.model
     parts = [model.json_head]
-    if ignored:
-        names = [name[:MAX_VALUE_CHARACTERS] for name in ignored[:MAX_FAULTS]]
+    if asked.ignored:
+        names = [name[:MAX_VALUE_CHARACTERS] for name in asked.ignored[:MAX_FAULTS]]
         parts.append(b',"ignored_columns":%b' % orjson.dumps(names))
-    for name in outputs:
+    if asked.unknown is not None:
+        parts.append(b',"unknown":%b' % orjson.dumps(asked.unknown.document))
+    for name in asked.outputs:
         if name == "label":
             labels = model.json_labels
             parts.append(b',"label":[%b]' % b",".join([labels[code] for code in answer.codes]))

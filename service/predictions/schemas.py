@@ -72,6 +72,24 @@ class PredictionWarning(ReadModel):
     rows_total: int
 
 
+class UnknownCell(ReadModel):
+    """A level that no training row had, or a missing cell."""
+
+    row: int
+    """From 1."""
+    column: str | int
+    value: str | None
+    """The text of the cell, at most 64 characters."""
+
+
+class UnknownRead(ReadModel):
+    """Cells that the model does not know: their effect is that of no or an average value."""
+
+    count: int
+    cells: list[UnknownCell]
+    """The first 20."""
+
+
 class PredictionRead(ReadModel):
     """One entry a row, in the order of the request."""
 
@@ -81,6 +99,9 @@ class PredictionRead(ReadModel):
     ignored_columns: list[str] | None = None
     """Columns that came with the rows and that the model does not use, such as the label; at most
     100 of them. Replies in other formats have the first ones in the header `X-Ignored-Columns`."""
+    unknown: UnknownRead | None = None
+    """If there are such cells. Replies in other formats have their number and the first places in
+    the header `X-Unknown-Cells`, such as `2;1:city,4:age`."""
     label: list[Label] | None = None
     decision: list[float] | list[list[float]] | None = None
     """Two classes: one value a row, positive for `classes[1]`. More: a value for each class, the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from service.errors import (
@@ -18,6 +19,7 @@ from service.predictions.answers import Answer
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
+from service.predictions.unknown_cells import UnknownCells
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
 from service.rows.spec import JSON, NPY, RowLimits
@@ -42,6 +44,7 @@ class Instances(NamedTuple):
     outputs: tuple[str, ...]
     ignored: tuple[str, ...] = ()
     """Names of columns that the model does not use."""
+    unknown: UnknownCells | None = None
 
 
 class PlainExchange:
@@ -82,11 +85,14 @@ class PlainExchange:
             if len(body) > self._limits.line_bytes:
                 _check_lines(body, self._limits.line_bytes)
         try:
-            X, others, ignored = self._format.read_rows(body, model.features, self._rows)
+            given, others, ignored, again = self._format.read_rows(body, model.features, self._rows)
         except (InvalidContent, InvalidRequest):
             check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
             raise
-        X = model.features.marked(X)
+        X = model.features.marked(given)
+        unknown = None
+        if model.unknown is not None:
+            unknown = model.unknown.find(X, again or partial(iter, given))
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()
         outputs = outputs_of(others) if others else DEFAULT_OUTPUTS
@@ -97,10 +103,10 @@ class PlainExchange:
                 check_explainable(model)
             if "probability" in outputs and model.fitted.calibration is None:
                 raise _not_calibrated()
-        return Instances(X, outputs, ignored)
+        return Instances(X, outputs, ignored, unknown)
 
     def reply(self, asked: Instances, answer: Answer) -> Reply:
-        return replies.write(self._accept, answer, asked.outputs, asked.ignored)
+        return replies.write(self._accept, answer, asked)
 
 
 def _check_lines(body: bytes, limit_bytes: int) -> None:

@@ -51,7 +51,8 @@ class InferRead(BaseModel):
     model_version: str
     id: str | None = None
     parameters: dict[str, Any] | None = None
-    """`unlikely_labels`: how many labels are not the class with the largest probability, if any."""
+    """If any: `unlikely_labels`, how many are not the class with the largest probability, and
+    `unknown`, as in other replies."""
     outputs: list[Tensor]
 
 

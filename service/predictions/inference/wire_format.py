@@ -30,6 +30,7 @@ from service.predictions.inference.tensors import (
     invalid,
 )
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.unknown_cells import UnknownCells
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
 from service.settings import Limits
@@ -66,6 +67,7 @@ class Asked(NamedTuple):
     id: str | None
     tensors: tuple[tuple[str, bool], ...]
     """Outputs, and whether each is sent as bytes."""
+    unknown: UnknownCells | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -138,8 +140,10 @@ class InferenceExchange:
                 if len(self._heads) >= MOST_REMEMBERED:
                     self._heads.clear()
                 self._heads[text, model.key] = head
-        X = self._values(head, numbers, data, model.features)
-        return Asked(X, head.id, head.tensors)
+        given = self._values(head, numbers, data, model.features)
+        X = model.features.marked(given)
+        unknown = None if model.unknown is None else model.unknown.find(X, partial(iter, given))
+        return Asked(X, head.id, head.tensors, unknown)
 
     def _head(self, text: bytes, model: LoadedModel) -> Head:
         document = _members(_parse(text), _REQUEST, ())
@@ -167,7 +171,7 @@ class InferenceExchange:
         numbers: Numbers,
         data: memoryview,
         columns: Columns,
-    ) -> Matrix:
+    ) -> NDArray[np.float64]:
         if head.size is not None or (self._head_bytes is not None and not head.has_data):
             if head.has_data:
                 raise invalid(("inputs", 0, "data"), "the data are behind the JSON part already")
@@ -187,11 +191,13 @@ class InferenceExchange:
                 values = numbers(head.datatype, head.shape, columns)
         else:
             values = from_json(head.data, head.datatype, head.shape, columns)
-        return columns.marked(columns.checked(np.ascontiguousarray(values, np.float64)))
+        return columns.checked(np.ascontiguousarray(values, np.float64))
 
     def reply(self, asked: Asked, answer: Answer) -> Reply:
         model = answer.model
-        tensors, parts, parameters = [], [], b""
+        tensors, parts, parameters = [], [], []
+        if asked.unknown is not None:
+            parameters.append(b'"unknown":%b' % orjson.dumps(asked.unknown.document))
         for name, binary in asked.tensors:
             if name == "label":
                 labels = model.tensor_labels if binary else model.json_labels
@@ -203,7 +209,7 @@ class InferenceExchange:
                 shape, datatype = ",".join(map(str, values.shape)), "FP64"
                 data = to_bytes(values) if binary else _numbers(values)
                 if name == PROBABILITY and (rows := answer.unlikely_labels):
-                    parameters = b',"parameters":{"unlikely_labels":%d}' % len(rows)
+                    parameters.append(b'"unlikely_labels":%d' % len(rows))
             tensor = f'{{"name":"{name}","datatype":"{datatype}","shape":[{shape}],'.encode()
             if binary:
                 parts.append(data)
@@ -211,7 +217,8 @@ class InferenceExchange:
             else:
                 tensors.append(b'%b"data":%b}' % (tensor, data))
         id_ = b"" if asked.id is None else b',"id":%b' % orjson.dumps(asked.id)
-        head = b"".join((model.tensors_head, id_, parameters))
+        said = b',"parameters":{%b}' % b",".join(parameters) if parameters else b""
+        head = b"".join((model.tensors_head, id_, said))
         body = b'%b,"outputs":[%b]}' % (head, b",".join(tensors))
         headers: tuple[tuple[str, str], ...] = ()
         media_type = "application/json"

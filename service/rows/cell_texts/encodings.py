@@ -53,7 +53,7 @@ _NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _WORD = re.compile(r"[^\x00-@\[-`{-\x7f\s’]+")
 _AROUND_WORDS = "“”„‘’«»‹›…–—€£¥¤§°±²³µ"
 _WITH_LATIN = {"LATIN", "COMBINING", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH"}
-"""First words of the names of characters that stand beside Latin letters in a word."""
+"""First words of the names of characters that may be in a word of Latin letters."""
 
 
 class Decoded(NamedTuple):

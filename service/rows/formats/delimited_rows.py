@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
-from service.rows.cell_texts.text import BOM, decode_text, records, unterminated
+from service.rows.cell_texts.text import BOM, UTF16, decode_text, records, unterminated
 from service.rows.cell_values import BadCell, Reader, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
@@ -26,6 +27,8 @@ from svm.data.columns import UNKNOWN
 
 BLOCK_ROWS = 4096
 """Rows whose values are kept as Python objects at a time."""
+HEAD_BYTES = 64
+"""Of UTF-16 without a byte order mark, enough to have a NUL."""
 _UNUSUAL = b'"\r\0#='
 """What is more than cells: such as quotes, comments, Excel's line that says the delimiter."""
 
@@ -40,19 +43,21 @@ def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
 def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
-    if columns.table is None:
+    if body.startswith(UTF16) or b"\0" in body[:HEAD_BYTES]:
+        body = columns.reading.as_utf8(body)
+    if columns.is_plain:
         body = _without_blank_end(body, delimiter, columns.reading.delimiter)
     read = _read_plain if columns.reading.is_plain(delimiter) else _read_either
     try:
-        X, ignored = read(body, columns, limits, delimiter)
+        rows = read(body, columns, limits, delimiter)
     except InvalidContent as error:
         other = _between_names(body, columns) if error.code == "feature-mismatch" else None
         if other in (None, delimiter):
             raise
-        X, ignored = _read_plain(body, columns, limits, other)
-    if len(X) > limits.rows:
+        rows = _read_plain(body, columns, limits, other)
+    if rows.X.shape[0] > limits.rows:
         raise too_many("rows", limits.rows)
-    return Rows(X, ignored=ignored)
+    return rows
 
 
 def _between_names(body: bytes, columns: Columns) -> str | None:
@@ -73,9 +78,7 @@ def _without_blank_end(body: bytes, *delimiters: str | None) -> bytes:
     return body[: body.find(b"\n", end) + 1] if b"\n" in body[end:-1] else body
 
 
-def _read_either(
-    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def _read_either(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Rows as the training file is written, or plain ones: as the first line says. If it may be
     either, they are read as the training file if all cells can be."""
     body = columns.reading.as_utf8(body)
@@ -84,8 +87,8 @@ def _read_either(
     refused = None
     if own:
         try:
-            rows = uploaded_records(text, columns)
-            return _read_records(rows, columns, limits, columns.styled_readers)
+            read = partial(uploaded_records, text, columns)
+            return _read_records(read, columns, limits, columns.styled_readers)
         except InvalidContent as error:
             refused = explained(error, columns.reading, delimiter)
             if not plain:
@@ -96,23 +99,21 @@ def _read_either(
         raise refused or explained(error, columns.reading, delimiter) from None
 
 
-def _read_plain(
-    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    at_once = _numbers_at_once if columns.table is None else _table_at_once
-    read = at_once(body, columns, limits, delimiter)
-    if read is not None:
-        return read
+def _read_plain(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
+    at_once = _numbers_at_once if columns.is_plain else _table_at_once
+    rows = at_once(body, columns, limits, delimiter)
+    if rows is not None:
+        return rows
     text = decode_text(body)
-    readers = None if columns.table is None else columns.text_readers
+    readers = None if columns.is_plain else columns.text_readers
     own = columns.reading.delimiter == delimiter
-    rows = uploaded_records(text, columns) if own else records(text, delimiter)
-    return _read_records(rows, columns, limits, readers)
+    read = partial(uploaded_records, text, columns) if own else partial(records, text, delimiter)
+    return _read_records(read, columns, limits, readers)
 
 
 def _numbers_at_once(
     body: bytes, columns: Columns, limits: RowLimits, delimiter: str
-) -> tuple[NDArray[np.float64], tuple[str, ...]] | None:
+) -> Rows | None:
     """The matrix, and the names that are not of features; None if that takes a closer look."""
     text = body.removeprefix(BOM).replace(b"\r\n", b"\n").strip(b"\n")
     if b"\r" in text:
@@ -131,16 +132,14 @@ def _numbers_at_once(
         return None
     # Lines of plain numbers are JSON but for the brackets.
     X = read_lines(text, columns.n_features, limits.rows, _as_lists)
-    return None if X is None else (X, ignored)
+    return None if X is None else Rows(X, ignored=ignored)
 
 
 def _as_lists(lines: bytes) -> bytes:
     return b"[[%b]]" % lines.replace(b"\n", b"],[")
 
 
-def _table_at_once(
-    body: bytes, columns: Columns, limits: RowLimits, delimiter: str
-) -> tuple[NDArray[np.float64], tuple[()]] | None:
+def _table_at_once(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows | None:
     """The same of raw values: of some rows whose header, if there is one, has the names of the
     model in its order."""
     if len(body) > PIECE_BYTES or columns.n_features == 1 or body.startswith(BOM):
@@ -163,7 +162,7 @@ def _table_at_once(
         not columns.names_set.isdisjoint(map(str.strip, first)) or (X[0] == UNKNOWN).all()
     ):
         return None
-    return X, ()
+    return Rows(X, again=lambda: rows)
 
 
 def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | None:
@@ -190,9 +189,13 @@ def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | 
 
 
 def _read_records(
-    rows: Iterator[list[str]], columns: Columns, limits: RowLimits, readers: list[Reader] | None
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """`readers`: of the cells; None for finite numbers."""
+    read: Callable[[], Iterator[list[str]]],
+    columns: Columns,
+    limits: RowLimits,
+    readers: list[Reader] | None,
+) -> Rows:
+    """`read`: gives the records. `readers`: of the cells; None for finite numbers."""
+    rows = read()
     try:
         first = next(rows, None)
         if first is None:
@@ -201,11 +204,16 @@ def _read_records(
     except csv.Error:
         raise unterminated(1) from None
     if named is None:
-        rows = chain([first], rows)
-        return _read(rows, None, columns.n_features, columns, limits, readers), ()
+        X = _read(chain([first], rows), None, columns.n_features, columns, limits, readers)
+        return Rows(X, again=read)
     order, ignored = named
     width = len(first)
-    return _read(rows, order, width, columns, limits, readers, check_width=not ignored), ignored
+    X = _read(rows, order, width, columns, limits, readers, check_width=not ignored)
+    return Rows(X, ignored=ignored, again=lambda: _below_header(read(), order))
+
+
+def _below_header(rows: Iterator[list[str]], order: list[int]) -> Iterator[list[str]]:
+    return ([row[i] for i in order] for row in islice(rows, 1, None))
 
 
 def _read(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,14 @@ from service.rows.formats.json_layouts import (
     read_list,
     read_members,
 )
-from service.rows.formats.json_to_predict import WHOLE_BYTES, rows_of_document, rows_of_large
+from service.rows.formats.json_to_predict import (
+    WHOLE_BYTES,
+    RowsFound,
+    rows_of_document,
+    rows_of_large,
+)
 from service.rows.json_reading import numbers as json_numbers
-from service.rows.json_reading.cells import explained, plain_table
+from service.rows.json_reading.cells import explained, in_order, plain_table
 from service.rows.json_reading.numbers import ROWS
 from service.rows.json_reading.stream import Span, elements, members, value
 from service.rows.kinds.feature import Batch
@@ -159,20 +165,29 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
     Raises InvalidRequest, TooLarge, and InvalidContent with every bad row.
     """
-    read: tuple[Any, ...] | None = None
-    if columns.table is None and body.find(b"{", 1, _HEAD_BYTES) < 0:  # not objects
-        read = json_numbers.read_document(body, columns.n_features, limits.rows)
+    if columns.is_plain and body.find(b"{", 1, _HEAD_BYTES) < 0:  # not objects
+        numbers = json_numbers.read_document(body, columns.n_features, limits.rows)
+        if numbers is not None:
+            return Rows(*numbers)
+    read = json_numbers.read_any_document(body, columns, limits.rows)
     if read is None:
-        read = json_numbers.read_any_document(body, columns, limits.rows)
-    return explained_rows(body, columns, limits) if read is None else Rows(*read)
+        return explained_rows(body, columns, limits)
+    return Rows(*read, partial(_cells, body, columns))
+
+
+def _cells(body: bytes, columns: Columns) -> Iterator[list[Any]]:
+    return in_order(_rows_of(body, columns).batches, columns)
+
+
+def _rows_of(body: bytes, columns: Columns) -> RowsFound:
+    return (rows_of_large if len(body) > WHOLE_BYTES else rows_of_document)(body, columns)
 
 
 def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     """The same, slowly."""
-    large = len(body) > WHOLE_BYTES
-    found = rows_of_large(body, columns) if large else rows_of_document(body, columns)
+    found = _rows_of(body, columns)
     X, ignored = explained(found.batches, columns, limits.rows, found.pointer)
     if not len(X):
         what = "the body" if found.pointer is None else f"`{ROWS}`"
         raise InvalidContent("empty-data", f"{what} holds no row")
-    return Rows(X, found.others, ignored)
+    return Rows(X, found.others, ignored, partial(_cells, body, columns))

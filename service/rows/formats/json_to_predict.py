@@ -83,7 +83,7 @@ def rows_of_large(body: bytes, columns: Columns) -> RowsFound:
             given = value(body, parts[names]) if names in parts else None
             rows_named = _named(_batches(body, parts[name], columns), given, name, columns)
             return RowsFound(rows_named, {}, None)
-    if columns.names_set.isdisjoint(parts):
+    if columns.names_set.isdisjoint(columns.without_blanks(parts)):
         raise _no_rows()
     check_object_bytes(body)
     document = decode_json(body)
@@ -138,7 +138,7 @@ def _with_names(batches: Iterable[list[Any]], names: list[str], member: str) -> 
 def _are_columns(document: dict[str, Any], columns: Columns) -> bool:
     values = list(document.values())
     alike = all(type(each) is list for each in values) or all(type(each) is dict for each in values)
-    return alike and not columns.names_set.isdisjoint(document)
+    return alike and not columns.names_set.isdisjoint(columns.without_blanks(document))
 
 
 def _across(document: dict[str, Any]) -> Iterator[list[Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ def explained(
         if number + len(batch) > row_limit:
             raise too_many("rows", row_limit)
         rows = []
-        for row in batch:
+        for given in batch:
+            row = columns.named(given) if type(given) is dict else given
             number += 1
             widths.add(len(row) if type(row) is list else None)
             names.look_at(row, number)
@@ -101,6 +103,12 @@ def explained(
     names.report(faults)
     faults.check()
     return np.concatenate(parts), names.ignored
+
+
+def in_order(batches: Iterable[list[Any]], columns: Columns) -> Iterator[list[Any]]:
+    """The cells of rows that were read, in the order of the features."""
+    for row in chain.from_iterable(batches):
+        yield list(columns.take(columns.named(row))) if type(row) is dict else row
 
 
 class _Names:
@@ -178,7 +186,7 @@ def _explained_row(
 
 def _value(cell: Any, position: int, columns: Columns) -> Any:
     """Raises BadCell."""
-    if columns.table is not None:
+    if not columns.is_plain:
         return read_cell(columns.value_readers[position], cell)
     fault = fault_of_value(cell)
     if fault is not None:

@@ -53,6 +53,8 @@ class TypedColumn:
 
     def add(self, cells: Sequence[Any]) -> Values:
         """Raw values, or codes of texts."""
+        if "" in cells:
+            cells = [None if cell == "" else cell for cell in cells]
         if self.texts is None and self._is_undecided():
             first = next((cell for cell in cells if cell not in (None, "")), None)
             if isinstance(first, str) and self.kind is None:

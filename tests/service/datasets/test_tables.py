@@ -179,7 +179,7 @@ def test_table_is_described(client: TestClient, settings: Settings) -> None:
     assert reply["reading"]["missing"] == ["", "NA"]
     assert reply["warnings"][0]["code"] == "ignored-column"
     dataset, data = loaded(settings, reply["id"])
-    assert dataset.table[0] == Column("sex", "category", ("f", "m"))
+    assert dataset.kinds[0] == Column("sex", "category", ("f", "m"))
     nan = np.nan
     np.testing.assert_array_equal(
         data.X,

@@ -54,7 +54,7 @@ def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
 
 def encode(model: LoadedModel, X: NDArray[np.float64], *outputs: str) -> bytes:
     answer = Answer(X, Scored(model, model.fitted.problem_scores(X)), 0, len(X))
-    return replies.write("application/json", answer, outputs).body
+    return replies.write("application/json", answer, Instances(X, outputs)).body
 
 
 def outcome(read: Any, body: bytes, columns: list[str] | None = None) -> object:

@@ -16,7 +16,7 @@ from service.rows.cell_texts.reading import Reading
 from service.rows.columns import Columns
 from service.rows.format_table import FORMATS
 from service.rows.spec import CSV, JSON, RowLimits
-from service.rows.table.raw import arrays_of, category_positions, raw_values
+from service.rows.table.raw import category_positions, raw_values
 from svm.data.columns import Column
 from tests.service.rows.reading import Result, refusal, upload
 
@@ -111,15 +111,13 @@ WAYS |= {
 
 def raw(result: Result) -> Any:
     """The stored raw values."""
-    table = result.parsed.table
-    assert table is not None
-    return raw_values([result.arrays[name] for name in arrays_of(table)], category_positions(table))
+    arrays = [result.arrays[name] for name in ("X", "codes") if name in result.arrays]
+    return raw_values(arrays, category_positions(result.parsed.table))
 
 
 def rows_to_predict(result: Result, text: str, media_type: str = CSV) -> Any:
     """The raw values of a text, read by what the upload says of its columns."""
     table = result.parsed.table
-    assert table is not None
     columns = tuple(Column(c["name"], c["kind"], tuple(c["levels"])) for c in table)
     known = Columns(
         len(columns),
@@ -149,7 +147,7 @@ def test_blank_rows_below_a_table_are_counted(end: str) -> None:
     text = "a;b;k\n" + "".join(f"{i};{i / 4};{'xy'[i % 2]}\n" for i in range(1, 21))
     text = text.replace(";", end[0])
     result = upload(text + end)
-    assert (result.parsed.n_samples, result.parsed.table) == (20, None)
+    assert (result.parsed.n_samples, result.parsed.table) == (20, [])
     assert result.parsed.reading is not None
     assert result.parsed.reading["blank_rows"] == 2
     assert "blank_rows" not in (upload(text).parsed.reading or {})
@@ -182,7 +180,6 @@ def test_rows_to_predict_may_have_another_delimiter(delimiter: str) -> None:
 def test_months_are_dates() -> None:
     """Of the first day."""
     result = upload("m,n,k\n" + "".join(f"20{i:02}-0{i % 9 + 1},{i},{i % 2}\n" for i in range(24)))
-    assert result.parsed.table is not None
     assert [column["kind"] for column in result.parsed.table] == ["date", "number"]
     assert raw(result)[0].tolist() == [10957, 0]
 
