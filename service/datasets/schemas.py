@@ -150,7 +150,7 @@ class DatasetWarning(ReadModel):
     `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `may-be-codes`,
     `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`,
     `similar-levels`, `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`,
-    `quoted-lines`, `left-out-cells`, `other-names`."""
+    `quoted-lines`, `left-out-cells`, `other-names`, `open-quotes`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""
