@@ -249,7 +249,7 @@ def _column_warnings(
 
 def _may_be_code(table: Table, i: np.intp) -> bool:
     """Whether a column of numbers has the name of a code."""
-    if table.table is not None and table.table[i]["kind"] != "number":
+    if table.table and table.table[i]["kind"] != "number":
         return False
     return table.columns is not None and _CODE.search(table.columns[i]) is not None
 
