@@ -63,8 +63,8 @@ def recognized(spec: ParseSpec) -> Dialect:
     folder = Path(spec.out)
     path, encoding, warnings = as_utf8(Path(spec.data), spec.encoding, folder / "as-utf-8")
     path = without_nul_end(path, folder / "without-nul")
-    first = spec.delimiter or ("\t" if spec.media_type == TSV else ",")
-    delimiters = (first,) if spec.delimiter else (first, *DELIMITERS)
+    usual = spec.delimiter or ("\t" if spec.media_type == TSV else ",")
+    delimiters = (usual,) if spec.delimiter else (usual, *DELIMITERS)
     opened, head = path, _head(spec, path)
     path = with_closed_quotes(path, folder / "with-quotes", head.text, delimiters)
     if path != opened:
