@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import BinaryIO
 
 from service.errors import UnsupportedFormat
@@ -28,6 +29,8 @@ from service.rows.spec import (
     TSV,
     XLSX,
     ZIP,
+    Converted,
+    ConvertSpec,
     ParseSpec,
     RowLimits,
     Rows,
@@ -78,6 +81,9 @@ class Format:
     """Labels may come in a file of their own of this format."""
     read_rows: Callable[[bytes, Columns, RowLimits], Rows] | None = None
     """Rows to predict. Raises ServiceError, InvalidContent with every bad row."""
+    packed: bool = False
+    """`read_rows` reads the CSV that `as_csv` of the module makes of them, in a process of its own.
+    """
     lines: bool = False
     """A row is a line."""
     write: Callable[[Stored, BinaryIO], None] | None = None
@@ -87,6 +93,12 @@ class Format:
         """An upload to arrays on disk. Raises ServiceError with every fault."""
         table: Table = import_module(f"service.rows.formats.{self.upload}").read(spec)
         return table
+
+    def as_csv(self, spec: ConvertSpec) -> Converted:
+        """Rows to predict, `packed`, as CSV. Raises ServiceError."""
+        text = Path(spec.file.out) / "rows"
+        import_module(f"service.rows.formats.{self.upload}").as_csv(spec, text)
+        return Converted(str(text))
 
 
 _TABLE = partial(
@@ -147,6 +159,8 @@ FORMATS = {
             binary=True,
             upload="parquet",
             options=frozenset({"schema"}),
+            read_rows=delimited_rows.read_converted_rows,
+            packed=True,
             write=columnar.write_parquet,
         ),
         Format(
@@ -175,6 +189,8 @@ FORMATS = {
             begins=_magic(_ARCHIVE),
             binary=True,
             upload="xlsx",
+            read_rows=delimited_rows.read_converted_rows,
+            packed=True,
             options=frozenset({"header", "decimal", "thousands", "missing", "schema", "sheet"}),
         ),
     )

@@ -73,6 +73,7 @@ def _read_plain(spec: ParseSpec) -> Table:
             raise InvalidContent("empty-data", "there is no row below the header")
         writer.finish()
     reading: dict[str, Any] = {
+        "names": layout.names,
         "encoding": "utf-8",
         "delimiter": delimiter,
         "header": "absent" if layout.names is None else "present",

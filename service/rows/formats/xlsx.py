@@ -17,7 +17,7 @@ from service.errors import InvalidContent, InvalidRequest, ServiceError
 from service.rows.faults import inflates_too_much, refuse, too_many
 from service.rows.formats import text_table, xlsx_process
 from service.rows.formats.shared.archive import Archive, BadArchive
-from service.rows.spec import CSV, ParseSpec
+from service.rows.spec import CSV, ConvertSpec, ParseSpec
 from service.rows.table.writers import Table
 
 MAX_PARTS = 2000
@@ -43,6 +43,12 @@ def read(spec: ParseSpec) -> Table:
     reading = table.reading or {}
     parts = ("header", "decimal", "thousands", "missing", "columns")
     return replace(table, reading={"sheet": name, **{part: reading[part] for part in parts}})
+
+
+def as_csv(spec: ConvertSpec, text: Path) -> None:
+    """Write rows to predict. Raises ServiceError."""
+    _check_archive(spec.file)
+    _converted(spec.file, text)
 
 
 def _check_archive(spec: ParseSpec) -> None:
