@@ -27,9 +27,9 @@ from benchmarks.r_tables import Table, fitting_tables
 from service.errors import ServiceError
 from service.rows.reader import read
 from service.rows.spec import CSV, ParseSpec, ReadLimits
-from service.rows.table.raw import arrays_of, category_positions, raw_values
+from service.rows.table.raw import category_positions, raw_values
 from service.rows.table.row_numbers import KEY, NUMBERED
-from svm.data.columns import Column, Columns
+from svm.data.columns import Columns, PlainColumns
 from svm.data.matrices import Indices, Vector
 from svm.data.splitting import fold_numbers
 from svm.model.pipeline import Pipeline
@@ -60,7 +60,7 @@ class Uploaded:
     """(n_samples, n_columns) raw values."""
     codes: npt.NDArray[Any]
     """(n_samples,) class numbers."""
-    columns: Columns | None
+    columns: Columns
     row_numbers: list[str]
     """Columns that name the rows, and are ignored."""
 
@@ -127,7 +127,9 @@ def compared(table: Table, uploaded: Uploaded, seed: int) -> Comparison:
     for fold in range(FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         labels = uploaded.codes[train], uploaded.codes[test]
-        pipeline = replace(SVM, scaling="none" if uploaded.columns is None else "standardize")
+        pipeline = replace(
+            SVM, scaling="none" if isinstance(uploaded.columns, PlainColumns) else "standardize"
+        )
         rows = uploaded.X[train], uploaded.X[test]
         ours.append(accuracy(pipeline, rows, labels, uploaded.columns))
         theirs.append(accuracy(SVM, vectorized(frame, train, test, seed), labels, None))
@@ -194,14 +196,11 @@ def upload(table: Table) -> Uploaded:
         parsed = read(spec)
         codes = np.load(folder / "y.npy")
         row_numbers = [one["name"] for one in parsed.ignored if one["reason"] in (NUMBERED, KEY)]
-        if parsed.table is None:
-            return Uploaded(np.load(folder / "X.npy"), codes, None, row_numbers)
-        arrays = [np.load(folder / f"{array}.npy") for array in arrays_of(parsed.table)]
+        arrays = [
+            np.load(folder / f"{name}.npy") for name in ("X", "codes") if name in parsed.arrays
+        ]
         X = raw_values(arrays, category_positions(parsed.table))
-    columns = tuple(
-        Column(each["name"], each["kind"], tuple(each["levels"])) for each in parsed.table
-    )
-    return Uploaded(X, codes, columns, row_numbers)
+    return Uploaded(X, codes, parsed.kinds, row_numbers)
 
 
 if __name__ == "__main__":

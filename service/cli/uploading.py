@@ -70,8 +70,21 @@ def upload(
     thousands: Annotated[
         str | None, typer.Option(help=f"{_TEXT}: none, if thousands are not separated.")
     ] = None,
+    odd_cells: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{_TEXT}: missing or refuse, a few words in a column of numbers or dates."
+        ),
+    ] = None,
+    dayfirst: Annotated[
+        bool | None,
+        typer.Option(
+            "--dayfirst/--monthfirst", help=f"{_TEXT}: what comes first in dates as 01/02/2024."
+        ),
+    ] = None,
     sheet: Annotated[
-        str | None, typer.Option(help="XLSX: name of the sheet. Default: the first one.")
+        str | None,
+        typer.Option(help="XLSX, XLS, ODS: the sheet. Default: the first one with a table."),
     ] = None,
     dense: Annotated[
         str | None,
@@ -95,9 +108,10 @@ def upload(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet or XLSX.
+    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet, XLSX, XLS or ODS.
 
-    The file may also be in a zip file of its own, or compressed by gzip.
+    The file may also be in a zip file of its own, or compressed by gzip, bzip2, xz or zstd. If its
+    name does not say the format, as that of `a9a`, its contents do.
     """
     named = name or file.name
     options: dict[str, Any] = {
@@ -111,6 +125,8 @@ def upload(
         "encoding": encoding,
         "decimal": decimal,
         "thousands": thousands,
+        "odd_cells": odd_cells,
+        "dayfirst": dayfirst,
         "sheet": sheet,
         "dense": dense,
         "index_base": index_base,

@@ -56,11 +56,19 @@ MEDIA_TYPES = {
     ".npy": NPY,
     ".npz": NPZ,
     ".parquet": "application/vnd.apache.parquet",
+    ".xls": "application/vnd.ms-excel",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
 }
 """Formats by the suffix of a file's name."""
-ZIP = "application/zip"
-_ARCHIVES = {".zip": ZIP, ".gz": "application/gzip"}
+QUOTE = '"'
+_ARCHIVES = {
+    ".zip": "application/zip",
+    ".gz": "application/gzip",
+    ".bz2": "application/x-bzip2",
+    ".xz": "application/x-xz",
+    ".zst": "application/zstd",
+}
 _SENT_AS_THEY_ARE = (str, Path, bytes, bytearray, memoryview)
 _NAMED = MEDIA_TYPES.keys() | _ARCHIVES.keys()
 
@@ -106,16 +114,18 @@ def upload_body(
     """
     if not isinstance(data, _SENT_AS_THEY_ARE):
         data = loaded(data)
-    if weights is not None and (media_type is not None or not _may_be_table(data)):
-        raise ValueError("weights need a table with named columns, such as a frame")
+    weighable = hasattr(data, "tocsr") or _may_be_table(data)
+    if weights is not None and (media_type is not None or not weighable):
+        raise ValueError("weights need a table with named columns, such as a frame, or sparse data")
     if isinstance(data, (str, Path)):
         path = Path(data)
-        if media_type is None and path.suffix.lower() == ".zip":
-            media_type = ZIP
         if isinstance(labels, (str, Path)):
             _only_rows(None, columns, "a file")
             return _form(path, media_type, Path(labels))
         _only_rows(labels, columns, "a file")
+        named = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+        if media_type is None and named.suffix.lower() not in MEDIA_TYPES:
+            return _form(path, None, None)
         return _file(path, media_type)
     if isinstance(data, (bytes, bytearray, memoryview)):
         _only_rows(labels, columns, "bytes")
@@ -127,7 +137,7 @@ def upload_body(
     if hasattr(data, "tocsr"):
         if columns is not None:
             raise ValueError("sparse data have no column names")
-        return _libsvm(data, labels)
+        return _libsvm(data, labels, weights)
     table = columns_of(data)
     if table is not None:
         if columns is not None:
@@ -191,25 +201,34 @@ def _only_rows(labels: Any, columns: Any, what: str) -> None:
         raise ValueError(f"{what} contains labels and names itself: give `target`, or an array")
 
 
-def _form(file: Path, media_type: str | None, labels: Path) -> Body:
-    """Data and labels in two files: the parts of a form."""
+def _form(file: Path, media_type: str | None, labels: Path | None) -> Body:
+    """Data and maybe labels in files of their own: the parts of a form. The service looks into a
+    file whose name does not say its format."""
+    parts = [("file", file, media_type or _type_of_part(file, "application/octet-stream"))]
+    if labels is not None:
+        parts.append(("labels", labels, _type_of_part(labels, CSV)))
+    return _multipart(
+        (name, "".join(one for one in path.suffixes if one.lower() in _NAMED), kind, path)
+        for name, path, kind in parts
+    )
+
+
+def _multipart(parts: Iterable[tuple[str, str, str, bytes | Path]]) -> Body:
+    """A form of files: the name of each, the suffix that is shown, the media type, the content."""
     boundary = uuid.uuid4().hex
-    types = {
-        "file": media_type or _type_of_part(file) or media_type_of(file),
-        "labels": _type_of_part(labels) or MEDIA_TYPES.get(labels.suffix.lower(), CSV),
-    }
     content: list[bytes | Path] = []
-    for name, path in (("file", file), ("labels", labels)):
-        shown = name + "".join(one for one in path.suffixes if one.lower() in _NAMED)
-        start = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{shown}"'
-        content += [f"{start}\r\nContent-Type: {types[name]}\r\n\r\n".encode(), path, b"\r\n"]
+    for name, suffix, kind, file in parts:
+        shown = f'name="{name}"; filename="{name}{suffix}"'
+        start = f"--{boundary}\r\nContent-Disposition: form-data; {shown}"
+        content += [f"{start}\r\nContent-Type: {kind}\r\n\r\n".encode(), file, b"\r\n"]
     content.append(f"--{boundary}--\r\n".encode())
     return Body(f"multipart/form-data; boundary={boundary}", tuple(content))
 
 
-def _type_of_part(path: Path) -> str | None:
+def _type_of_part(path: Path, default: str) -> str:
     """Of an archive: the service looks for the format in it, or in its name."""
-    return _ARCHIVES.get(path.suffix.lower())
+    suffix = path.suffix.lower()
+    return _ARCHIVES.get(suffix) or MEDIA_TYPES.get(suffix, default)
 
 
 def _may_be_table(data: Any) -> bool:
@@ -279,19 +298,27 @@ def _json_table(columns: list[str], rows: Iterable[Any], labels: Any) -> Body:
     return Body(JSON, json.dumps(table, default=str).encode())
 
 
-def _libsvm(sparse: Any, labels: Any) -> Body:
-    """Lines `label index:value …` with indices from 1; rows without a label begin with 0."""
+def _libsvm(sparse: Any, labels: Any, weights: Any = None) -> Body:
+    """Lines `label cost:weight index:value …` with indices from 1; rows without a label begin with
+    0. Texts as labels are a file of their own: they may have blanks."""
     csr = sparse.tocsr().copy()
     csr.sum_duplicates()
     n_samples, n_features = csr.shape
     firsts: list[Any] = [0] * n_samples
+    texts = None
     if labels is not None:
         y = label_array(labels)
-        if y.dtype.kind not in "iufb":
-            raise ValueError("sparse data are sent as LIBSVM lines, whose labels are numbers")
         if len(y) != n_samples:
             raise ValueError(f"{len(y):,} labels for {n_samples:,} rows")
-        firsts = (y.astype(int) if y.dtype.kind == "b" else y).tolist()
+        if y.dtype.kind in "iufb":
+            firsts = (y.astype(int) if y.dtype.kind == "b" else y).tolist()
+        else:
+            texts = "".join(f'"{label.replace(QUOTE, 2 * QUOTE)}"\n' for label in y.tolist())
+    if weights is not None:
+        costs = list(map(plain, weights))
+        if len(costs) != n_samples:
+            raise ValueError(f"{len(costs):,} weights for {n_samples:,} rows")
+        firsts = [f"{first} cost:{cost!r}" for first, cost in zip(firsts, costs, strict=True)]
     data = csr.data.astype(int) if csr.dtype.kind == "b" else csr.data
     indices, values = (csr.indices + 1).tolist(), data.tolist()
     indptr = csr.indptr.tolist()
@@ -300,6 +327,10 @@ def _libsvm(sparse: Any, labels: Any) -> Body:
         pairs = zip(indices[start:stop], values[start:stop], strict=True)
         lines.append(" ".join([str(first), *(f"{j}:{value!r}" for j, value in pairs)]))
     params: dict[str, Any] = {"n_features": n_features, "dense": "never"}
-    if labels is None:
+    if labels is None or texts is not None:
         params["target"] = "none"
-    return Body(LIBSVM, "\n".join([*lines, ""]).encode(), params)
+    content = "\n".join([f"# {n_features} features", *lines, ""]).encode()
+    if texts is None:
+        return Body(LIBSVM, content, params)
+    parts = ("file", ".svm", LIBSVM, content), ("labels", ".csv", CSV, texts.encode())
+    return replace(_multipart(parts), params=params)

@@ -109,6 +109,10 @@ def reading_in_words(reading: Mapping[str, Any] | None) -> str:
         parts.append(f"{_MARKS.get(thousands, repr(thousands))} between thousands")
     if words := [word for word in reading.get("missing") or [] if word]:
         parts.append("missing cells: " + ", ".join(f"“{word}”" for word in words))
+    for name, notes in (reading.get("columns") or {}).items():
+        if odd := notes.get("odd"):
+            quoted = ", ".join(f"“{word}”" for word in odd)
+            parts.append(f"in “{name}” {quoted} as missing cells")
     return f"Read as {', '.join(parts)}." if parts else ""
 
 

@@ -32,8 +32,8 @@ def weights_of(model: LoadedModel) -> Weights | None:
     fitted = model.fitted
     if fitted.kernel is not None:
         return None
-    given = model.columns or [f"feature {i}" for i in range(model.n_features)]
-    if fitted.encoder is not None:
+    given = [f"feature {i}" for i in range(model.n_features)]
+    if model.columns is not None:
         given = fitted.encoder.output_names
     names = fitted.features.output_names(given)
     if names is None:

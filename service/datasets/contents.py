@@ -30,7 +30,7 @@ def formats_of(dataset: Dataset) -> tuple[str, ...]:
     unfit = {LIBSVM}
     if not _numeric_labels(dataset):
         unfit.add(NPY)
-    if dataset.table is not None or dataset.weight is not None:
+    if not dataset.is_plain or dataset.weight is not None:
         unfit |= {NPY, NPZ}
     others = dataset.target or "", dataset.weight or "weight"
     if dataset.columns and not nameable([*dataset.columns, *others]):

@@ -90,8 +90,9 @@ def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
             "file": {
                 **binary,
                 "description": "The data. Their format is the part's Content-Type, or follows "
-                f"from the file's name: {', '.join(SUFFIXES)}; else it is CSV. "
-                "It may be in a zip file of its own, or compressed by gzip, such as data.csv.gz.",
+                f"from the file's name: {', '.join(SUFFIXES)}; else its contents say it. "
+                "It may be in a zip file of its own, or compressed by gzip, bzip2, xz or zstd, "
+                "such as data.csv.gz.",
                 "example": "iris.csv",
             },
             "labels": {

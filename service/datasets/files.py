@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from io import BufferedReader
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import Dataset, stored_columns
+from service.datasets.dataset import Dataset
 from service.errors import Corrupt
-from service.rows.table.raw import arrays_of, category_positions, raw_values
+from service.rows.table.arrays import BLOCK_BYTES, blocks_of
+from service.rows.table.raw import category_positions, raw_values
 from service.storage.blobs import BlobDamaged, Blobs
 from svm.data.stored_rows import StoredArray, StoredRows
 
@@ -24,11 +26,11 @@ class DatasetFiles:
 
     def rows_in_files(self, dataset: Dataset) -> StoredRows:
         """X, of which only what is needed to read it is in memory. Raises Corrupt."""
-        if dataset.table is None:
-            arrays = ["data", "indices"] if dataset.sparse else ["X"]
-            data, *indices = (self._array_in_file(dataset, name) for name in arrays)
-        else:
+        arrays = ["data", "indices"] if dataset.sparse else ["X"]
+        if "codes" in dataset.arrays:
             data, indices = self._raw_in_file(dataset), []
+        else:
+            data, *indices = (self._array_in_file(dataset, name) for name in arrays)
         return StoredRows(
             data=data,
             indices=indices[0] if indices else None,
@@ -41,16 +43,19 @@ class DatasetFiles:
 
     def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
         """(n_samples, n_features): numbers, or raw values."""
-        columns = stored_columns(dataset)
-        if columns is None:
-            return self._array(dataset, "X")
-        arrays = [self._array(dataset, name) for name in arrays_of(columns)]
-        return raw_values(arrays, category_positions(columns))
+        arrays = [self._array(dataset, name) for name in ("X", "codes") if name in dataset.arrays]
+        return raw_values(arrays, category_positions(dataset.table))
 
     def _raw_in_file(self, dataset: Dataset) -> StoredArray:
         """Raw values in a file without a name."""
-        with tempfile.TemporaryFile(dir=self._blobs.scratch) as file:
-            file.write(np.ascontiguousarray(self._dense(dataset)).data)
+        rows = max(1, BLOCK_BYTES // (8 * dataset.n_features))
+        categories = category_positions(dataset.table)
+        with ExitStack() as stack:
+            file = stack.enter_context(tempfile.TemporaryFile(dir=self._blobs.scratch))
+            names = [name for name in ("X", "codes") if name in dataset.arrays]
+            opened = [stack.enter_context(self._open(dataset, name)) for name in names]
+            for parts in zip(*(blocks_of(one, rows) for one in opened), strict=True):
+                file.write(raw_values(parts, categories).data)
             file.flush()
             return StoredArray(file, np.dtype("<f8"))
 

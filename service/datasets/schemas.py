@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from service.datasets.dataset import Dataset, Origin, stored_columns
+from service.datasets.dataset import Dataset, Origin
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.cell_texts.reading import ANY_DELIMITER
-from service.rows.spec import Label, Parsed, TableColumn
+from service.rows.spec import Description, Label, Parsed, TableColumn
 from service.web.http.tags import TagKey, TagValue
 from service.web.http.times import rfc3339
 from service.web.schemas import ReadModel, WriteModel
@@ -67,6 +68,13 @@ class UploadOptions(BaseModel):
     missing: Annotated[str, StringConstraints(max_length=1000)] = "auto"
     """CSV, TSV and XLSX: further words for missing cells, separated by commas. An empty cell, NA,
     N/A, NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
+    odd_cells: Literal["missing", "refuse"] = "missing"
+    """CSV, TSV and XLSX: a few words in a column of numbers or dates, such as `unknown` or
+    `#DIV/0!`: at most ten different ones, in 1 % of its cells or a single one. They are missing
+    cells of this column, and a warning counts each; with `refuse` they are errors."""
+    dayfirst: bool | None = None
+    """CSV, TSV and XLSX: whether the day comes before the month in dates such as 01/02/2024, if
+    those of a column can be read either way. Default: such a column is a category."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
     number, category, boolean and date, roles feature, label, weight and ignored; the label is a
@@ -77,10 +85,11 @@ class UploadOptions(BaseModel):
     two classes are left, and a warning has their number; else, and with `refuse`, they are an
     error. `drop`: they are left out, however many."""
     sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
-    """XLSX: the name of the sheet. `auto`: the first one that is not hidden."""
+    """XLSX, XLS and ODS: the name of the sheet. `auto`: the first one with a table that is not
+    hidden."""
     dense: Literal["auto", "always", "never"] = "auto"
-    """LIBSVM: whether zeros are stored, so that `standardize` works. `auto`: if at least half of
-    the values are not 0; appended rows are stored as the dataset is."""
+    """LIBSVM, and sparse NPZ: whether zeros are stored, so that `standardize` works. `auto`: if at
+    least half of the values are not 0; appended rows are stored as the dataset is."""
     index_base: Annotated[int, Field(ge=0, le=1)] | None = None
     """LIBSVM: the index of the first column. Default: 1."""
     n_features: Annotated[int, Field(ge=1)] | None = None
@@ -138,9 +147,10 @@ class DatasetWarning(ReadModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
-    `undecided-dates`, `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`,
-    `missing-labels`, `similar-levels`, `guessed-encoding`, `mixed-encodings`,
-    `renamed-columns`, `left-out-lines`, `quoted-lines`."""
+    `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `leading-zeros`,
+    `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`, `similar-levels`,
+    `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`, `quoted-lines`,
+    `left-out-cells`, `other-names`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""
@@ -199,7 +209,7 @@ class DatasetRead(DatasetSummary):
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
-        columns = _columns(dataset.statistics, dataset.columns, stored_columns(dataset))
+        columns = _columns(dataset, dataset.statistics)
         return cls(**_summary(dataset), **_read(dataset), columns=columns)
 
     @classmethod
@@ -225,7 +235,7 @@ class DatasetRead(DatasetSummary):
             parent=None if origin is None else origin.parent,
             inherited_rows=None if origin is None else origin.inherited_rows,
             **_read(parsed),
-            columns=_columns(parsed.statistics["columns"], parsed.columns, parsed.table),
+            columns=_columns(parsed, parsed.statistics["columns"]),
         )
 
 
@@ -301,29 +311,24 @@ def _read(source: Dataset | Parsed) -> dict[str, Any]:
     }
 
 
-def _columns(
-    statistics: Any, names: Any, table: list[TableColumn] | None
-) -> list[ColumnRead] | None:
+def _columns(source: Description, statistics: Any) -> list[ColumnRead] | None:
     if statistics is None:
         return None
-    n_columns = len(statistics["min"])
+    names = source.columns or repeat(None)
+    kinds = map(_kind, source.table) if source.table else repeat(_PLAIN)
+    values = zip(*statistics.values(), strict=True)
     return [
-        ColumnRead(
-            name=name,
-            **_kind(None if table is None else table[i]),
-            **{key: values[i] for key, values in statistics.items()},
-        )
-        for i, name in enumerate(names or [None] * n_columns)
+        ColumnRead(name=name, **kind, **dict(zip(statistics, each, strict=True)))
+        for name, kind, each in zip(names, kinds, values, strict=False)
     ]
 
 
-def _kind(column: TableColumn | None) -> dict[str, Any]:
-    if column is None:
-        return {"kind": "number", "levels": None, "n_levels": None, "missing": 0}
-    category = column["kind"] == "category"
-    return {
-        "kind": column["kind"],
-        "levels": column["levels"][:MAX_LEVELS_SHOWN] if category else None,
-        "n_levels": len(column["levels"]) if category else None,
-        "missing": column["missing"],
-    }
+_PLAIN: dict[str, Any] = {"kind": "number", "levels": None, "n_levels": None, "missing": 0}
+
+
+def _kind(column: TableColumn) -> dict[str, Any]:
+    known = _PLAIN | {"kind": column["kind"], "missing": column["missing"]}
+    if column["kind"] != "category":
+        return known
+    levels = column["levels"]
+    return known | {"levels": levels[:MAX_LEVELS_SHOWN], "n_levels": len(levels)}

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin, stored_columns
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin
 from service.datasets.files import DatasetFiles
 from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
@@ -147,6 +147,7 @@ class DatasetStore(DatasetFiles):
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
             **{name: getattr(parsed, name) for name in _PARSED},
+            "table": parsed.table or None,
             "tags": {},
             "upload_key": upload_key,
             "arrays": {array: blob.sha256 for array, blob in blobs.items()},
@@ -245,20 +246,7 @@ class DatasetStore(DatasetFiles):
             except Corrupt:
                 self.get(dataset.id)
                 raise
-        return Stored(
-            folder=str(folder),
-            arrays=list(dataset.arrays),
-            n_samples=dataset.n_samples,
-            n_features=dataset.n_features,
-            sparse=dataset.sparse,
-            columns=None if dataset.columns is None else list(dataset.columns),
-            target=dataset.target,
-            classes=None if dataset.classes is None else list(dataset.classes),
-            table=stored_columns(dataset),
-            weight=dataset.weight,
-            ignored=[dict(column) for column in dataset.ignored],
-            reading=None if dataset.reading is None else dict(dataset.reading),
-        )
+        return Stored(folder=str(folder), arrays=list(dataset.arrays), **dataset.described())
 
     def _existing(self, upload_key: str, is_upload: bool) -> Dataset | None:
         """The existing dataset; once it is uploaded again, it is the latest."""

@@ -12,7 +12,18 @@ from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
 from service.rows.kinds.roles import check_roles
-from service.rows.spec import CSV, GZIP, TSV, ZIP, ParseSpec, ReadLimits, Roles
+from service.rows.spec import (
+    BZIP2,
+    CSV,
+    GZIP,
+    TSV,
+    UNKNOWN,
+    ZIP,
+    ZSTD,
+    ParseSpec,
+    ReadLimits,
+    Roles,
+)
 from service.rows.unwrapping import ARCHIVES
 from service.settings import Limits
 from service.web.bodies.strict_json import decode_json
@@ -24,12 +35,17 @@ _SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.m
 """What browsers and curl send for files that they do not know."""
 _UTF8 = (None, "utf-8", "utf8", "us-ascii", "ascii")
 """What the media type says of texts that may be anything else: clients say it of all texts."""
-_ARCHIVE_TYPES = {
-    **{one: one for one in ARCHIVES.values()},
+_OTHER_NAMES = {
+    "application/csv": CSV,
+    "text/x-csv": CSV,
+    "text/comma-separated-values": CSV,
     "application/x-zip-compressed": ZIP,
     "application/x-gzip": GZIP,
+    "application/x-bzip": BZIP2,
+    "application/bzip2": BZIP2,
+    "application/x-zstd": ZSTD,
 }
-"""Also as browsers of some systems call them."""
+"""As browsers of some systems and other programs call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +64,8 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     if body.media_type == FORM:
         parts = await body.save_form(folder, ("file", "labels"), *sizes)
         return _of_form(parts, query, folder, limits)
-    sent_type = _ARCHIVE_TYPES.get(body.media_type, body.media_type)
-    if sent_type not in (*FORMATS, *_ARCHIVE_TYPES):
+    sent_type = _OTHER_NAMES.get(body.media_type, body.media_type)
+    if sent_type not in (*FORMATS, *ARCHIVES.values()):
         raise _unsupported(sent_type, (*FORMATS, ZIP, FORM))
     path = folder / "body"
     await body.save(path, *sizes)
@@ -70,7 +86,7 @@ def _of_form(
     return Upload(
         options,
         _spec(
-            *(options, _format(file, tuple(FORMATS)), file.path, folder, limits),
+            *(options, _format(file, (*FORMATS, UNKNOWN)), file.path, folder, limits),
             file.filename,
             labels,
         ),
@@ -102,7 +118,8 @@ def _with_parameters(options: UploadOptions, content_type: str) -> UploadOptions
     Raises UnsupportedFormat for an encoding that is not read.
     """
     said: dict[str, str] = {}
-    tabular = media_type(content_type) in (CSV, TSV)
+    sent_type = media_type(content_type)
+    tabular = _OTHER_NAMES.get(sent_type, sent_type) in (CSV, TSV)
     header = parameter(content_type, "header")
     if options.header == "auto" and tabular and header in ("present", "absent"):
         said["header"] = header
@@ -153,6 +170,8 @@ def _spec(
         thousands=_unless_auto(options.thousands),
         missing=_words(options.missing),
         roles=_roles(options.schema_),
+        odd_cells=options.odd_cells,
+        day_first=options.dayfirst,
         missing_labels=options.missing_labels,
         sheet=_unless_auto(options.sheet),
         dense=options.dense,
@@ -189,13 +208,15 @@ def read_limits(limits: Limits) -> ReadLimits:
 
 def _format(part: FormPart, offered: tuple[str, ...]) -> str:
     sent_type = media_type(part.content_type)
+    sent_type = _OTHER_NAMES.get(sent_type, sent_type)
     suffix = PurePosixPath(part.filename).suffix.lower()
     # Clients that look a name up say `text/csv` of data.csv.gz.
-    archive = ARCHIVES.get(suffix) or _ARCHIVE_TYPES.get(sent_type)
-    if archive is not None:
+    archive = ARCHIVES.get(suffix, sent_type)
+    if archive in ARCHIVES.values():
         return archive
     if sent_type in _SAY_NOTHING:
-        sent_type = SUFFIXES.get(suffix, CSV)
+        plain = suffix in ("", ".txt") or suffix not in SUFFIXES
+        sent_type = UNKNOWN if plain and UNKNOWN in offered else SUFFIXES.get(suffix, CSV)
     if sent_type not in offered:
         raise _unsupported(sent_type, offered)
     return sent_type

@@ -94,7 +94,7 @@ class Scoring:
     def unknown_cells(self, work: Work) -> UnknownCells | None:
         """Of all rows. Raises Interrupted."""
         encoder = self.fitted.encoder
-        if encoder is None:
+        if encoder.is_plain:
             return None
         unseen = np.zeros(len(encoder.columns), dtype=np.int64)
         missing = unseen.copy()

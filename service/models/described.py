@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svm.encoding.encoder import Encoder
+from svm.encoding import Encoder, PlainEncoder
 from svm.encoding.notes import notes
 from svm.model.pipeline import FittedPipeline
 
@@ -16,7 +16,9 @@ SHOWN_NOTES = 200
 def described(fitted: FittedPipeline) -> dict[str, Any] | None:
     """`columns` and `notes`: what their encoding did. None for a model of plain numbers."""
     encoder = fitted.encoder
-    return None if encoder is None else {"columns": _columns(encoder), "notes": _notes(encoder)}
+    if isinstance(encoder, PlainEncoder):
+        return None
+    return {"columns": _columns(encoder), "notes": _notes(encoder)}
 
 
 def _columns(encoder: Encoder) -> list[dict[str, Any]]:

@@ -101,7 +101,7 @@ class ModelFiles:
         _check_not_quarantined(version)
         try:
             content = self._read(version, version.artifact_key, version.artifact_sha256)
-            return artifacts.load(content, version.artifact_sha256)
+            return artifacts.load(content, version.artifact_sha256).named(version.columns)
         except (Corrupt, BlobDamaged):
             raise self._quarantine(version) from None
 

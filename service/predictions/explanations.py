@@ -85,7 +85,7 @@ def _names(model: LoadedModel) -> list[str] | None:
         return None
     encoder, features = model.fitted.encoder, model.fitted.features
     given = model.columns or [str(i) for i in range(model.n_features)]
-    if encoder is None:
+    if encoder.is_plain:
         return features.output_names(given)
     if isinstance(features.spec, Identity | Square):
         return given

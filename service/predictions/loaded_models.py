@@ -75,17 +75,14 @@ class LoadedModel:
     @cached_property
     def features(self) -> Columns:
         """What the readers of rows need to know of the model."""
-        encoder = self.fitted.encoder
-        if encoder is None:
-            return Columns(self.n_features, self.columns, reading=self.reading)
-        refused = None
-        if encoder.encoding.unseen == "refuse":
+        encoder, refused = self.fitted.encoder, None
+        if isinstance(encoder, Encoder) and encoder.encoding.unseen == "refuse":
             refused = dict(_untrained(encoder))
         return Columns(
             self.n_features,
             self.columns,
             encoder.columns,
-            refuses_missing=encoder.encoding.missing == "refuse",
+            refuses_missing=encoder.refuses_missing,
             refused=refused,
             reading=self.reading,
         )
@@ -94,7 +91,7 @@ class LoadedModel:
     def unknown(self) -> Unknown | None:
         """What finds unknown cells; None for rows of plain numbers."""
         encoder = self.fitted.encoder
-        return None if encoder is None else Unknown(encoder, self.features)
+        return Unknown(encoder, self.features) if isinstance(encoder, Encoder) else None
 
     @cached_property
     def json_head(self) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import call, itemgetter
@@ -21,7 +21,7 @@ from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
 from service.rows.faults import Faults, listed, too_many
-from svm.data.columns import Column
+from svm.data.columns import Column, PlainColumns
 from svm.data.matrices import Matrix, is_sparse
 
 WIDTH_HINT = "send one number for each feature, without the label"
@@ -38,15 +38,25 @@ class Columns:
 
     n_features: int
     names: list[str] | None = None
-    table: svm.data.columns.Columns | None = None
-    """Their kinds and levels; None if all of them are finite numbers."""
+    table: svm.data.columns.Columns = None  # type: ignore[assignment]
+    """Their kinds and levels; by default all of them are finite numbers."""
     refuses_missing: bool = False
-    """Of a table: a missing number, boolean or date is an error."""
+    """A missing number, boolean or date is an error."""
     refused: Mapping[str, frozenset[str]] | None = None
     """Of a table, by column: levels that are an error, as is every unknown one. None if none is."""
 
     reading: Reading = USUAL
     """How the training file was written: rows in text files may be written so, too."""
+
+    def __post_init__(self) -> None:
+        if self.table is None:
+            object.__setattr__(self, "table", PlainColumns(self.names, self.n_features))
+            object.__setattr__(self, "refuses_missing", True)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether rows are finite numbers."""
+        return isinstance(self.table, PlainColumns)
 
     def column(self, position: int) -> str | int:
         """What a fault calls a feature."""
@@ -95,12 +105,12 @@ class Columns:
     @cached_property
     def value_readers(self) -> list[Reader]:
         """Of a table: for each column the raw value of a value in JSON."""
-        return [self._reader(column, of_text=False) for column in self.table or ()]
+        return [self._reader(column, of_text=False) for column in self.table]
 
     @cached_property
     def _numbers_and_others(self) -> tuple[Callable[[list[Any]], Any], list[tuple[int, Reader]]]:
         """Of a table: what takes the numbers of a row, and the readers of its other cells."""
-        kinds = [column.kind for column in self.table or ()]
+        kinds = [column.kind for column in self.table]
         numbers = [j for j, kind in enumerate(kinds) if kind == "number"]
         others = [(j, read) for j, read in enumerate(self.value_readers) if kinds[j] != "number"]
         return itemgetter(*numbers, *numbers[:1]) if numbers else _nothing, others
@@ -122,14 +132,14 @@ class Columns:
     @cached_property
     def text_readers(self) -> list[Reader]:
         """The same of a cell of a text file."""
-        return [self._reader(column, of_text=True) for column in self.table or ()]
+        return [self._reader(column, of_text=True) for column in self.table]
 
     @cached_property
     def _plain_readers(self) -> list[Reader]:
         """The same, sooner, of a row whose numbers are plain."""
         return [
             float if column.kind == "number" else read
-            for column, read in zip(self.table or (), self.text_readers, strict=True)
+            for column, read in zip(self.table, self.text_readers, strict=True)
         ]
 
     def raw_texts(self, row: list[str]) -> list[float]:
@@ -149,20 +159,14 @@ class Columns:
         """The same of a text file whose numbers are written as in the training file; of finite
         numbers too."""
         style = self.reading.style
-        return [self._reader(one, of_text=True, style=style(one.name)) for one in self._columns]
-
-    @cached_property
-    def _columns(self) -> Sequence[Column]:
-        """`table`, also of finite numbers."""
-        names = self.names or map(str, range(self.n_features))
-        return self.table or [Column(name) for name in names]
+        return [self._reader(one, of_text=True, style=style(one.name)) for one in self.table]
 
     def _reader(self, column: Column, *, of_text: bool, style: NumberStyle | None = None) -> Reader:
         refused = None if self.refused is None else self.refused.get(column.name, ())
         return reader_of(
             column,
             of_text=of_text,
-            refuses_missing=self.refuses_missing or self.table is None,
+            refuses_missing=self.refuses_missing,
             refused=refused,
             reading=self.reading,
             style=style,
@@ -174,10 +178,14 @@ class Columns:
         as_usual = replace(self.reading, delimiter=",", encoding="utf-8", trailing=False)
         return replace(self, reading=as_usual)
 
+    @cached_property
+    def _not_of_numbers(self) -> list[str]:
+        return [c.name for c in self.table if c.kind in ("category", "date")]
+
     def require_numbers(self) -> None:
         """Raises InvalidContent `feature-mismatch` if rows of numbers cannot be rows of this table:
         it has categories or dates."""
-        others = [c.name for c in self.table or () if c.kind in ("category", "date")]
+        others = self._not_of_numbers
         if others:
             message = f"the model takes texts or dates, not numbers alone, for {listed(others)}"
             raise InvalidContent(
@@ -187,7 +195,7 @@ class Columns:
     @cached_property
     def missing_values(self) -> MissingValues | None:
         """What finds numbers that are words for missing cells; None if there is no such word."""
-        return MissingValues(self._columns, self.reading) or None
+        return MissingValues(self.table, self.reading) or None
 
     def marked(self, X: Matrix) -> Matrix:
         """Rows with NaN for such numbers. Raises InvalidContent `missing-value` if the model takes
@@ -199,7 +207,7 @@ class Columns:
                 raise too_many("values", MOST_VALUES)
             X = X.toarray()
         missing = self.missing_values.find(X)
-        if self.table is None or self.refuses_missing:
+        if self.refuses_missing:
             refuse_missing(X, missing, self.column)
         return np.where(missing, np.nan, X) if missing.any() else X
 
@@ -211,11 +219,11 @@ class Columns:
         """
         values = X.ravel()
         # A value that is not finite shows in the sum of squares, which may overflow besides.
-        if self.table is None and math.isfinite(values.dot(values)):
+        if self.is_plain and math.isfinite(values.dot(values)):
             return X
         self.require_numbers()
         faults = Faults()
-        if self.table is None:
+        if self.is_plain:
             add_not_finite(X, self.column, 1, faults)
         else:
             self._add_impossible(X, faults)
@@ -223,7 +231,7 @@ class Columns:
         return X
 
     def _add_impossible(self, X: NDArray[np.float64], faults: Faults) -> None:
-        booleans = np.array([column.kind == "boolean" for column in self.table or ()])
+        booleans = np.array([column.kind == "boolean" for column in self.table])
         missing = np.isnan(X)
         bad = np.isinf(X) | (booleans & (X != 0.0) & (X != 1.0) & ~missing)
         if self.refuses_missing:

@@ -16,8 +16,10 @@ from typing import BinaryIO
 from service.errors import UnsupportedFormat
 from service.rows.columns import Columns
 from service.rows.formats import delimited_rows, json_rows, libsvm, ndjson, npy
+from service.rows.formats.shared.other_programs import other_program
 from service.rows.rendering import binary, columnar, text
 from service.rows.spec import (
+    BZIP2,
     CSV,
     GZIP,
     JSON,
@@ -25,10 +27,14 @@ from service.rows.spec import (
     NDJSON,
     NPY,
     NPZ,
+    ODS,
     PARQUET,
     TSV,
+    XLS,
     XLSX,
+    XZ,
     ZIP,
+    ZSTD,
     Converted,
     ConvertSpec,
     ParseSpec,
@@ -40,13 +46,21 @@ from service.rows.table.writers import Table
 
 HEAD_BYTES = 64 * 1024
 """Of a body, as much as `Format.begins` needs."""
-_GZIP = b"\x1f\x8b"
+_COMPRESSED = {
+    b"\x1f\x8b": GZIP,
+    b"BZh": BZIP2,
+    b"\xfd7zXZ\0": XZ,
+    b"\x28\xb5\x2f\xfd": ZSTD,
+}
+_OBJECTS = re.compile(rb"\s*\{[^\n]*\}[ \t\r]*\n\s*\{")
+"""One a line."""
 _ARCHIVE = b"PK\x03\x04"
-_PAGE = re.compile(rb"\s*<(?:!doctype html|html|head|table)\b", re.IGNORECASE)
+_MEMBER_OF_NPZ = re.compile(rb"[A-Za-z_0-9]+\.npy")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _FIRST_MEMBER = 30
 """Where its name begins in an archive."""
-_LIBSVM_LINE = re.compile(rb"[+-]?[0-9.]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
+_LIBSVM_LINE = re.compile(rb"[^\s:,;]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
+_JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*\{)')
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"')
 
 
@@ -101,15 +115,24 @@ class Format:
         return Converted(str(text))
 
 
+_OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
 _TABLE = partial(
     Format,
-    upload="delimited",
-    options=frozenset(
-        {"header", "delimiter", "encoding", "decimal", "thousands", "missing", "schema"}
-    ),
+    upload="text_table",
+    options=frozenset({"delimiter", "encoding", *_OF_TEXTS}),
     labels=True,
     lines=True,
 )
+_SHEETS = partial(
+    Format,
+    begins=_magic(_OLE, _ARCHIVE),
+    binary=True,
+    upload="xlsx",
+    options=frozenset({"sheet", *_OF_TEXTS}),
+    read_rows=delimited_rows.read_converted_rows,
+    packed=True,
+)
+"""Each may have the name of another one: the library looks at the contents."""
 FORMATS = {
     one.media_type: one
     for one in (
@@ -122,7 +145,7 @@ FORMATS = {
         Format(
             media_type=JSON,
             suffixes=(".json",),
-            begins=_with(_JSON_OBJECT),
+            begins=_with(_JSON),
             upload="json_rows",
             options=frozenset({"schema"}),
             read_rows=json_rows.read_rows,
@@ -149,6 +172,7 @@ FORMATS = {
             suffixes=(".npz",),
             begins=_magic(_ARCHIVE),
             binary=True,
+            options=frozenset({"dense"}),
             upload="npz",
             write=binary.write_npz,
         ),
@@ -183,16 +207,9 @@ FORMATS = {
             lines=True,
             write=text.write_libsvm,
         ),
-        Format(
-            media_type=XLSX,
-            suffixes=(".xlsx",),
-            begins=_magic(_ARCHIVE),
-            binary=True,
-            upload="xlsx",
-            read_rows=delimited_rows.read_converted_rows,
-            packed=True,
-            options=frozenset({"header", "decimal", "thousands", "missing", "schema", "sheet"}),
-        ),
+        _SHEETS(media_type=XLS, suffixes=(".xls",)),
+        _SHEETS(media_type=XLSX, suffixes=(".xlsx",)),
+        _SHEETS(media_type=ODS, suffixes=(".ods",)),
     )
 }
 """By media type; those that are preferred for a stored dataset come first."""
@@ -207,22 +224,34 @@ def check_format(media_type: str, head: bytes) -> None:
     expected = FORMATS[media_type]
     if expected.begins(head):
         return
-    seen = next((one.media_type for one in FORMATS.values() if one.begins(head)), None)
-    if head.startswith(_GZIP):
-        seen = GZIP
-    elif head.startswith(_ARCHIVE):
-        seen = _kind_of_archive(head)
-    elif head.startswith(_OLE):
-        seen = "an old or encrypted file of Excel: save it as .xlsx, without a password"
-    elif _PAGE.match(head):
-        seen = "a page of HTML: was the download an error message or a login page?"
-    elif expected.binary and head:
+    seen = _seen(head)
+    if expected.binary and head:
         seen = seen or "something else"
-    if seen is not None:
+    if seen not in (None, media_type):
         message = f"Content-Type says {media_type}, but the body looks like {seen}"
         if seen == GZIP:
             message += "; say Content-Encoding: gzip"
         raise UnsupportedFormat("format-mismatch", message)
+
+
+def format_of(head: bytes) -> str:
+    """The media type of a file, maybe of an archive, whose name does not say it: CSV if nothing
+    else does. Raises UnsupportedFormat for formats of other programs."""
+    foreign = other_program(head)
+    if foreign is not None:
+        raise UnsupportedFormat("unsupported-format", f"the file is {foreign}")
+    return _seen(head) or CSV
+
+
+def _seen(head: bytes) -> str | None:
+    """What the contents plainly are: a media type, or a format that is not read."""
+    if head.startswith(_ARCHIVE):
+        return _kind_of_archive(head)
+    compressed = next((one for magic, one in _COMPRESSED.items() if head.startswith(magic)), None)
+    known = (one.media_type for one in FORMATS.values() if one.begins(head))
+    return (
+        compressed or other_program(head) or (NDJSON if _OBJECTS.match(head) else next(known, None))
+    )
 
 
 def _kind_of_archive(head: bytes) -> str:
@@ -230,4 +259,6 @@ def _kind_of_archive(head: bytes) -> str:
     name = head[_FIRST_MEMBER:]
     if name.startswith((b"[Content_Types].xml", b"_rels/", b"docProps/", b"xl/")):
         return XLSX
-    return NPZ if name.startswith((b"X.npy", b"y.npy")) else ZIP
+    if name.startswith(b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet"):
+        return ODS
+    return NPZ if _MEMBER_OF_NPZ.match(name) else ZIP

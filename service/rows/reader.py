@@ -90,6 +90,8 @@ def _check_options(spec: ParseSpec) -> None:
         "decimal": spec.decimal is not None,
         "thousands": spec.thousands is not None,
         "missing": bool(spec.missing),
+        "odd_cells": spec.odd_cells != "missing",
+        "dayfirst": spec.day_first is not None,
         "schema": bool(spec.roles),
         "sheet": spec.sheet is not None,
         "index_base": spec.index_base is not None,

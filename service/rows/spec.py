@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -11,8 +12,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+import svm.data.columns
 from service.rows.columns import Columns
 from service.subprocesses.messages import Messages
+from svm.data.columns import Column, PlainColumns
 from svm.data.matrices import Matrix
 
 Label: TypeAlias = str | int | float | bool
@@ -33,8 +36,15 @@ NPY = "application/x-npy"
 NPZ = "application/x-npz"
 PARQUET = "application/vnd.apache.parquet"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+XLS = "application/vnd.ms-excel"
+ODS = "application/vnd.oasis.opendocument.spreadsheet"
 ZIP = "application/zip"
 GZIP = "application/gzip"
+BZIP2 = "application/x-bzip2"
+XZ = "application/x-xz"
+ZSTD = "application/zstd"
+UNKNOWN = "application/octet-stream"
+"""The contents say what it is."""
 
 HEADER_BYTES = 128
 """NumPy pads the header of every array of ours to this, whatever its shape."""
@@ -77,26 +87,54 @@ class Rows(NamedTuple):
     None if they are the numbers of X."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """A dataset that was kept; its arrays lie in `folder` as `<name>.npy`, copies of their own."""
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a dataset is: its columns, and its labels."""
 
-    folder: str
-    arrays: list[str]
     n_samples: int
     n_features: int
     sparse: bool
     columns: list[str] | None
+    """Names of the features, None if they have none."""
     target: str | None
+    """Name of the label column, None if it has none."""
     classes: list[Label] | None
-    table: list[TableColumn] | None = None
-    """None if all features are finite numbers."""
+    """Sorted labels; None without labels, and if they are too many to be classes."""
+    table: list[TableColumn] = field(default_factory=list)
+    """The features with their kinds; empty if all of them are numbers without gaps."""
     weight: str | None = None
     """Name of the column of weights."""
     ignored: list[dict[str, str]] = field(default_factory=list)
     """Columns of the file that are not kept: `name` and `reason`."""
     reading: dict[str, Any] | None = None
-    """How the text of the first file was read."""
+    """How the file was read, if that left a choice."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the features are finite numbers."""
+        return not self.table
+
+    @cached_property
+    def kinds(self) -> svm.data.columns.Columns:
+        """The features with their kinds."""
+        if not self.table:
+            return PlainColumns(self.columns, self.n_features)
+        return tuple(
+            Column(one["name"], one["kind"], tuple(one["levels"]), one["missing"])
+            for one in self.table
+        )
+
+    def described(self) -> dict[str, Any]:
+        """The fields of the description alone."""
+        return {one.name: getattr(self, one.name) for one in fields(Description)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored(Description):
+    """A dataset that was kept; its arrays lie in `folder` as `<name>.npy`, copies of their own."""
+
+    folder: str
+    arrays: list[str]
 
     @property
     def features(self) -> Columns:
@@ -141,7 +179,7 @@ class ParseSpec:
     thousands: str | None = None
     missing: list[str] = field(default_factory=list)
     """Further words for missing cells."""
-    odd_cells: Literal["missing", "refuse"] = "refuse"
+    odd_cells: Literal["missing", "refuse"] = "missing"
     """What a few words in a column of numbers or dates are."""
     day_first: bool | None = None
     """Whether the day comes before the month in dates that may be read either way."""
@@ -204,16 +242,10 @@ class SplitSpec:
     limits: ReadLimits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+@dataclass(frozen=True, kw_only=True)
+class Parsed(Description):
     """What was read. The arrays lie in the folder `out` as `<name>.npy`."""
 
-    n_samples: int
-    n_features: int
-    sparse: bool
-    columns: list[str] | None
-    target: str | None
-    classes: list[Label] | None
     class_counts: list[int] | None
     statistics: dict[str, Any]
     warnings: list[dict[str, Any]]
@@ -221,10 +253,6 @@ class Parsed:
     arrays: list[str]
     media_type: str = ""
     """Of the file that was read; it may have been in an archive."""
-    table: list[TableColumn] | None = None
-    weight: str | None = None
-    ignored: list[dict[str, str]] = field(default_factory=list)
-    reading: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ def connect(*paths: Path, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
     allowed = ", ".join(literal(str(path)) for path in paths)
     connection.execute(f"SET allowed_paths = [{allowed}]")
     connection.execute("SET enable_external_access = false")
+    # It takes statistics without NaN, as they are written, for those of a column without NaN.
+    connection.execute("SET disabled_optimizers = 'statistics_propagation'")
     connection.execute("SET lock_configuration = true")
     return connection
 

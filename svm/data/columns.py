@@ -8,13 +8,14 @@ the position of its level among the column's levels. NaN is a missing cell. In r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Vector
+from svm.data.matrices import Vector, in_layout, is_sparse
 from svm.errors import InvalidData
 
 Kind: TypeAlias = Literal["number", "boolean", "date", "category"]
@@ -31,13 +32,57 @@ class Column:
     kind: Kind = "number"
     levels: tuple[str, ...] = ()
     """Of a category: the different texts, sorted; numbers among them numerically."""
+    missing: int = field(default=0, compare=False, repr=False)
+    """How many cells are missing, as far as it is known."""
 
 
-Columns: TypeAlias = tuple[Column, ...]
+class PlainColumns(Sequence[Column]):
+    """Columns of finite numbers, each made when it is asked for: there may be many.
+
+    Without names they are called by their position.
+    """
+
+    def __init__(self, names: Sequence[str] | None, count: int) -> None:
+        self._names = names
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Column]:
+        return map(Column, self._names or map(str, range(self._count)))
+
+    @overload
+    def __getitem__(self, index: int) -> Column: ...
+    @overload
+    def __getitem__(self, index: slice) -> Columns: ...
+    def __getitem__(self, index: int | slice) -> Column | Columns:
+        if isinstance(index, slice):
+            names = [column.name for column in self][index]
+            return PlainColumns(names, len(names))
+        return Column(str(range(self._count)[index]) if self._names is None else self._names[index])
+
+    def __eq__(self, other: object) -> bool:
+        """By their number: names are those that the caller gives."""
+        return isinstance(other, PlainColumns) and len(self) == len(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+Columns: TypeAlias = Sequence[Column]
 """The columns of a matrix of raw values, in order."""
+
 
 FIRST_DAY, LAST_DAY = -719_162.0, 2_932_897.0
 """Dates are those of the years 1 … 9999: the first day, and the day after the last one."""
+
+
+def raw_matrix(X: Any) -> Vector:
+    """X as a C-contiguous float64 array; NaN is allowed. Raises InvalidData (`bad-shape`, …)."""
+    raw = in_layout(X, np.float64)
+    if is_sparse(raw):
+        raise InvalidData("bad-shape", "the raw values of a table are a dense matrix, not a sparse")
+    return raw
 
 
 BLOCK_ROWS = 1024

@@ -1,7 +1,22 @@
+from typing import TypeAlias
+
 from svm.encoding.encoder import Encoder
 from svm.encoding.fitting import fit_encoder
 from svm.encoding.hyperparameters import Encoding
 from svm.encoding.notes import notes
+from svm.encoding.plain import PlainEncoder
 from svm.encoding.recoding import recode, recoding
 
-__all__ = ["Encoder", "Encoding", "fit_encoder", "notes", "recode", "recoding"]
+AnyEncoder: TypeAlias = Encoder | PlainEncoder
+"""Of a table, or of rows of finite numbers."""
+
+__all__ = [
+    "AnyEncoder",
+    "Encoder",
+    "Encoding",
+    "PlainEncoder",
+    "fit_encoder",
+    "notes",
+    "recode",
+    "recoding",
+]

@@ -7,22 +7,21 @@ output a level, one for its rare levels together, and one for its missing cells 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.columns import Columns
+from svm.data.columns import Columns, raw_matrix, require_raw
 from svm.data.matrices import Indices, Matrix, Vector
 from svm.encoding.assembly import outputs
 from svm.encoding.dates import PARTS, date_parts
 from svm.encoding.hyperparameters import Encoding
 from svm.errors import InvalidData
-from svm.transforms.scaling import Scaling
-
-NO_SCALING = Scaling()
+from svm.transforms.scaling import NO_SCALING, Scaling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +36,31 @@ class Encoder:
     """(n_levels,) training rows of every level, one category after the other."""
     fills: Vector
     """(n_values,) for every output before the indicators: its value if the cell is missing."""
+
+    is_plain: ClassVar[bool] = False
+    empty_cell: ClassVar[float] = np.nan
+
+    @property
+    def levels(self) -> Sequence[str]:
+        """Of all categories."""
+        return [level for column in self.columns for level in column.levels]
+
+    @property
+    def refuses_missing(self) -> bool:
+        """Whether a missing number, boolean or date is an error."""
+        return self.encoding.missing == "refuse"
+
+    def named(self, names: Sequence[str] | None) -> Encoder:
+        """Itself: it has the names of its columns."""
+        return self
+
+    def checked(self, X: Any) -> Matrix:
+        """X as raw values that the encoding accepts. Raises InvalidData (`feature-mismatch`,
+        `non-finite-value`, `missing-value`, …)."""
+        raw = raw_matrix(X)
+        require_raw(raw, self.columns)
+        self.require_accepted(raw)
+        return raw
 
     @cached_property
     def sources(self) -> Indices:
@@ -169,7 +193,7 @@ class Encoder:
         return places
 
     def transform(
-        self, X: Vector, scaling: Scaling = NO_SCALING, *, sparse: bool = False
+        self, X: Matrix, scaling: Scaling = NO_SCALING, *, sparse: bool = False
     ) -> Matrix:
         """The scaled outputs of raw rows, (n_samples, n_outputs), dense or CSR.
 
@@ -216,7 +240,7 @@ class Encoder:
     def refused(self, X: Vector) -> npt.NDArray[np.bool_]:
         """(n_samples, n_columns) cells that the encoding refuses."""
         mask = np.zeros(X.shape, dtype=bool)
-        if self.encoding.missing == "refuse":
+        if self.refuses_missing:
             mask[:, self.sources] = np.isnan(X[:, self.sources])
         if self.encoding.unseen == "refuse":
             mask |= self.unseen(X)
@@ -227,10 +251,11 @@ class Encoder:
         """Whether `refused` may find any."""
         return "refuse" in (self.encoding.missing, self.encoding.unseen)
 
-    def require_accepted(self, X: Vector) -> None:
+    def require_accepted(self, X: Matrix) -> None:
         """Raises InvalidData (`missing-value`, `unseen-level`) with the first refused cell."""
         if not self.refuses:
             return
+        assert isinstance(X, np.ndarray)
         refused = self.refused(X)
         if not refused.any():
             return

@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from svm.data.columns import Column, Columns
-from svm.data.matrices import Indices, Vector, read_only
+from svm.data.matrices import Indices, Matrix, Vector, read_only
+from svm.data.stored_rows import Rows, StoredRows, pieces
 from svm.encoding.dates import date_parts
 from svm.encoding.encoder import Encoder
 from svm.encoding.hyperparameters import Encoding
 from svm.transforms.scaling import Scaling, ScalingName, fit_scaling
 
+GATHERED_VALUES = 1 << 23
+"""Cells of columns with gaps that are in memory at once: 64 MiB."""
+
 
 def fit_encoder(
-    encoding: Encoding, scaling: ScalingName, X: Vector, columns: Columns
+    encoding: Encoding, scaling: ScalingName, X: Rows, columns: Columns
 ) -> tuple[Encoder, Scaling]:
     """The encoder, and the scaling of its outputs: of numbers and parts of dates with missing cells
     filled. Booleans, indicators and levels have offset 0 and scale 1.
 
-    X is (n_samples, n_columns), checked by `require_raw`. Raises InvalidData (`missing-value`,
-    `unseen-level`, `scaling-unsupported`).
+    X is (n_samples, n_columns), checked by `require_raw`, in memory or in files: the bits are the
+    same. Raises InvalidData (`missing-value`, `unseen-level`, `scaling-unsupported`).
     """
     missing, counts = _counted(X, columns)
-    fills = [
-        _fill(encoding, X[:, j] if 0 < missing[j] < len(X) else None, column)
+    values = [_value(encoding, None, column) for column in columns]
+    gapped = [
+        j
         for j, column in enumerate(columns)
+        if column.kind != "category" and 0 < missing[j] < X.shape[0]
+    ]
+    for j, cells in _cells_of(X, gapped):
+        values[j] = _value(encoding, cells, columns[j])
+    fills = [
+        date_parts(np.array([value])).reshape(-1) if column.kind == "date" else np.array([value])
+        for value, column in zip(values, columns, strict=True)
         if column.kind != "category"
     ]
     encoder = Encoder(
         encoding=encoding,
-        columns=columns,
+        columns=tuple(columns),
         missing=missing,
         counts=counts,
         fills=np.concatenate([*fills, np.empty(0)]),
     )
-    encoder.require_accepted(X)
+    for piece in pieces(X):
+        encoder.require_accepted(piece)
     fitted = _scaling(scaling, encoder, X)
     return encoder.neutral_for(fitted), fitted
 
 
-def _counted(X: Vector, columns: Columns) -> tuple[Indices, Indices]:
+def _counted(X: Rows, columns: Columns) -> tuple[Indices, Indices]:
     """`Encoder.missing` and `Encoder.counts`."""
     from svm.loops.tables import count_cells
 
@@ -48,32 +63,42 @@ def _counted(X: Vector, columns: Columns) -> tuple[Indices, Indices]:
     missing = np.zeros(len(columns), dtype=np.int64)
     counts = np.zeros(int(starts[-1]), dtype=np.int64)
     places = np.array(categories, dtype=np.int64), starts[:-1].astype(np.int64)
-    count_cells(read_only(np.ascontiguousarray(X)), *places, missing, counts)
+    for piece in pieces(X):
+        count_cells(read_only(np.ascontiguousarray(piece)), *places, missing, counts)
     return missing, counts
 
 
-def _fill(encoding: Encoding, cells: Vector | None, column: Column) -> Vector:
-    """The values of its outputs for a missing cell. `cells`: if some are missing, not all."""
-    value = 0.0
+def _cells_of(X: Rows, columns: list[int]) -> Iterator[tuple[int, Vector]]:
+    """Some columns, each in memory as a whole: few of those in files at a time."""
+    at_once = max(1, GATHERED_VALUES // X.shape[0])
+    for start in range(0, len(columns), at_once):
+        some = columns[start : start + at_once]
+        gathered = np.concatenate([np.asarray(piece)[:, some] for piece in pieces(X)])
+        yield from zip(some, gathered.T, strict=True)
+
+
+def _value(encoding: Encoding, cells: Vector | None, column: Column) -> float:
+    """The raw value of a missing cell. `cells`: if some are missing, not all."""
     if encoding.missing == "constant" and column.kind == "number":
-        value = encoding.constant
-    elif cells is not None:
-        known = cells[~np.isnan(cells)]
-        with np.errstate(over="ignore"):  # such values are refused before training
-            value = float(known.mean() if encoding.missing == "mean" else np.median(known))
-    if column.kind == "date":
-        return date_parts(np.array([value])).reshape(-1)
-    return np.array([value])
+        return encoding.constant
+    if cells is None:
+        return 0.0
+    known = cells[~np.isnan(cells)]
+    with np.errstate(over="ignore"):  # such values are refused before training
+        return float(known.mean() if encoding.missing == "mean" else np.median(known))
 
 
-def _scaling(name: ScalingName, encoder: Encoder, X: Vector) -> Scaling:
+def _scaling(name: ScalingName, encoder: Encoder, X: Rows) -> Scaling:
     if name == "none":
         return Scaling()
     places = np.flatnonzero(encoder.scaled)
-    numbers = encoder.numbers(X)
-    if len(places) < encoder.n_numbers:
-        numbers = np.ascontiguousarray(numbers[:, places])
-    learned = fit_scaling(name, numbers)
+
+    def numbers(X: Matrix) -> Vector:
+        assert isinstance(X, np.ndarray)
+        return np.ascontiguousarray(encoder.numbers(X)[:, places])
+
+    made = X.rewritten(numbers, encoder.n_numbers) if isinstance(X, StoredRows) else numbers(X)
+    learned = fit_scaling(name, made)
     offset, scale = np.zeros(encoder.n_outputs), np.ones(encoder.n_outputs)
     assert learned.scale is not None
     scale[places] = learned.scale

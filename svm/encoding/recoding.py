@@ -15,11 +15,9 @@ def recode(X: Vector, columns: Columns, onto: Columns) -> Vector:
     """The raw rows of a table with `columns` as rows of `onto`: in its order, with the positions of
     its levels. A level that it does not have becomes `UNKNOWN`.
 
-    X itself if the columns are the same. Columns that `onto` does not have are left out. Raises
+    X itself if nothing changes. Columns that `onto` does not have are left out. Raises
     InvalidData (`feature-mismatch`) if one is missing, or its values are not of the other kind.
     """
-    if columns == onto:
-        return X
     return recoding(columns, onto)(X)
 
 
@@ -31,6 +29,8 @@ def recoding(columns: Columns, onto: Columns) -> Callable[[Vector], Vector]:
         raise InvalidData("feature-mismatch", f"the data has no column {missing[0]!r}{more}")
     sources = [places[column.name] for column in onto]
     change = [_change(columns[j], column) for j, column in zip(sources, onto, strict=True)]
+    if sources == list(range(len(columns))) and not any(change):
+        return lambda X: X
 
     def recoded(X: Vector) -> Vector:
         out = np.ascontiguousarray(X[:, sources])

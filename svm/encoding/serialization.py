@@ -12,12 +12,18 @@ import numpy as np
 from svm.data.columns import Column, Kind
 from svm.encoding.encoder import Encoder
 from svm.encoding.hyperparameters import Encoding
+from svm.encoding.plain import PlainEncoder
 from svm.errors import InvalidHyperparameter
 
 
-def encoder_arrays(encoder: Encoder) -> dict[str, Any]:
-    """Arrays and texts, from which `encoder_from` builds an equal encoder."""
-    columns = [asdict(column) for column in encoder.columns]
+def encoder_arrays(encoder: Encoder | PlainEncoder) -> dict[str, Any]:
+    """Arrays and texts, from which `encoder_from` builds an equal encoder; none of plain rows."""
+    if isinstance(encoder, PlainEncoder):
+        return {}
+    columns = [
+        {"name": column.name, "kind": column.kind, "levels": column.levels}
+        for column in encoder.columns
+    ]
     return {
         "encoding": json.dumps(asdict(encoder.encoding), sort_keys=True),
         "columns": json.dumps(columns, sort_keys=True, ensure_ascii=False),

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from svm.data.columns import PlainColumns
 from svm.data.matrices import Vector
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.estimator.attributes import linear_attributes, support_attributes
@@ -280,7 +281,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         training = Training(
             *(pipeline, X, y),
             weights=weights,
-            names=None if names is None else names.tolist(),
+            columns=None if names is None else PlainColumns(names.tolist(), len(names)),
             seed=self._seed(),
             threads=self._threads(),
         )

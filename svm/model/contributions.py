@@ -29,7 +29,7 @@ def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
     else:
         values = fitted.values_of_checked(row)
     products: Vector = coefficients * (values.toarray() if is_sparse(values) else values)
-    if fitted.encoder is None or fitted.kernel is not None:
+    if fitted.kernel is not None:
         return products
     if not isinstance(fitted.features.spec, Identity | Square):
         return products

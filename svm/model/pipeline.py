@@ -7,6 +7,7 @@ a feature map, not by this module.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -14,18 +15,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.columns import Columns, require_raw
+from svm.data.columns import Columns
 from svm.data.matrices import (
     Matrix,
     Vector,
-    as_matrix,
     as_sparse,
-    in_layout,
     is_sparse,
     matrix_bytes,
 )
-from svm.encoding import Encoder, Encoding
-from svm.errors import InvalidData
+from svm.encoding import AnyEncoder, Encoding, PlainEncoder
 from svm.hyperparameters import Checked, Moderate
 from svm.kernel import AnyKernel
 from svm.kernel.kernel_evaluator import KernelEvaluator
@@ -91,31 +89,37 @@ class FittedPipeline:
     """(n_vectors, n_outputs), float64, with a kernel."""
     calibration: Calibration | None = None
     """The map from scores to probabilities."""
-    encoder: Encoder | None = None
-    """From the raw values of a table to the features that are scaled."""
+    encoder: AnyEncoder = field(default=None)  # type: ignore[assignment]
+    """From the values of a row to the features that are scaled. By default these are the same."""
+
+    def __post_init__(self) -> None:
+        if self.encoder is None:
+            object.__setattr__(self, "encoder", PlainEncoder.of(self.features.n_inputs))
 
     @property
-    def columns(self) -> Columns | None:
-        """The columns of a row of raw values; None if rows are plain numbers."""
-        return None if self.encoder is None else self.encoder.columns
+    def columns(self) -> Columns:
+        """The columns of a row."""
+        return self.encoder.columns
+
+    def named(self, names: Sequence[str] | None) -> FittedPipeline:
+        """This model with names for its columns, as far as it has none of its own."""
+        return replace(self, encoder=self.encoder.named(names))
 
     @property
     def n_features(self) -> int:
         """Values of a row: of a table the original columns."""
-        return self.features.n_inputs if self.columns is None else len(self.columns)
+        return len(self.columns)
 
     @cached_property
     def nbytes(self) -> int:
         """Memory of the arrays, and of the texts of levels."""
-        texts = [text for column in self.columns or () for text in column.levels]
-        return _array_bytes(self) + sum(map(sys.getsizeof, texts))
+        return _array_bytes(self) + sum(map(sys.getsizeof, self.encoder.levels))
 
     @property
     def takes_sparse(self) -> bool:
         """Whether rows are scored as sparse ones, even if given as dense ones."""
-        if self.encoder is not None:
-            return False
-        return self.n_features > WIDE and self.scaling.offset is None
+        plain = self.encoder.is_plain
+        return plain and self.n_features > WIDE and self.scaling.offset is None
 
     def problem_scores(self, X: Any) -> Vector:
         """The score of every binary classifier: (n_samples, n_problems).
@@ -123,22 +127,11 @@ class FittedPipeline:
         X is (n_samples, n_features), dense or sparse; of a table, its raw values.
         Raises InvalidData (`feature-mismatch`, `non-finite-value`, `missing-value`, …).
         """
-        if self.encoder is not None:
-            raw = raw_matrix(X)
-            require_raw(raw, self.encoder.columns)
-            self.encoder.require_accepted(raw)
-            return self.scores_of_checked(raw)
-        X = as_matrix(X, np.float64)
-        if X.shape[1] != self.n_features:
-            raise InvalidData(
-                "feature-mismatch",
-                f"the model has {self.n_features} features, the rows have {X.shape[1]}",
-            )
-        return self.scores_of_checked(X)
+        return self.scores_of_checked(self.encoder.checked(X))
 
     def prepare(self) -> int:
         """Do the work that the first rows would otherwise need; returns the bytes that it takes."""
-        row = np.full((1, self.n_features), 0.0 if self.encoder is None else np.nan)
+        row = np.full((1, self.n_features), self.encoder.empty_cell)
         self.decision_from_scores(self.scores_of_checked(row))
         taken = self.features.prepared_bytes
         if self.kernel is not None:
@@ -160,7 +153,7 @@ class FittedPipeline:
         widths = [MIN_WIDTH]
         if isinstance(self._unscaled, TableScorer):
             widths.append(self._unscaled.values_per_row)
-        elif self.encoder is not None:
+        elif not self.takes_sparse:
             widths.append(self.encoder.n_outputs)
         if self.features.directions is not None or not self.takes_sparse:
             widths.append(self.features.n_outputs)
@@ -183,9 +176,9 @@ class FittedPipeline:
         if not simple or self.takes_sparse:
             return None
         learned = self.scaling, self.coefficients, self.intercepts
-        if self.encoder is not None:
-            return table_scorer(self.encoder, *learned)
-        return unscaled_scorer(*learned)
+        if isinstance(self.encoder, PlainEncoder):
+            return unscaled_scorer(*learned)
+        return table_scorer(self.encoder, *learned)
 
     @cached_property
     def _of_features(self) -> LinearScorer:
@@ -200,11 +193,7 @@ class FittedPipeline:
 
     def scaled(self, X: Matrix) -> Matrix:
         """The values that the feature map or the kernel takes. X as in `scores_of_checked`."""
-        X = self.in_form(X)
-        if self.encoder is None:
-            return self.scaling.transform(X)
-        assert not is_sparse(X)
-        return self.encoder.transform(X, self.scaling)
+        return self.encoder.transform(self.in_form(X), self.scaling)
 
     def values_of_checked(self, X: Matrix) -> Matrix:
         """The values that coefficients multiply: output features, or kernel values with the support
@@ -259,14 +248,6 @@ class FittedPipeline:
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels (n_samples,) of the rows of X."""
         return self.labels_from_decision(self.decision_function(X))
-
-
-def raw_matrix(X: Any) -> Vector:
-    """X as a C-contiguous float64 array; NaN is allowed. Raises InvalidData (`bad-shape`, …)."""
-    raw = in_layout(X, np.float64)
-    if is_sparse(raw):
-        raise InvalidData("bad-shape", "the raw values of a table are a dense matrix, not a sparse")
-    return raw
 
 
 def _array_bytes(value: Any) -> int:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from svm.data.matrices import is_sparse
+from svm.encoding import PlainEncoder
 from svm.encoding.serialization import encoder_arrays, encoder_from
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.kernel import KERNELS
@@ -28,7 +29,7 @@ CSR = ("data", "indices", "indptr")
 def to_arrays(model: FittedPipeline) -> dict[str, Any]:
     """Plain arrays, numbers and strings, from which `from_arrays` builds an equal model."""
     content: dict[str, Any] = {
-        "format": FORMAT if model.encoder is None else TABLE_FORMAT,
+        "format": FORMAT if model.encoder.is_plain else TABLE_FORMAT,
         "classes": model.classes,
         "scaling": model.scaling.name,
         "features": json.dumps(asdict(model.features.spec), sort_keys=True),
@@ -45,8 +46,7 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
         content["calibration"] = model.calibration.name
         for name in CALIBRATION:
             content[f"calibration_{name}"] = getattr(model.calibration, name)
-    if model.encoder is not None:
-        content |= encoder_arrays(model.encoder)
+    content |= encoder_arrays(model.encoder)
     if model.kernel is not None:
         content["kernel"] = json.dumps(asdict(model.kernel), sort_keys=True)
         if is_sparse(model.support_vectors):
@@ -117,7 +117,9 @@ def _read(content: Mapping[str, Any]) -> FittedPipeline:
         )
         if "calibration" in content
         else None,
-        encoder=encoder_from(content) if content["format"] == TABLE_FORMAT else None,
+        encoder=encoder_from(content)
+        if content["format"] == TABLE_FORMAT
+        else PlainEncoder.of(feature_map.n_inputs),
     )
 
 
@@ -131,7 +133,7 @@ def _named(choices: Mapping[str, Any], spec: dict[str, Any]) -> Any:
 def _consistent(model: FittedPipeline) -> bool:
     n_problems = len(splits_of(model.multiclass, len(model.classes)))
     d = model.features.n_inputs
-    if model.encoder is not None and model.encoder.n_outputs != d:
+    if model.encoder.n_outputs != d:
         return False
     scaling = [v for v in (model.scaling.offset, model.scaling.scale) if v is not None]
     width = model.features.n_outputs

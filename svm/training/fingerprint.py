@@ -30,7 +30,7 @@ def fingerprint(
     content = repr((pipeline, seed, X.shape, prepared.classes.tolist()))
     digest = hashlib.sha256(content.encode())
     encoder = prepared.encoder
-    if encoder is not None:
+    if not encoder.is_plain:
         digest.update(repr((pipeline.encoding, encoder.columns)).encode())
     parts: tuple[Any, ...] = (prepared.codes,)
     if data_digest is not None:

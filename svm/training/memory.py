@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from svm.data.columns import Columns
 from svm.data.shards import SHARD_VALUES
 from svm.data.stored_rows import PIECE_VALUES
+from svm.encoding.fitting import GATHERED_VALUES
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
@@ -72,7 +73,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         rest = replace(size, weighted=False)
         return left_out + weights + training_bytes(pipeline, rest, in_files=in_files)
     if size.table is not None:
-        return _table_bytes(pipeline, size, size.table)
+        return _table_bytes(pipeline, size, size.table, in_files=in_files)
     n, width = size.n_samples, n_outputs(pipeline.features, size.n_features)
     still_sparse = size.sparse and isinstance(pipeline.features, Identity | Square)
     problems = splits_of(pipeline.multiclass, size.n_classes)
@@ -118,7 +119,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     return total + _copies(pipeline, size, width)
 
 
-def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns) -> int:
+def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_files: bool) -> int:
     """With the encoded rows: dense or CSR, or the larger one if their form depends on the data."""
     numbers = sum(VALUES[column.kind] + 1 for column in columns if column.kind != "category")
     levels = [len(column.levels) for column in columns if column.kind == "category"]
@@ -136,8 +137,13 @@ def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns) -> int:
     width = most if not encodes_sparse(pipeline, most) else min(most, DENSE_OUTPUTS)
     dense = replace(sparse, n_features=width, stored_values=size.n_samples * width, sparse=False)
     forms = [dense, sparse] if encodes_sparse(pipeline, most) else [dense]
+    if in_files:  # a piece of raw rows, of their numbers and of outputs
+        passing = 6 * FLOAT_BYTES * (PIECE_VALUES + most)
+    # Columns with gaps, as a whole.
+    passing += 2 * FLOAT_BYTES * min(max(GATHERED_VALUES, size.n_samples), size.stored_values)
+    copies = 0 if in_files else 2
     return passing + max(
-        2 * rows_bytes(form) + training_bytes(whole, form, in_files=False) for form in forms
+        copies * rows_bytes(form) + training_bytes(whole, form, in_files=in_files) for form in forms
     )
 
 

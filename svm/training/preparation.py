@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -10,7 +10,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.columns import Columns, bounds_of, require_raw
+from svm.data.columns import (
+    Columns,
+    PlainColumns,
+    bounds_of,
+    raw_matrix,
+    require_raw,
+)
 from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import (
     LARGEST,
@@ -26,13 +32,13 @@ from svm.data.matrices import (
 )
 from svm.data.shards import shard_edges, subtrees
 from svm.data.stored_rows import Rows, StoredRows, pieces
-from svm.encoding import Encoder, fit_encoder
+from svm.encoding import AnyEncoder, PlainEncoder, fit_encoder
 from svm.errors import InvalidData
 from svm.kernel import LINEAR, AnyKernel
 from svm.kernel.kernel_rows import KernelRows
 from svm.kernel.kernels import mostly_underflows, require_moderate_values, require_spread_rows
 from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
-from svm.model.pipeline import FittedPipeline, Pipeline, raw_matrix
+from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.problem import operand_of
 from svm.training.row_weights import row_weights
 from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
@@ -85,8 +91,7 @@ class Prepared:
     multiclass: MulticlassName
     splits: list[BinarySplit]
     warnings: tuple[str, ...]
-    encoder: Encoder | None = None
-    """Of a table with kinds of columns."""
+    encoder: AnyEncoder
     weights: Vector | None = None
     """(n_samples,) > 0, of the rows; None if they have none."""
     kept: Indices | None = None
@@ -121,28 +126,21 @@ def prepare(
     interrupted: Callable[[], None] = lambda: None,
     columns: Columns | None = None,
     weights: Any = None,
-    names: Sequence[str] | None = None,
     executor: Executor = IN_THIS_THREAD,
 ) -> Prepared:
     """Learn encoder, scaling, features and kernel from the training rows, or take those of a warm
     start. Each row of positive weight counts once there.
 
     X is a matrix, or StoredRows for a solver that streams; raw values of `columns` if they are
-    given. `names` (n_features,) are those of the features, for terms. Raises InvalidData and
-    Interrupted.
+    given. Raises InvalidData and Interrupted.
     """
     labels = np.asarray(labels)
-    if columns is not None:
-        X = _raw(X, columns)
-    elif not isinstance(X, StoredRows):
-        # Rows in single precision stay as they are, others are rounded by `_mapped`.
-        single = getattr(X, "dtype", None) == np.float32
-        dtype = _input_dtype(pipeline) if single else "float64"
-        X = (in_layout if _is_plain(pipeline) else as_matrix)(X, dtype)
-    elif not pipeline.solver.streams:
-        raise InvalidData(
-            "plan-too-large", "this solver needs all rows in memory; use one that reads from files"
-        )
+    if columns is None or isinstance(columns, PlainColumns):
+        X = _numbers(X, pipeline)
+        columns = columns or PlainColumns(None, X.shape[1])
+    else:
+        X = _raw(X, columns, pipeline)
+    plain = isinstance(columns, PlainColumns)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InvalidData("empty-data", "there are no rows or no features to train on")
     if labels.shape != (X.shape[0],):
@@ -163,22 +161,19 @@ def prepare(
         check_warm_start(pipeline, warm_start.pipeline)
         check_same_data(warm_start, classes, n_samples, X.shape[1], columns)
         earlier = warm_start.fitted
-    encoder: Encoder | None = None
-    if columns is not None:
-        if earlier:
-            encoder, scaling = earlier.encoder, earlier.scaling
-        else:
-            encoder, scaling = fit_encoder(pipeline.encoding, pipeline.scaling, X, columns)
-        assert encoder is not None
-        X = _encoded(X, encoder, scaling, pipeline)
+    encoder: AnyEncoder
+    if earlier:
+        encoder, scaling = earlier.encoder, earlier.scaling
+    elif plain:
+        encoder, scaling = PlainEncoder(columns), fit_scaling(pipeline.scaling, X, interrupted)
     else:
-        scaling = earlier.scaling if earlier else fit_scaling(pipeline.scaling, X, interrupted)
-    if columns is None and (isinstance(X, StoredRows) or not _is_plain(pipeline)):
-        X = _scaled(X, scaling, pipeline, interrupted)
+        encoder, scaling = fit_encoder(pipeline.encoding, pipeline.scaling, X, columns)
+    if isinstance(X, StoredRows) or not (plain and _is_plain(pipeline)):
+        X = _encoded(X, encoder, scaling, pipeline, interrupted)
     if earlier:
         features = earlier.features
     else:
-        places = _places(pipeline.features, names, encoder)
+        places = _places(pipeline.features, encoder)
         features = fit_features(pipeline.features, X, seed, places)
     unmapped = X if isinstance(features.spec, Nystroem) else None
     distances: list[Vector] = []
@@ -223,14 +218,10 @@ def prepare(
     )
 
 
-def _places(
-    spec: AnyFeatures, names: Sequence[str] | None, encoder: Encoder | None
-) -> dict[str, int] | None:
+def _places(spec: AnyFeatures, encoder: AnyEncoder) -> dict[str, int] | None:
     """Of the features that terms can name. Raises InvalidData."""
     if not isinstance(spec, Terms):
         return None
-    if encoder is None:
-        return None if names is None else {name: j for j, name in enumerate(names)}
     check_terms(spec, encoder.columns)
     sources = enumerate(encoder.sources.tolist())
     return {encoder.columns[j].name: k for k, j in sources if encoder.columns[j].kind != "date"}
@@ -251,19 +242,17 @@ def as_prepared(
     prepared: Prepared, pipeline: Pipeline, X: Any, interrupted: Callable[[], None]
 ) -> Rows:
     """Other rows, transformed like the prepared ones. Raises InvalidData."""
-    if prepared.encoder is not None:
-        X = _raw(X, prepared.encoder.columns)
-        X = _encoded(X, prepared.encoder, prepared.scaling, pipeline)
-        return _mapped(X, prepared.features, pipeline, interrupted)
-    if not isinstance(X, StoredRows):
+    encoder = prepared.encoder
+    if not encoder.is_plain:
+        X = _raw(X, encoder.columns, pipeline)
+    elif not isinstance(X, StoredRows):
         X = as_matrix(X, _input_dtype(pipeline))
-    n_features = prepared.features.n_inputs
-    if X.shape[1] != n_features:
+    if X.shape[1] != len(encoder.columns):
         raise InvalidData(
             "feature-mismatch",
-            f"expected validation rows with {n_features} features, got {X.shape[1]}",
+            f"expected validation rows with {len(encoder.columns)} features, got {X.shape[1]}",
         )
-    X = _scaled(X, prepared.scaling, pipeline, interrupted)
+    X = _encoded(X, encoder, prepared.scaling, pipeline, interrupted)
     return _mapped(X, prepared.features, pipeline, interrupted)
 
 
@@ -276,31 +265,40 @@ def transformed(scaling: Scaling, features: FeatureMap, pipeline: Pipeline, X: M
         return as_matrix(features.transform(X), pipeline.solver.dtype)
 
 
-def _raw(X: Any, columns: Columns) -> Vector:
-    """X as raw values of the columns. Raises InvalidData."""
+def _numbers(X: Any, pipeline: Pipeline) -> Rows:
+    """X as rows of finite numbers. Raises InvalidData."""
     if isinstance(X, StoredRows):
-        raise InvalidData("plan-too-large", "a table with kinds of columns must fit in memory")
+        return _streamed(X, pipeline)
+    # Rows in single precision stay as they are, others are rounded by `_mapped`.
+    single = getattr(X, "dtype", None) == np.float32
+    dtype = _input_dtype(pipeline) if single else "float64"
+    return (in_layout if _is_plain(pipeline) else as_matrix)(X, dtype)
+
+
+def _streamed(X: StoredRows, pipeline: Pipeline) -> StoredRows:
+    """X, for a solver that reads rows from files. Raises InvalidData."""
+    if not pipeline.solver.streams:
+        message = "this solver needs all rows in memory; use one that reads from files"
+        raise InvalidData("plan-too-large", message)
+    return X
+
+
+def _raw(X: Any, columns: Columns, pipeline: Pipeline) -> Rows:
+    """X as raw values of the columns. Raises InvalidData."""
     from svm.loops.tables import are_raw
 
-    raw = raw_matrix(X)
-    if raw.shape[1] != len(columns) or not are_raw(read_only(raw), *bounds_of(columns)):
-        require_raw(raw, columns)
-    return raw
+    rows = _streamed(X, pipeline) if isinstance(X, StoredRows) else raw_matrix(X)
+    bounds = bounds_of(columns)
+    for piece in pieces(rows):
+        if rows.shape[1] != len(columns) or not are_raw(read_only(np.asarray(piece)), *bounds):
+            require_raw(np.asarray(piece), columns)
+    return rows
 
 
 def encodes_sparse(pipeline: Pipeline, n_outputs: int) -> bool:
     """Whether a solver sees this many outputs of an encoder as CSR."""
     linear = pipeline.kernel is None and isinstance(pipeline.features, Identity)
     return linear and n_outputs > DENSE_OUTPUTS
-
-
-def _encoded(X: Vector, encoder: Encoder, scaling: Scaling, pipeline: Pipeline) -> Matrix:
-    encoder.require_accepted(X)
-    sparse = encodes_sparse(pipeline, encoder.n_outputs)
-    with np.errstate(over="ignore"):
-        encoded = encoder.transform(X, scaling, sparse=sparse)
-    require_moderate(encoded)
-    return encoded
 
 
 def _input_dtype(pipeline: Pipeline) -> str:
@@ -331,20 +329,33 @@ def _norms(X: Matrix, executor: Executor) -> Vector:
     return norms
 
 
-def _scaled(X: Rows, scaling: Scaling, pipeline: Pipeline, interrupted: Callable[[], None]) -> Rows:
-    def scale(X: Matrix) -> Matrix:
+def _encoded(
+    X: Rows,
+    encoder: AnyEncoder,
+    scaling: Scaling,
+    pipeline: Pipeline,
+    interrupted: Callable[[], None],
+) -> Rows:
+    """The scaled outputs of the encoder."""
+    sparse = encodes_sparse(pipeline, encoder.n_outputs)
+
+    def encode(X: Matrix) -> Matrix:
         interrupted()
-        X = scaling.transform(X)
+        encoder.require_accepted(X)
+        with np.errstate(over="ignore"):
+            X = encoder.transform(X, scaling, sparse=sparse)
         require_moderate(X)
         return X
 
     if not isinstance(X, StoredRows):
-        return scale(X)
+        return encode(X)
+    if not encoder.is_plain:
+        return X.rewritten(encode, X.n_features if sparse else encoder.n_outputs)
     dtype = "float64"
     if scaling.scale is not None or X.chosen is not None or X.dtype != dtype:
-        return X.rewritten(lambda piece: scale(as_matrix(piece, dtype)))
+        return X.rewritten(lambda piece: encode(as_matrix(piece, dtype)))
     for piece in pieces(X):
-        scale(as_matrix(piece, dtype))
+        encode(as_matrix(piece, dtype))
     return X
 
 

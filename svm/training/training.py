@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
@@ -72,7 +72,6 @@ class Training:
         seed: int,
         columns: Columns | None = None,
         weights: Any = None,
-        names: Sequence[str] | None = None,
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
         checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
@@ -88,14 +87,13 @@ class Training:
 
         X is (n_samples, n_features), dense or sparse, or `StoredRows` if the solver streams: the
         bits are the same. Labels are (n_samples,), of at least two classes.
-        `columns`: what the columns of X are, if X has the raw values of a table
-        (`svm.data.columns`); the encoder is learned from these rows.
+        `columns`: what the columns of X are. Unless they are `PlainColumns`, X has the raw values
+        of a table (`svm.data.columns`), and the encoder is learned from these rows.
 
         `weights`: (n_samples,) ≥ 0, how much each row counts; the same as repeated rows, except
         that encoder, scaling, feature map and kernel are learned from each row once. Rows of weight
         0 are left out.
 
-        `names`: (n_features,) of the features, if `columns` does not have them; for terms.
         `validation`: another (X, labels), on which errors are reported, and patience is measured.
         `warm_start`: begin where another training ended (`svm.training.warm_start`).
         `checkpoint`: continue the training that it was taken from; all other arguments must be
@@ -133,7 +131,7 @@ class Training:
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
         executor = executor_of(threads)
         if prepared is None:
-            given = pipeline, X, labels, seed, warm_start, poll, columns, weights, names
+            given = pipeline, X, labels, seed, warm_start, poll, columns, weights
             prepared = prepare(*given, executor)
         elif prepared.preprocessing_key != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.columns import Columns
+from svm.data.columns import Columns, PlainColumns
 from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline, Pipeline
@@ -111,7 +111,7 @@ def check_same_data(
     classes: npt.NDArray[Any],
     n_samples: int,
     n_features: int,
-    columns: Columns | None = None,
+    columns: Columns,
 ) -> None:
     """Raises InvalidData (`warm-start-unsupported`) if classes, features or rows differ."""
     fitted = warm_start.fitted
@@ -127,10 +127,10 @@ def check_same_data(
         raise _unsupported("rows: the data has fewer rows than the model was trained on")
 
 
-def _difference(earlier: Columns | None, given: Columns | None) -> str:
-    if earlier is None or given is None:
+def _difference(earlier: Columns, given: Columns) -> str:
+    if isinstance(earlier, PlainColumns) or isinstance(given, PlainColumns):
         plain, kinds = "plain numbers", "a table with kinds of columns"
-        model, data = (plain, kinds) if earlier is None else (kinds, plain)
+        model, data = (plain, kinds) if isinstance(earlier, PlainColumns) else (kinds, plain)
         return f"the model has {model}, the data {data}"
     old, new = next((a, b) for a, b in zip(earlier, given, strict=True) if a != b)
     if (old.name, old.kind) == (new.name, new.kind):

@@ -54,6 +54,9 @@ class Scaling:
         return Scaling(self.name, offset, None if self.scale is None else self.scale[:n])
 
 
+NO_SCALING = Scaling()
+
+
 def fit_scaling(
     name: ScalingName, X: Rows, interrupted: Callable[[], None] = lambda: None
 ) -> Scaling:

@@ -78,8 +78,8 @@ class AsyncClient:
         has one for each row of a table.
         Further options are those of the service: `name`, `target`, `schema` (such as
         `{"age": {"kind": "category"}}`), `missing` (a list of words), `missing_labels`, `header`,
-        `delimiter`, `encoding`, `decimal`, `thousands`, `sheet`, `dense`, `index_base`,
-        `n_features`, `validate_only`.
+        `delimiter`, `encoding`, `decimal`, `thousands`, `odd_cells`, `dayfirst`, `sheet`, `dense`,
+        `index_base`, `n_features`, `validate_only`.
         A repeated upload returns the existing dataset. Files have a progress bar, by default in
         terminals and notebooks.
         Raises ValueError for data that no format supports.

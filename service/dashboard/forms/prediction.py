@@ -13,6 +13,7 @@ from service.datasets.dataset import Dataset
 from service.predictions.loaded_models import LoadedModel
 from svm.data.columns import Column, Kind
 from svm.data.matrices import Indices
+from svm.encoding import PlainEncoder
 
 MAX_INPUTS = 24
 """With more columns a row is entered as a line, not with an input for each."""
@@ -50,15 +51,14 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
     names = model.columns or [f"feature {i}" for i in range(model.n_features)]
     encoder = model.fitted.encoder
     statistics = _statistics(dataset, model.n_features)
-    if encoder is None:
+    if isinstance(encoder, PlainEncoder):
         return [
             Input(name, "number", (), False, _rounded(*one) or 0.0)
             for name, one in zip(names, statistics, strict=True)
         ]
     inputs, start = [], 0
-    refuses = encoder.encoding.missing == "refuse"
     for j, (name, column, one) in enumerate(zip(names, encoder.columns, statistics, strict=True)):
-        optional = column.kind == "category" or not refuses
+        optional = column.kind == "category" or not encoder.refuses_missing
         options: tuple[str, ...] = ()
         example: float | str | bool | None
         if column.kind == "category":

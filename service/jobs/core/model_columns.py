@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import Dataset, columns_of
+from service.datasets.dataset import Dataset
 from service.errors import MAX_FAULTS, InvalidContent
 from service.models.versions import ModelVersion
 from service.rows.faults import listed
 from service.rows.spec import Label
 from service.rows.table.target import matched
-from svm.data.columns import Column, Columns
+from svm.data.columns import Column, Columns, PlainColumns
 from svm.data.matrices import is_sparse
 from svm.encoding import recoding
 from svm.errors import InvalidData
@@ -36,10 +36,7 @@ HINT = "use a dataset with the features that the model was trained on"
 
 def check_columns(dataset: Dataset, version: ModelVersion) -> None:
     """Raises as `taken_by`, which needs the model itself for its levels."""
-    if is_plain(version) and dataset.table is None:
-        positions(dataset, version)
-    else:
-        _recoding(dataset, version, kinds_of(version))
+    recoded_onto(dataset, version, kinds_of(version))
 
 
 def taken_by(
@@ -49,24 +46,17 @@ def taken_by(
 
     Raises InvalidContent and InvalidData (`feature-mismatch`, `missing-value`).
     """
-    if fitted.columns is None and dataset.table is None:
-        order = positions(dataset, version)
-        return lambda X: X if order is None else X[:, order]
-    recoded = _recoding(dataset, version, fitted.columns or kinds_of(version))
-    return lambda X: recoded(X.toarray() if is_sparse(X) else X)
-
-
-def is_plain(version: ModelVersion) -> bool:
-    """Whether the model takes finite numbers only."""
-    return version.result.get("table") is None
+    return recoded_onto(dataset, version, fitted.columns)
 
 
 def kinds_of(version: ModelVersion) -> Columns:
     """The columns of a model, without levels."""
     table = version.result.get("table")
-    if table is not None:
-        return tuple(Column(column["name"], column["kind"]) for column in table["columns"])
-    return tuple(Column(name) for name in version.columns or map(str, range(version.n_features)))
+    if table is None:
+        return PlainColumns(version.columns, version.n_features)
+    return tuple(
+        Column(one["name"], one["kind"], missing=one["missing"]) for one in table["columns"]
+    )
 
 
 def unused_columns(dataset: Dataset, version: ModelVersion) -> list[str]:
@@ -146,30 +136,24 @@ def _require_all(dataset: Dataset, expected: list[str]) -> None:
     raise _mismatch(message, expected, given[:MAX_FAULTS], missing[0], hint)
 
 
-def _recoding(dataset: Dataset, version: ModelVersion, onto: Columns) -> Callable[[Any], Any]:
-    return recoded_onto(dataset, version, onto, plain=is_plain(version))
-
-
-def recoded_onto(
-    dataset: Dataset, model: TakesColumns, onto: Columns, *, plain: bool
-) -> Callable[[Any], Any]:
-    """From raw rows of the dataset to those of the columns `onto` of a model, which takes finite
-    numbers only if it is `plain`. Raises as `taken_by`."""
-    positions(dataset, model)
-    given = columns_of(dataset)
-    named = dataset.columns is not None and model.columns is not None
-    if not named:  # columns are matched by their place
-        given = tuple(replace(c, name=like.name) for c, like in zip(given, onto, strict=True))
-    if plain:
-        used = {column.name for column in onto}
-        for column, missing in zip(given, dataset.missing or (), strict=True):
-            if missing and column.name in used:
-                raise InvalidData(
-                    "missing-value",
-                    f"column {column.name!r} has {missing} missing cells, and the model was "
-                    "trained on a table without any",
-                )
-    return recoding(given, onto)
+def recoded_onto(dataset: Dataset, model: TakesColumns, onto: Columns) -> Callable[[Any], Any]:
+    """From rows of the dataset to those of the columns `onto` of a model. Raises as `taken_by`."""
+    order, given = positions(dataset, model), dataset.kinds
+    plain = isinstance(onto, PlainColumns)
+    if plain and dataset.is_plain:  # maybe sparse
+        return lambda X: X if order is None else X[:, order]
+    if dataset.columns is None or model.columns is None:  # columns are matched by their place
+        given = [replace(c, name=like.name) for c, like in zip(given, onto, strict=True)]
+    used = {column.name for column in onto} if plain else set()
+    for column in given:
+        if column.missing and column.name in used:
+            raise InvalidData(
+                "missing-value",
+                f"column {column.name!r} has {column.missing} missing cells, and the model was "
+                "trained on a table without any",
+            )
+    recoded = recoding(given, onto)
+    return lambda X: recoded(X.toarray() if is_sparse(X) else X)
 
 
 def _mismatch(

@@ -41,7 +41,7 @@ def spreading(
         reason = ""
         if connection is None:
             reason = "this service has no SVM_DASK_ADDRESS"
-        elif prepared.encoder is not None:
+        elif not prepared.encoder.is_plain:
             reason = "its data is a table with categories, dates or missing cells"
         elif mode == "auto" and len(problem.leaves) <= AUTO_SHARDS:
             return None

@@ -44,7 +44,7 @@ class DatasetRecipe:
             mask = np.zeros(dataset.n_samples, dtype=bool)
             mask[rows] = True
             chosen = np.packbits(mask)
-        small = replace(dataset, tags={}, warnings=(), statistics=None, class_counts=None)
+        small = replace(dataset, tags={}, warnings=[], statistics=None, class_counts=None)
         return cls(small, chosen, prepared.scaling, prepared.features, pipeline)
 
     def open(self) -> OpenRows:

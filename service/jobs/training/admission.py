@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.datasets.dataset import Dataset, columns_of
+from service.datasets.dataset import Dataset
 from service.errors import InvalidContent
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.schemas import Folds, JobCreate, require_class
@@ -92,7 +92,7 @@ def refused(pointer: str) -> Iterator[None]:
         raise InvalidContent.at(pointer, error.code, error.message) from None
 
 
-def _all_whole(classes: tuple[Label, ...] | None) -> bool:
+def _all_whole(classes: list[Label] | None) -> bool:
     return all(not isinstance(label, float) or label.is_integer() for label in classes or ())
 
 
@@ -108,7 +108,7 @@ def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
     with refused("/features"):
         check_features(spec.features, dataset.n_features, dataset.sparse)
         if isinstance(spec.features, Terms):
-            check_terms(spec.features, columns_of(dataset))
+            check_terms(spec.features, dataset.kinds)
 
 
 def _check_patience(spec: JobCreate) -> None:
@@ -124,13 +124,14 @@ def _check_patience(spec: JobCreate) -> None:
 
 
 def _check_missing(spec: JobCreate, dataset: Dataset) -> None:
-    if spec.encoding.missing != "refuse" or dataset.missing is None:
+    if spec.encoding.missing != "refuse":
         return
-    for column, missing in zip(dataset.table or (), dataset.missing, strict=True):
-        if missing and column.kind != "category":
+    for column in dataset.kinds:
+        if column.missing and column.kind != "category":
             raise InvalidContent.at(
                 "/encoding/missing",
                 "missing-value",
-                f"column {column.name!r} has {missing} missing cells, which the encoding refuses",
+                f"column {column.name!r} has {column.missing} missing cells, which the encoding "
+                "refuses",
                 "choose median, mean or constant; or upload the data without these rows",
             )

@@ -26,12 +26,6 @@ def rows_stay_in_files(
     in_memory = peak_bytes(spec, dataset, validation, in_files=False)
     if in_memory <= usable:
         return False
-    if dataset.table is not None:
-        hint = (
-            "a table with categories, dates or missing cells must fit in memory: take fewer rows "
-            "or columns, group rare levels, or give workers more memory"
-        )
-        raise _too_large(in_memory, usable, hint, "/dataset_id")
     in_files = peak_bytes(spec, dataset, validation, in_files=True)
     if in_files > usable:
         without = spec.model_copy(update={"calibration": None})
@@ -92,7 +86,7 @@ def data_size(dataset: Dataset) -> DataSize:
         n_classes=len(labels),
         label_bytes=4 * longest,
         weighted=dataset.weight is not None,
-        table=dataset.table,
+        table=None if dataset.is_plain else dataset.kinds,
     )
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData, columns_of
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData
 from service.jobs.training.schemas import Folds, ValidationDataset, ValidationSplit
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.matrices import Indices, Matrix, is_sparse
 from svm.data.splitting import fold_numbers, split
 from svm.data.stored_rows import StoredRows, pieces
-from svm.encoding import recode
+from svm.encoding import recoding
 from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
 from svm.model.pipeline import FittedPipeline
 
@@ -80,8 +80,7 @@ class LabeledRows:
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
         self._weights = data.weights
-        self._columns = dataset.table
-        self._given = columns_of(dataset)
+        self._columns = dataset.kinds
         self._interrupted = interrupted
 
     def __len__(self) -> int:
@@ -111,16 +110,14 @@ class LabeledRows:
         made.__dict__.pop("hashes", None)
         stored = isinstance(self._X, StoredRows)
         made._X = self._X.rewritten(narrow, n_features) if stored else narrow(self._X)
-        made._columns = None if self._columns is None else self._columns[:n_features]
-        made._given = self._given[:n_features]
+        made._columns = self._columns[:n_features]
         return made
 
     def described(self, rows: Indices, like: FittedPipeline | None = None) -> dict[str, Any]:
-        """The `columns`, `names` and `weights` of a training on these rows."""
+        """The `columns` and `weights` of a training on these rows."""
         weights = None if self._weights is None else self._weights[rows]
-        columns = like.columns if like is not None and like.columns else self._columns
-        names = None if columns is not None else [column.name for column in self._given]
-        return {"columns": columns, "names": names, "weights": weights}
+        columns = self._columns if like is None else like.columns
+        return {"columns": columns, "weights": weights}
 
     def splits(
         self, validation: ValidationSplit | Folds | ValidationDataset | None, seed: int
@@ -193,13 +190,16 @@ class LabeledRows:
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
         """Of a size that bounds the memory for features and scores."""
-        width = fitted.features.n_outputs if fitted.encoder is None else fitted.n_features
+        width = fitted.features.n_outputs if fitted.encoder.is_plain else fitted.n_features
         for piece in pieces(self._X, max(width, len(fitted.intercepts)), rows):
             self._interrupted()
             yield self._as_taken_by(fitted, piece)
 
     def _as_taken_by(self, fitted: FittedPipeline, X: Any) -> Any:
         """Rows in the columns of a model, which may be that of an earlier dataset."""
-        if fitted.columns is None and self._columns is None:
+        if fitted.encoder.is_plain:
             return X
-        return recode(X, self._given, fitted.columns or self._given)
+        recoded = recoding(self._columns, fitted.columns)
+        if isinstance(X, StoredRows):
+            return X.rewritten(lambda piece: recoded(np.asarray(piece)))
+        return recoded(X)

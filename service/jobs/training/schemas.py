@@ -146,7 +146,7 @@ def _traceable(trace: Trace | None, fields: ValidationInfo) -> Trace | None:
 
 def default_scaling(dataset: Dataset) -> ScalingName:
     """If the caller names none."""
-    return "none" if dataset.table is None else "standardize"
+    return "none" if dataset.is_plain else "standardize"
 
 
 def classes_in(dataset: Dataset, classes: Sequence[Label] | None) -> list[Label] | None:

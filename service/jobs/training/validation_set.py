@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData, columns_of
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData
 from service.errors import InvalidContent
 from service.jobs.core.model_columns import class_numbers, positions, recoded_onto
 from service.jobs.training.rows import LabeledRows
@@ -76,7 +76,7 @@ def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> 
     the dataset."""
     with _refused():
         numbers = class_numbers(validation, dataset.classes or ())
-        _taken(validation, dataset)
+        recoded_onto(validation, dataset, dataset.kinds)
     kept = dataset.only(spec.classes).classes or ()
     trained = {number for number, label in enumerate(dataset.classes or ()) if label in kept}
     if trained.isdisjoint(numbers.tolist()):
@@ -92,7 +92,7 @@ def rows_of(
     training leaves out are left out, too. Raises InvalidContent and InvalidData."""
     assert data.codes is not None
     codes = class_numbers(validation, dataset.classes or ()).astype(np.int32)[data.codes]
-    taken = _taken(validation, dataset)
+    taken = recoded_onto(validation, dataset, dataset.kinds)
 
     def taken_as(X: Any) -> Any:
         made = taken(X)
@@ -102,23 +102,13 @@ def rows_of(
             return made if is_sparse(made) else csr_array(made)
         return made.toarray() if is_sparse(made) else made
 
-    same = positions(validation, dataset) is None and validation.table is None
+    same = positions(validation, dataset) is None and validation.is_plain
     if isinstance(data.X, StoredRows):
         if not same or validation.sparse != dataset.sparse:
             data = replace(data, X=data.X.rewritten(taken_as, dataset.n_features))
     else:
         data = replace(data, X=taken_as(data.X))
     return LabeledRows(replace(data, codes=codes), dataset, spec.classes)
-
-
-def _taken(validation: Dataset, dataset: Dataset) -> Callable[[Any], Any]:
-    """From rows of one to rows of the other. Raises InvalidContent and InvalidData."""
-    if validation.table is None and dataset.table is None:
-        order = positions(validation, dataset)
-        return lambda X: X if order is None else X[:, np.array(order)]
-    onto, plain = columns_of(dataset), dataset.table is None
-    recoded = recoded_onto(validation, dataset, onto, plain=plain)
-    return lambda X: recoded(X.toarray() if is_sparse(X) else X)
 
 
 @contextmanager

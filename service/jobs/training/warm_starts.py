@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import InvalidContent
-from service.jobs.core.model_columns import check_columns, is_plain
+from service.jobs.core.model_columns import check_columns
 from service.jobs.training.schemas import JobCreate, ValidationSplit
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
@@ -70,13 +70,6 @@ def check_start(
 
 
 def _check_kinds(dataset: Dataset, start: ModelVersion) -> None:
-    if is_plain(start):
-        if dataset.table is not None:
-            raise _refusal(
-                "the model takes finite numbers only, and the dataset has categories, dates or "
-                "missing cells"
-            )
-        return
     try:
         check_columns(dataset, start)
     except InvalidData as error:

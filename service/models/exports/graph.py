@@ -23,6 +23,7 @@ from service.models.exports.table_graph import (
     table_inputs,
 )
 from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.encoding import PlainEncoder
 from svm.kernel import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import (
@@ -65,7 +66,8 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
             f"as ONNX, which is dense, the model would have {count:,} numbers; at most "
             f"{MOST_VALUES:,} are written; use npz",
         )
-    graph = Graph(taken=input_names(fitted.columns or ()))
+    plain = fitted.encoder.is_plain
+    graph = Graph(taken=[] if plain else input_names(fitted.columns))
     classes = len(fitted.classes)
     scores = _scores(graph, fitted)
     decision = _decision(graph, fitted, scores)
@@ -89,7 +91,7 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
             helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["n", classes])
         )
     inputs, opsets = [_rows(fitted)], [helper.make_opsetid("", OPSET)]
-    if fitted.columns is not None:
+    if not plain:
         inputs = table_inputs(fitted.columns)
         opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
     proto = helper.make_graph(graph.nodes, name, inputs, outputs, graph.initializers)
@@ -104,7 +106,7 @@ def _rows(fitted: FittedPipeline) -> onnx.ValueInfoProto:
 
 def _scores(graph: Graph, fitted: FittedPipeline) -> str:
     encoder = fitted.encoder
-    if encoder is None:
+    if isinstance(encoder, PlainEncoder):
         Z = _scaled(graph, fitted, "X")
     elif fitted.kernel is None and isinstance(fitted.features.spec, Identity):
         return add_linear_scores(graph, fitted, encoder)

@@ -89,8 +89,9 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
     )
 
     def predict(X: Vector) -> tuple[Any, Vector]:
-        columns = sources.fitted.columns
-        rows = {"X": np.ascontiguousarray(X)} if columns is None else feed(columns, X)
+        fitted = sources.fitted
+        plain = fitted.encoder.is_plain
+        rows = {"X": np.ascontiguousarray(X)} if plain else feed(fitted.columns, X)
         labels, decision = session.run(["label", "decision"], rows)
         return labels, decision
 

@@ -53,7 +53,7 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
         _check_calibration(model.calibration)
     if columns is not None and len(columns) != model.n_features:
         raise invalid(f"it names {len(columns)} columns, but has {model.n_features} features")
-    if model.columns is not None:
+    if not model.encoder.is_plain:
         check_table(model.columns, columns, limits)
     return model
 

@@ -13,6 +13,7 @@ from service.errors import NotFound
 from service.models.plots.drawing import unavailable
 from service.models.sources import MULTIPLICATIONS, Sources
 from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.encoding import PlainEncoder
 from svm.model.pipeline import WIDE, FittedPipeline
 from svm.transforms.features import Identity
 from svm.transforms.scaling import Scaling
@@ -81,7 +82,7 @@ def plane_of(sources: Sources) -> tuple[Plane, npt.NDArray[np.int64] | None, str
     if rows is None:
         return _without_data(fitted, names), None, "the training data were deleted"
     points = "projected onto the plane"
-    if fitted.encoder is not None:
+    if not fitted.encoder.is_plain:
         X, scaling = _dense(rows.X), fitted.scaling
         encoded = fitted.encoder.transform(X, scaling, sparse=fitted.features.n_inputs > WIDE)
         plane = _principal(drawn(fitted), encoded)
@@ -95,9 +96,9 @@ def plane_of(sources: Sources) -> tuple[Plane, npt.NDArray[np.int64] | None, str
 def drawn(fitted: FittedPipeline) -> FittedPipeline:
     """The model of the values in whose space the plane lies: of a table, the scaled outputs of its
     encoder, because no line leads from one level to another."""
-    if fitted.encoder is None:
+    if fitted.encoder.is_plain:
         return fitted
-    return replace(fitted, encoder=None, scaling=Scaling())
+    return replace(fitted, encoder=PlainEncoder.of(fitted.features.n_inputs), scaling=Scaling())
 
 
 def _own_axes(X: Vector, names: list[str] | None, codes: npt.NDArray[Any]) -> Plane:
@@ -149,7 +150,7 @@ def _components(Z: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
 
 def _without_data(fitted: FittedPipeline, names: list[str] | None) -> Plane:
     """Two features, over a range from the model's own parameters."""
-    if fitted.n_features != 2 or fitted.encoder is not None:
+    if fitted.n_features != 2 or not fitted.encoder.is_plain:
         raise _unavailable(
             "the training data were deleted, whose principal components span the plane of more "
             "than two features, or of a table"

@@ -53,7 +53,7 @@ _NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _WORD = re.compile(r"[^\x00-@\[-`{-\x7f\s’]+")
 _AROUND_WORDS = "“”„‘’«»‹›…–—€£¥¤§°±²³µ"
 _WITH_LATIN = {"LATIN", "COMBINING", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH"}
-"""First words of the names of characters that stand beside Latin letters in a word."""
+"""First words of the names of characters that may be in a word of Latin letters."""
 
 
 class Decoded(NamedTuple):
@@ -126,7 +126,8 @@ def _is_utf8(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             while block := file.read(BLOCK_BYTES):
-                decoder.decode(block)
+                if decoder.getstate()[0] or not block.isascii():
+                    decoder.decode(block)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False

@@ -269,7 +269,7 @@ def _below_header(result: Tidied, header: Line, rows: list[Line]) -> set[int]:
 
 
 def _joined(above: list[str], below: list[str]) -> list[str]:
-    """Names of two lines: one that is above several columns is said with each."""
+    """Names of two lines: one that is above several columns is put before each."""
     names, group = [], ""
     for i, (name, part) in enumerate(
         zip(map(str.strip, above), map(str.strip, below), strict=True)

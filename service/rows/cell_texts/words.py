@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable
 from service.rows.cell_texts.number_text import BOOLEANS
 
 MISSING_TEXTS = frozenset(
-    {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?", "."}
+    {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "\\N", "?", "."}
 )
 """In any column, labels included."""
 MISSING_VALUES = MISSING_TEXTS | {
     *("na", "NAN", "-nan", "Null", "None", "none", "#NA", "-", "--", "missing", "Missing"),
+    *("n.a.", "N.A.", "k.A.", "..", "\u2014", "\u2013", "#NULL!", "(null)", "not available"),
+    *("NaT", "0000-00-00", "0000-00-00 00:00:00"),
 }
 """In columns whose other cells are numbers, booleans or dates; else some of these are levels."""
 

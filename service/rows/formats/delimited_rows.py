@@ -50,7 +50,7 @@ def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str)
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
     if body.startswith(UTF16) or b"\0" in body[:HEAD_BYTES]:
         body = columns.reading.as_utf8(body)
-    if columns.table is None:
+    if columns.is_plain:
         body = _without_blank_end(body, delimiter, columns.reading.delimiter)
     read = _read_plain if columns.reading.is_plain(delimiter) else _read_either
     try:
@@ -105,12 +105,12 @@ def _read_either(body: bytes, columns: Columns, limits: RowLimits, delimiter: st
 
 
 def _read_plain(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
-    at_once = _numbers_at_once if columns.table is None else _table_at_once
+    at_once = _numbers_at_once if columns.is_plain else _table_at_once
     rows = at_once(body, columns, limits, delimiter)
     if rows is not None:
         return rows
     text = decode_text(body)
-    readers = None if columns.table is None else columns.text_readers
+    readers = None if columns.is_plain else columns.text_readers
     own = columns.reading.delimiter == delimiter
     read = partial(uploaded_records, text, columns) if own else partial(records, text, delimiter)
     return _read_records(read, columns, limits, readers)

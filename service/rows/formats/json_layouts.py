@@ -48,8 +48,9 @@ def read_list(spec: ParseSpec) -> Table | None:
 def read_members(spec: ParseSpec, parts: dict[str, Span]) -> Table | None:
     """The table of an object of records or columns; None if it is neither."""
     path = Path(spec.data)
-    if parts.keys() == {RECORDS} and _inner(path, parts[RECORDS]).startswith(b"{"):
-        return _read_records(spec, parts[RECORDS])
+    lists = [span for span in parts.values() if beginning(path, span).startswith(b"[")]
+    if len(lists) == 1 and _inner(path, lists[0]).startswith(b"{"):
+        return _read_records(spec, lists[0])  # such as {"data": […], "page": 1}
     if not parts or parts.keys() <= _RESERVED:
         return None
     beginnings = {beginning(path, span)[:1] for span in parts.values()}
@@ -93,7 +94,7 @@ def _records(path: Path, span: Span) -> Iterator[list[Any]]:
 def _check_names(text: bytes, members: int) -> None:
     """A name has one colon: if there are more, one may come twice, or an object is in another."""
     if text.count(b":") > members:
-        decode_json(text)
+        decode_json(text, with_nan=True)
 
 
 def _read_columns(spec: ParseSpec) -> Table:
@@ -110,6 +111,11 @@ def _read_columns(spec: ParseSpec) -> Table:
     del text
     names = list(document)
     check_columns(len(names), spec.limits)
+    if _has_rows(document):
+        rows = list(document.values())
+        starts = range(0, len(rows), ROWS_AT_ONCE)
+        table = read_objects(spec, lambda: (rows[i : i + ROWS_AT_ONCE] for i in starts))
+        return _noted(table, "index")
     columns = columns_of(document)
     document.clear()
     n_rows = len(columns[0])
@@ -142,6 +148,14 @@ def columns_of(document: dict[str, Any]) -> list[list[Any]]:
             cells = [cells[key] for key in rows]
         columns.append(cells)
     return columns
+
+
+def _has_rows(document: dict[str, Any]) -> bool:
+    """Whether the members are rows by their names, not columns: they have the same few keys."""
+    rows = list(document.values())
+    if not isinstance(rows[0], dict) or all(map(_is_row, rows[0])):
+        return False
+    return all(map(_is_row, document)) or len(document) > len(set().union(*rows))
 
 
 def _is_row(key: str) -> bool:

@@ -165,7 +165,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
     Raises InvalidRequest, TooLarge, and InvalidContent with every bad row.
     """
-    if columns.table is None and body.find(b"{", 1, _HEAD_BYTES) < 0:  # not objects
+    if columns.is_plain and body.find(b"{", 1, _HEAD_BYTES) < 0:  # not objects
         numbers = json_numbers.read_document(body, columns.n_features, limits.rows)
         if numbers is not None:
             return Rows(*numbers)

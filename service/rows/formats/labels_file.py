@@ -11,8 +11,7 @@ from service.rows.cell_texts.encodings import as_utf8
 from service.rows.cell_texts.text import records, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats import npy
-from service.rows.formats.delimited import delimiter_of
-from service.rows.spec import NPY, ParseSpec
+from service.rows.spec import NPY, TSV, ParseSpec
 from service.rows.table.labels import Labels, wrong_count
 from service.rows.table.target import Target
 
@@ -43,7 +42,7 @@ def read(spec: ParseSpec, n_samples: int) -> tuple[Target, list[dict[str, Any]]]
 
 def _texts(spec: ParseSpec, path: Path) -> Iterator[list[str]]:
     """The labels of one slice of the file after the other."""
-    delimiter = delimiter_of(spec, spec.labels_media_type)
+    delimiter = spec.delimiter or ("\t" if spec.labels_media_type == TSV else ",")
     faults = Faults()
     row = 0
     for part in slices(path):

@@ -1,4 +1,7 @@
-"""LIBSVM text: `label index:value …` a line, indices ascending; stored sparse unless it is full."""
+"""LIBSVM text: `label index:value …` a line, indices ascending; stored sparse unless it is full.
+
+Labels may be texts; weights of rows are written as in SVMlight: `label cost:2 index:value …`.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ import numpy.typing as npt
 
 from service.errors import MAX_FAULTS, InvalidContent, InvalidRequest
 from service.rows.cell_faults import CellFault, fault_of_text
-from service.rows.cell_texts.number_text import NUMBER
+from service.rows.cell_texts.number_text import NUMBER, is_not_finite
 from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import read_list
+from service.rows.kinds.weights import write_weights
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.filling import fill, is_full
 from service.rows.table.labels import Labels
@@ -29,6 +33,10 @@ _BLANKS_AT_ENDS = re.compile(r"^ | $", re.MULTILINE)
 _INDEX = re.compile(r"[0-9]+")
 _COMMAS = bytes.maketrans(b"\n: ", b",,,")
 
+WEIGHT = "weight"
+_WEIGHT = re.compile(r"(?<= )cost:([^ ]*) ?")
+_WIDTH = re.compile(rb"# ([0-9]{1,9}) features\n")
+"""A comment of the client: of rows to predict nothing else says it."""
 LINES_AT_ONCE = 512
 """Of a body, so that other threads run in between."""
 VALUE_HINT = "a pair is index:value, the value a finite number"
@@ -51,11 +59,10 @@ def read(spec: ParseSpec) -> Table:
 
     Raises ServiceError with every fault of the file.
     """
-    if spec.target not in (None, NO_TARGET) or spec.labels is not None:
-        raise InvalidRequest(
-            "invalid-parameter",
-            "LIBSVM lines begin with their label: leave out `labels`, and `target` unless none",
-        )
+    if spec.target not in (None, NO_TARGET):
+        message = "LIBSVM lines begin with their label: leave out `target`, unless it is none"
+        raise InvalidRequest("invalid-parameter", message)
+    labeled = spec.target != NO_TARGET and spec.labels is None
     base = 1 if spec.index_base is None else spec.index_base
     limit = spec.limits.sparse_columns if spec.n_features is None else spec.n_features
     if limit > spec.limits.sparse_columns:
@@ -64,7 +71,9 @@ def read(spec: ParseSpec) -> Table:
     if spec.onto is not None:
         beyond = "to add columns to the dataset, give n_features"
     faults = Faults()
-    labels = Labels(faults)
+    labels = Labels(faults, kind=spec.label_kind)
+    texts: bool | None = None
+    weights: list[float] = []
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:
         done = 0
@@ -73,6 +82,13 @@ def read(spec: ParseSpec) -> Table:
             if not lines:
                 continue
             check_lengths(lines, spec.limits.line_bytes, done + 1)
+            if "cost:" in part.text or weights:
+                lines = _take_weights(lines, weights, done)
+            if texts is None:
+                texts = spec.label_kind == "category" or _is_text(lines[0])
+            names: list[str] = []
+            if texts or not labeled:
+                lines = _take_labels(lines, names if labeled else None)
             rows = rows_of(
                 *(lines, base, limit, faults, done),
                 growing=spec.n_features is None,
@@ -82,7 +98,10 @@ def read(spec: ParseSpec) -> Table:
                 break
             done += len(lines)
             if faults.total == 0:
-                labels.add_numbers(rows.labels)
+                if labeled and texts:
+                    labels.add_texts(names)
+                elif labeled:
+                    labels.add_numbers(rows.labels)
                 writer.add(rows.lengths, rows.indices - base, rows.values)
                 highest = max(highest, int(rows.indices.max(initial=-1)) - base)
         faults.check()
@@ -92,6 +111,9 @@ def read(spec: ParseSpec) -> Table:
         if n_features == 0:
             raise InvalidContent("empty-data", "no line holds a feature")
         writer.finish()
+    if weights:
+        all_weights = np.concatenate([weights, np.ones(done - len(weights))])
+        write_weights(Path(spec.out), all_weights, WEIGHT)
     dense = is_full(spec, (done, n_features), writer.n_stored)
     if dense:
         fill(Path(spec.out), n_features, spec.limits)
@@ -104,8 +126,49 @@ def read(spec: ParseSpec) -> Table:
             "layout": "dense" if dense else "sparse",
             "share_stored": writer.n_stored / (done * n_features),
         },
-        target=None if spec.target == NO_TARGET else labels.finish(),
+        target=labels.finish() if labeled else None,
+        weight=WEIGHT if weights else None,
     )
+
+
+def _is_text(line: str) -> bool:
+    label = line.partition(" ")[0]
+    return (
+        ":" not in label
+        and "," not in label
+        and fault_of_text(label) is not None
+        and not is_not_finite(label)
+    )
+
+
+def _take_labels(lines: list[str], labels: list[str] | None) -> list[str]:
+    """The lines with 0 as their label; those that they have, if any, are added to `labels`. Without
+    `labels` lines need none."""
+    numbered = []
+    for line in lines:
+        label, blank, pairs = line.partition(" ")
+        if ":" not in label:
+            numbered.append(f"0{blank}{pairs}")
+            if labels is not None:
+                labels.append(label)
+        else:
+            numbered.append(line if labels is not None else f"0 {line}")
+    return numbered
+
+
+def _take_weights(lines: list[str], weights: list[float], done: int) -> list[str]:
+    """The lines without `cost:2`, the weight of a row in SVMlight: 1 if a line has none."""
+    weights += [1.0] * (done - len(weights))
+    without = []
+    for line in lines:
+        match = _WEIGHT.search(line)
+        if match is None:
+            weights.append(1.0)
+        else:
+            weights.append(float(match[1]) if NUMBER.fullmatch(match[1]) else -1.0)
+            line = line[: match.start()] + line[match.end() :]
+        without.append(line)
+    return without
 
 
 def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
@@ -114,6 +177,8 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     from scipy.sparse import csr_array
 
     columns.require_numbers()
+    if (width := _WIDTH.match(body)) is not None:
+        columns.check_width(int(width[1]))
     lines = lines_of(decode_text(body))
     if not lines:
         raise InvalidContent("empty-data", "the body holds no line of data")

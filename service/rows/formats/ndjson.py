@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -14,14 +16,15 @@ from typing import Any
 from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest
 from service.rows.cell_texts.text import check_lengths, slices
 from service.rows.columns import Columns
-from service.rows.faults import Faults, refuse, shown
+from service.rows.faults import Faults, listed, refuse, shown
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import explained, in_order, plain_table
 from service.rows.json_reading.stream import MAX_DEPTH, loads
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
-from service.rows.table.layout import check_columns
+from service.rows.table.layout import check_columns, distinct_names
+from service.rows.table.row_numbers import ignoring
 from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
 
@@ -36,7 +39,8 @@ def read(spec: ParseSpec) -> Table:
 def read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) -> Table:
     """The table of rows that are objects, read from their beginning as often as needed.
 
-    The first row says which columns there are; the others have the same, in any order.
+    The columns are the names of all rows: what a row does not have is missing in it. An object in a
+    cell is columns of its own, `a.b`.
     """
     batches = read_all()
     first = next(batches, None)
@@ -53,18 +57,107 @@ def read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) -
         table = plain_table(spec, len(keys), keys, rows)
         if table is not None:
             return table
+    try:
+        return _build(spec, read_all, Names(keys))
+    except _OtherNames:
+        return _build(spec, read_all, Names.of_all(spec, read_all()))
+
+
+class _OtherNames(Exception):
+    """Rows have other names than the first one, or objects or lists in their cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The columns of rows that are objects."""
+
+    keys: list[str]
+    some: list[str] = field(default_factory=list)
+    """Those that not all rows have."""
+    lists: list[str] = field(default_factory=list)
+    """Those with lists, which are no columns."""
+    of_first: bool = True
+    """All rows have to have those of the first one."""
+
+    @classmethod
+    def of_all(cls, spec: ParseSpec, batches: Iterator[list[Any]]) -> Names:
+        order: list[str] = []
+        counts: Counter[str] = Counter()
+        groups: set[str] = set()
+        lists: Counter[str] = Counter()
+        there: Counter[str] = Counter()
+        n_rows = 0
+        for row in chain.from_iterable(batches):
+            n_rows += 1
+            if type(row) is dict:
+                cells = _flat(row)
+                if new := list(cells.keys() - counts.keys()):
+                    distinct_names(new, spec.limits.cell_bytes)  # refuses long ones
+                    _insert(order, list(cells), set(new))
+                counts.update(cells.keys())
+                groups.update(name for name, cell in row.items() if type(cell) is dict)
+                there.update(name for name, cell in cells.items() if cell is not None)
+                lists.update(name for name, cell in cells.items() if type(cell) is list)
+                check_columns(len(counts), spec.limits)
+        only = [name for name in lists if lists[name] == there[name]]
+        nulls = {name for name in groups if not there[name]}  # where others have an object
+        keys = [name for name in order if name not in nulls and name not in only]
+        some = [name for name in keys if counts[name] < n_rows]
+        return cls(keys, some, only, of_first=False)
+
+
+def _build(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]], names: Names) -> Table:
+    """Raises _OtherNames if all rows were to have those of the first one, and do not."""
+    keys = names.keys
 
     def passes(faults: Faults) -> Iterator[Batch]:
         done = 0
         for batch in read_all():
             rows = _rows(batch, keys)
-            if None in rows:
-                _examine_keys(batch, keys, done + 1, faults)
-                rows = [[PLACEHOLDER] * len(keys) if row is None else row for row in rows]
+            if names.of_first and (None in rows or _is_nested(rows)):
+                raise _OtherNames
+            if not names.of_first:
+                rows = [_cells(row, keys) for row in batch]
+                _examine(batch, done + 1, faults)
             done += len(batch)
             yield list(zip(*rows, strict=True))
 
-    return build(spec, len(keys), keys, passes)
+    table = build(spec, len(keys), keys, passes)
+    ignored = [{"name": name, "reason": "its cells are lists"} for name in names.lists]
+    warnings = [ignoring(one["name"], one["reason"]) for one in ignored]
+    if names.some:
+        message = f"not all rows have these, and they are missing there: {listed(names.some)}"
+        warnings.append({"code": "other-names", "message": message, "columns": names.some[:20]})
+    return replace(table, ignored=[*ignored, *table.ignored], warnings=[*warnings, *table.warnings])
+
+
+def _insert(order: list[str], names: list[str], new: set[str]) -> None:
+    """Add new names where they are in a row: after the name before them."""
+    for before, name in zip([None, *names], names, strict=False):
+        if name in new:
+            order.insert(0 if before is None else order.index(before) + 1, name)
+
+
+def _is_nested(rows: list[list[Any]]) -> bool:
+    return any(not {list, dict}.isdisjoint(map(type, row)) for row in rows)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """The cells, those of an object in a cell as `a.b`."""
+    cells: dict[str, Any] = {}
+    for name, cell in row.items():
+        if type(cell) is dict:
+            cells |= {f"{name}.{inner}": value for inner, value in cell.items()}
+        else:
+            cells[name] = cell
+    return cells
+
+
+def _cells(row: Any, keys: list[str]) -> list[Any]:
+    if type(row) is not dict:
+        return [PLACEHOLDER] * len(keys)
+    cells = _flat(row)
+    return [cells.get(key) for key in keys]
 
 
 def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
@@ -75,7 +168,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     text = body.strip()
     ignored: tuple[str, ...] = ()
     X = None
-    if columns.table is None:
+    if columns.is_plain:
         X = json_numbers.read_lines(text, columns.n_features, limits.rows, _as_lists)
     if X is None:
         read = json_numbers.read_any_lines(_lines(text), columns, limits.rows)
@@ -130,7 +223,7 @@ def _value(line: str, row: int) -> Any:
         # A name has one colon: if there are no more, no name comes twice.
         colons = line.count(":") > (len(value) if isinstance(value, dict) else 0)
         if colons or line.count("{") + line.count("[") > MAX_DEPTH:
-            decode_json(line.encode())
+            decode_json(line.encode(), with_nan=True)
     return value
 
 
@@ -144,21 +237,11 @@ def _rows(batch: list[Any], keys: list[str]) -> list[Any]:
     ]
 
 
-def _examine_keys(batch: list[Any], keys: list[str], first_row: int, faults: Faults) -> None:
-    """Add each row that has not exactly the columns of the first one. Raises InvalidContent for the
-    first one after a hundred faults."""
-    names = set(keys)
+def _examine(batch: list[Any], first_row: int, faults: Faults) -> None:
+    """Add each row that is not an object. Raises InvalidContent after a hundred faults."""
     for row, value in enumerate(batch, first_row):
-        if faults.total > MAX_FAULTS and not (isinstance(value, dict) and value.keys() == names):
-            faults.check()
         if not isinstance(value, dict):
+            if faults.total > MAX_FAULTS:
+                faults.check()
             message = f"the row is {shown(value)}, not an object"
             faults.add("invalid-field", message, row=row, hint=ROW_HINT)
-            continue
-        hint = "all rows have the columns of the first one; write null for a missing value"
-        for key in keys:
-            if key not in value:
-                faults.add("missing-value", "the value is missing", row=row, column=key, hint=hint)
-        for name in value.keys() - names:
-            message = "the first row has no such column"
-            faults.add("ragged-row", message, row=row, column=name[:64], hint=hint)

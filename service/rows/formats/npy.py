@@ -53,7 +53,7 @@ class Header:
 def read(spec: ParseSpec) -> Table:
     """Write `X.npy`. Raises ServiceError with every number that is not finite."""
     path = Path(spec.data)
-    header = _header(path)
+    header = header_of(path)
     shape = header.shape
     if len(shape) == 1 and spec.labels is not None:
         shape = (shape[0], 1)
@@ -82,7 +82,7 @@ def read(spec: ParseSpec) -> Table:
 
 def read_labels(path: Path, *, text_bytes: int = 0) -> Iterator[npt.NDArray[np.generic]]:
     """Blocks of a vector of labels, numbers or texts up to `text_bytes`. Raises InvalidContent."""
-    header = _header(path, text_bytes)
+    header = header_of(path, text_bytes)
     if header.shape[1:] not in ((), (1,)) or not header.shape:
         message = f"the labels have shape {header.shape}"
         raise refuse("npy-unsupported", message, hint="reshape them to (rows,)")
@@ -136,7 +136,7 @@ def texts_of(array: npt.NDArray[Any]) -> list[str]:
     return texts
 
 
-def _header(path: Path, text_bytes: int = 0) -> Header:
+def header_of(path: Path, text_bytes: int = 0) -> Header:
     """Raises InvalidContent `npy-corrupt` or `npy-unsupported`."""
     with path.open("rb") as file:
         return read_header(file, path.stat().st_size, text_bytes=text_bytes)

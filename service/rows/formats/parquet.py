@@ -8,6 +8,7 @@ memory that its size justifies, whatever it announces.
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 import resource
@@ -122,12 +123,21 @@ def _read_table(
     names = [column.name for column in columns]
     longest = spec.limits.cell_bytes
 
+    def has_inf(cells: tuple[Any, ...]) -> bool:
+        return math.inf in cells or -math.inf in cells
+
     def passes(faults: Faults) -> Iterator[Batch]:
         for rows in file.rows([column.cell(longest) for column in columns]):
-            yield list(zip(*rows, strict=True))
+            cells = zip(*rows, strict=True)
+            yield [list(map(_written, one)) if has_inf(one) else one for one in cells]
 
     index = [i for i, column in enumerate(columns) if column.is_index]
     return build(spec, len(columns), names, passes, index)
+
+
+def _written(cell: Any) -> Any:
+    """Infinity as it is called: in JSON it is a number that is too large."""
+    return str(cell) if cell in (math.inf, -math.inf) else cell
 
 
 def _read_plain(
@@ -183,9 +193,15 @@ class _Column:
 
     @property
     def number(self) -> str:
-        """In SQL, as a float64. Decimal fractions by their digits: the nearest one."""
+        """In SQL, as a float64. Decimal fractions by their digits: the nearest one; NaN is NULL, as
+        in CSV."""
         through = "::VARCHAR" if self.type.startswith("DECIMAL") else ""
-        return f"{self.sql}{through}::DOUBLE"
+        number = f"{self.sql}{through}::DOUBLE"
+        return f"nullif({number}, 'nan'::DOUBLE)" if self.is_float else number
+
+    @property
+    def is_float(self) -> bool:
+        return self.type in ("FLOAT", "DOUBLE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +323,8 @@ def _read_labels(file: _File, column: _Column, labels: Labels, spec: ParseSpec) 
     if not column.is_number:
         _read_texts(file, column, labels, spec.limits)
         return
-    expression = column.number if column.type.startswith("DECIMAL") else column.sql
+    as_float = column.is_float or column.type.startswith("DECIMAL")
+    expression = column.number if as_float else column.sql
     (values,) = file.arrays(expression)
     for start in range(0, len(values), LABELS_AT_ONCE):
         block = values[start : start + LABELS_AT_ONCE]

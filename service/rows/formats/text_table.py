@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from service.rows.cell_faults import CellFault, ragged
 from service.rows.cell_texts.text import Slice, check_lengths, slices, unterminated
 from service.rows.faults import Faults
+from service.rows.formats.shared import plain_table
 from service.rows.formats.shared.cells import has_long_cell
 from service.rows.kinds.blocks.cells import Cells
 from service.rows.kinds.building import PLACEHOLDER, Builder
@@ -40,15 +41,17 @@ def read(spec: ParseSpec) -> Table:
     except csv.Error:
         raise unterminated(1) from None
     columns = arranged(spec, dialect.n_cells, dialect.names, dialect.unnamed)
+    table = plain_table.read(spec, dialect, columns)
     blank: list[int] = []
 
     def passes(faults: Faults) -> Iterator[Batch]:
         blank.clear()
         return _batches(dialect, spec.limits, faults, columns.names, blank)
 
-    builder = Builder(spec, columns, passes)
-    with _without_cycles():
-        table = builder.build(comma_likely=dialect.delimiter == ";")
+    if table is None:
+        with _without_cycles():
+            builder = Builder(spec, columns, passes)
+            table = builder.build(comma_likely=dialect.delimiter == ";")
     return replace(
         table,
         reading={

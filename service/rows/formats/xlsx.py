@@ -27,27 +27,44 @@ MEMORY_BYTES = 32 * 1024 * 1024
 MEMORY_RATIO = 64
 """Memory for each byte that was sent: a cell takes two or more of them, in memory 64 or less."""
 MOST_MEMORY_BYTES = 3 * 1024**3 // 2
-HINT = "save the workbook again as .xlsx, or the sheet as CSV"
+HINT = "save the workbook again as .xlsx, without a password, or the sheet as CSV"
 
 
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the sheet."""
     text = Path(spec.out) / "sheet"
-    _check_archive(spec)
-    name = _converted(spec, text)
+    found = _converted(spec, text)
+    name = str(found["sheet"])
     as_csv = replace(spec, data=str(text), media_type=CSV, delimiter=",", encoding="utf-8")
     try:
         table = text_table.read(as_csv)
     except ServiceError as error:
         raise _of_sheet(error, name) from None
     reading = table.reading or {}
-    parts = ("header", "decimal", "thousands", "missing", "columns")
-    return replace(table, reading={"sheet": name, **{part: reading[part] for part in parts}})
+    parts = ("header", "first_line", "decimal", "thousands", "missing", "columns")
+    reading = {part: reading[part] for part in parts if part in reading}
+    return replace(
+        table,
+        reading={"sheet": name, "range": found["range"], **reading},
+        warnings=[*_warnings(found), *table.warnings],
+    )
+
+
+def _warnings(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was not read of the workbook, though nobody said so."""
+    left_out = found["left_out"] + [
+        f"the sheet {name[:64]!r}, which has no table" for name in found["without"]
+    ]
+    if not left_out:
+        return []
+    message = (
+        f"the table {found['range']} of the sheet {found['sheet'][:64]!r} was read; left out: "
+    )
+    return [{"code": "left-out-cells", "message": message + ", ".join(left_out)}]
 
 
 def as_csv(spec: ConvertSpec, text: Path) -> None:
     """Write rows to predict. Raises ServiceError."""
-    _check_archive(spec.file)
     _converted(spec.file, text)
 
 
@@ -55,15 +72,19 @@ def _check_archive(spec: ParseSpec) -> None:
     """Raises InvalidContent for what is not an archive of XML, and TooLarge."""
     try:
         archive = Archive(Path(spec.data), MAX_PARTS)
-        if "[Content_Types].xml" not in archive.names:
+        if not {"[Content_Types].xml", "content.xml"}.intersection(archive.names):
             raise BadArchive("the archive is not a workbook")
         archive.check_inflated(spec.limits.inflated_bytes)
     except BadArchive as error:
         raise refuse("archive-unsupported", error.message, value=error.member, hint=HINT) from None
 
 
-def _converted(spec: ParseSpec, text: Path) -> str:
-    """Write the sheet as CSV; its name. Raises ServiceError."""
+def _converted(spec: ParseSpec, text: Path) -> dict[str, Any]:
+    """Write the sheet as CSV; its name, and the range of the table. Raises ServiceError."""
+    with Path(spec.data).open("rb") as file:
+        packed = file.read(2) == b"PK"
+    if packed:
+        _check_archive(spec)
     limits, sent = spec.limits, Path(spec.data).stat().st_size
     task = {
         "path": spec.data,
@@ -89,7 +110,7 @@ def _converted(spec: ParseSpec, text: Path) -> str:
     reply: dict[str, Any] = json.loads(done.stdout)
     if "error" in reply:
         raise _error(reply, spec)
-    return str(reply["sheet"])
+    return reply
 
 
 def _error(reply: dict[str, Any], spec: ParseSpec) -> ServiceError:

@@ -246,7 +246,7 @@ def _of_document(text: bytes, columns: Columns) -> tuple[Array, dict[str, Any], 
 def _of_values(rows: list[Any], columns: Columns, text: bytes, n_members: int) -> Part:
     """Raises one of `_GIVEN_UP`."""
     cells, ignored = cells_in_order(rows, columns, text, n_members)
-    if columns.table is not None:
+    if not columns.is_plain:
         return np.array(list(map(columns.raw_values, cells)), np.float64), ignored
     X = np.array(cells)
     if X.shape != (len(rows), columns.n_features) or X.dtype.kind not in "biuf":

@@ -294,12 +294,13 @@ def _batch(text: bytes) -> bytes:
 
 
 def loads(text: bytes) -> Any:
-    """Raises InvalidRequest `malformed-json`. A number beyond 1.8e308 is given as infinity."""
+    """Raises InvalidRequest `malformed-json`. A number beyond 1.8e308 is given as infinity,
+    NaN as null."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         _check_encoding(text)
-        if "infinity" in error.msg:
+        if "infinity" in error.msg or b"NaN" in text or b"Infinity" in text:
             return _loads_with_infinity(text)
         near = text[max(0, error.pos - 10) : error.pos + 20].decode("utf-8", "replace")
         malformed(f"{error.msg}, near {near!r}")
@@ -309,7 +310,7 @@ def _loads_with_infinity(text: bytes) -> Any:
     try:
         value = json.loads(
             text,
-            parse_constant=lambda name: malformed(f"{name} is not JSON"),
+            parse_constant=lambda name: None if name == "NaN" else float(name),
             parse_int=lambda digits: int(digits) if len(digits) < 19 else float(digits),
         )
         orjson.dumps(value)  # refuses lone surrogates

@@ -35,8 +35,7 @@ from service.rows.kinds.typed import TypedColumn
 from service.rows.kinds.weights import write_weights
 from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
-from service.rows.table.joining_tables import table_of
-from service.rows.table.raw import RawWriter
+from service.rows.table.raw import RawWriter, kept_kinds
 from service.rows.table.writers import Table
 
 MAX_PASSES = 6
@@ -100,7 +99,7 @@ class Builder:
             columns=None if layout.names is None else names,
             target_name=layout.target_name,
             target=target,
-            table=table_of(table),
+            table=kept_kinds(table),
             weight=self._columns.weight_name,
             ignored=ignored,
             reading=reading(kept, table, self._marks, self._spec.missing),
@@ -113,7 +112,7 @@ class Builder:
         first = next(passes, None)
         if first is None:
             raise InvalidContent("empty-data", "there is no row")
-        several = next(passes, None) is not None
+        several = not self._typed and next(passes, None) is not None
         features = []
         weight = self._columns.weight
         for position in (*self._columns.features, *(() if weight is None else (weight,))):
@@ -262,7 +261,7 @@ class Builder:
     def _write(self, kept: KeptFeatures, table: list[TableColumn]) -> None:
         place = {feature.position: i for i, feature in enumerate(self._features)}
         places = [place[feature.position] for feature, _ in kept]
-        with RawWriter(self._folder, table, self._spec.limits) as writer:
+        with RawWriter(self._folder, kept_kinds(table), len(table), self._spec.limits) as writer:
             for block in blocks(self._folder / "spool"):
                 columns = [block[:, i] for i in places]
                 for i, (_, decision) in enumerate(kept):

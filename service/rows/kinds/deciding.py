@@ -183,7 +183,9 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     notes = surveyed.notes(style)
     if column.overflowed and style.plain and not notes and not question.tried_plain:
         return Again(lambda: ValueColumn(question.words))
-    return _coded(column, question, "number", value, notes, form=style, odd=odd)
+    words = question.kind is None and all(text in BOOLEANS for text in there if text not in odd)
+    kind = "boolean" if words else "number"
+    return _coded(column, question, kind, value, notes, form=style, odd=odd)
 
 
 def _times(column: TextColumn, question: Question, there: list[str]) -> Decision | None:

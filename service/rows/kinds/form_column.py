@@ -35,8 +35,9 @@ class FormColumn(ValueColumn):
         self.examples: list[str] = []
         """The first text of each shape."""
         self._plans: list[Plan | None] = []
-        self._shapes_of_words = {word.translate(NINES) for word in words if word}
         self._known: dict[str, float | None] = {}
+        values = (word for word in words if self.value(word) is not None)
+        self._shapes_of_words = {word.translate(NINES) for word in values}
         super().__init__(words)
         self.plain = False
 

@@ -59,6 +59,10 @@ class LabelColumn:
                 raise
             self._refused = error
 
+    def add_texts(self, texts: list[str]) -> None:
+        """The same, as texts. Raises InvalidContent."""
+        self._labels.add_texts(texts)
+
     def skip(self, n_rows: int) -> None:
         """Rows whose labels are unknown."""
         self._labels.skip(n_rows)
@@ -70,6 +74,11 @@ class LabelColumn:
             return
         self._likely = likely
         self._hint = target_hint(likely)
+
+    def lacks_advice(self, target: Target) -> bool:
+        """Whether these labels, which the caller did not choose, are rather measurements, and no
+        other column was proposed."""
+        return not self._chosen and self._hint is None and _are_measurements(target)
 
     def finish(self) -> Target:
         """Raises InvalidContent."""

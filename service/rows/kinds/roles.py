@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from service.errors import InvalidRequest
-from service.rows.spec import LabelKind, ParseSpec, Roles, TableColumn
+from service.rows.spec import LabelKind, ParseSpec, Roles
 from service.rows.table.layout import Layout, distinct_names, make_layout
 
 KINDS = ("number", "category", "boolean", "date")
@@ -184,8 +184,8 @@ def _kinds_of_stored(
 ) -> dict[int, str]:
     """Raises InvalidRequest if the caller says another kind."""
     assert spec.onto is not None
-    columns: list[TableColumn] | None = spec.onto.table
-    if columns is None:
+    columns = spec.onto.table
+    if not columns:
         kinds = dict.fromkeys(features, "number")
     elif spec.onto.columns is None:
         kinds = {i: one["kind"] for i, one in zip(features, columns, strict=True)}

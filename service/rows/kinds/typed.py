@@ -53,6 +53,8 @@ class TypedColumn:
 
     def add(self, cells: Sequence[Any]) -> Values:
         """Raw values, or codes of texts."""
+        if "" in cells:
+            cells = [None if cell == "" else cell for cell in cells]
         if self.texts is None and self._is_undecided():
             first = next((cell for cell in cells if cell is not None), None)
             if isinstance(first, str) and self.kind is None:
@@ -69,7 +71,7 @@ class TypedColumn:
 
     def is_wrong(self, cell: Any) -> bool:
         """Whether a cell is not of the column's type."""
-        if cell is None:
+        if cell is None or cell == "":
             return False
         if isinstance(cell, (list, dict)):
             return True

@@ -38,7 +38,6 @@ def weighted_blocks(stored: Stored) -> Iterator[Block]:
 
 def rows_of_cells(stored: Stored) -> Iterator[list[tuple[Any, ...]]]:
     """The features and the weights row by row, some MiB at a time."""
-    assert stored.table is not None
     weight: list[TableColumn] = [{"kind": "number"}] * (stored.weight is not None)
     for block in weighted_blocks(stored):
         kinds = enumerate((*stored.table, *weight))

@@ -47,7 +47,7 @@ def write_parquet(stored: Stored, file: BinaryIO) -> None:
 
 def _features(stored: Stored) -> dict[str, Any]:
     """Arrays that DuckDB takes as columns."""
-    if stored.table is None:
+    if not stored.table:
         X = np.load(stored.path("X"), mmap_mode="r")
         return {f"c{i}": X[:, i] for i in range(stored.n_features)}
     raw = np.concatenate(list(stored_blocks(stored)))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from service.rows.rendering.cells import names_of, rows_of_cells, weighted_blocks
+from service.rows.rendering.cells import names_of, rows_of_cells, weighted_blocks, weights_of
 from service.rows.spec import Label, Stored
 from service.rows.table.arrays import blocks, sparse_rows
 
@@ -32,7 +32,7 @@ def write_json(stored: Stored, file: BinaryIO) -> None:
     if names is not None:
         file.write(b'"columns":' + orjson.dumps(names) + b",")
     file.write(b'"rows":[')
-    if stored.table is None:
+    if not stored.table:
         texts = (_numbers(block)[1:-1] for block in weighted_blocks(stored))
     else:
         texts = (orjson.dumps(rows)[1:-1] for rows in rows_of_cells(stored))
@@ -57,7 +57,7 @@ def write_ndjson(stored: Stored, file: BinaryIO) -> None:
     if stored.labeled:
         members.append(orjson.dumps(_label_name(stored)).replace(b"%", b"%%") + b":%b")
     template = b"{" + b",".join(members) + b"}\n"
-    if stored.table is not None:
+    if stored.table:
         file.writelines(template % tuple(map(orjson.dumps, row)) for row in _table_rows(stored))
         return
     for rows, labels in _rows(stored, orjson.dumps):
@@ -75,11 +75,14 @@ def write_libsvm(stored: Stored, file: BinaryIO) -> None:
     paths = (stored.path(name) for name in ("indptr", "indices", "data"))
     highest = max((int(block.max()) for block in blocks(stored.path("indices"))), default=-1)
     width = b"" if highest + 1 == stored.n_features else b" %d:0" % stored.n_features
-    done = 0
+    weights, done = weights_of(stored), 0
     for lengths, indices, values in sparse_rows(*paths):
         texts = [b"0"] * len(lengths)
         if labels is not None:
             texts = _texts(stored, labels[done : done + len(lengths)], orjson.dumps)
+        if weights is not None:
+            costs = orjson.loads(_numbers(weights[done : done + len(lengths)]))
+            texts = [b"%b cost:%a" % pair for pair in zip(texts, costs, strict=True)]
         cells = [_numbers(array)[1:-1].split(b",") for array in (indices + 1, values)]
         pairs = [b" %b:%b" % pair for pair in zip(*cells, strict=True)]
         ends = np.cumsum(lengths).tolist()
@@ -107,7 +110,7 @@ def _write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
     if names is not None:
         label_name = [_label_name(stored)] if stored.labeled else []
         file.write(cells(names + label_name) + b"\n")
-    if stored.table is not None:
+    if stored.table:
         file.writelines(cells(list(map(_csv_cell, row))) + b"\n" for row in _table_rows(stored))
         return
     for rows, labels in _rows(stored, label_cell):

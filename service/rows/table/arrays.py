@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -56,17 +57,38 @@ def write_array(path: Path, array: npt.NDArray[Any]) -> None:
         writer.finish(array.shape)
 
 
+def in_folder(folder: Path) -> Callable[[str], Path]:
+    """What gives the path of an array by its name."""
+    return lambda name: folder / f"{name}.npy"
+
+
+@contextmanager
+def rewritten(folder: Path) -> Iterator[Path]:
+    """A folder for arrays that in the end replace those of the same names."""
+    part = folder / "rewritten"
+    part.mkdir(exist_ok=True)
+    yield part
+    for path in part.iterdir():
+        path.replace(folder / path.name)
+    part.rmdir()
+
+
 def blocks(path: Path, rows: int | None = None) -> Iterator[npt.NDArray[Any]]:
     """Rows of an array some MiB at a time, or this many; entries, the same number in each type."""
     with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        width = shape[1] if len(shape) == 2 else 1
-        rows = rows or max(1, BLOCK_BYTES // (8 * width))
-        for start in range(0, shape[0], rows):
-            count = min(rows, shape[0] - start)
-            block = np.fromfile(file, dtype, count * width)
-            yield block.reshape(count, *shape[1:])
+        yield from blocks_of(file, rows)
+
+
+def blocks_of(file: BinaryIO, rows: int | None = None) -> Iterator[npt.NDArray[Any]]:
+    """The same of an open file."""
+    np.lib.format.read_magic(file)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    width = shape[1] if len(shape) == 2 else 1
+    rows = rows or max(1, BLOCK_BYTES // (8 * width))
+    for start in range(0, shape[0], rows):
+        count = min(rows, shape[0] - start)
+        block = np.fromfile(file, dtype, count * width)
+        yield block.reshape(count, *shape[1:])
 
 
 def sparse_rows(

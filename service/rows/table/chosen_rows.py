@@ -9,60 +9,39 @@ import numpy as np
 import numpy.typing as npt
 
 from service.rows.spec import ReadLimits, Stored, TableColumn
-from service.rows.table.arrays import blocks, sparse_rows, write_array
-from service.rows.table.joining_tables import table_of, write_blocks
-from service.rows.table.raw import raw_blocks
-from service.rows.table.writers import DenseWriter, SparseWriter, Table
+from service.rows.table.arrays import sparse_rows, write_array
+from service.rows.table.raw import kept_kinds, raw_blocks, write_rows
+from service.rows.table.writers import SparseWriter, Table
 
 Mask = npt.NDArray[np.bool_]
 Files = Callable[[str], Path]
 """The path of an array, by its name."""
 
 
-def write_rows(
+def write_chosen(
     source: Stored | Table, files: Files, rows: Mask, folder: Path, limits: ReadLimits
-) -> list[TableColumn] | None:
+) -> list[TableColumn]:
     """Write the features and weights of these rows to `folder`; the columns, with the levels of all
     rows."""
     folder.mkdir(exist_ok=True)
-    columns = None
-    if source.sparse:
-        _write_sparse(files, rows, folder, limits)
-    elif source.table is not None:
-        columns = _write_table(source.table, files, rows, folder, limits)
-    else:
-        _write_dense(files, rows, folder, limits)
     if source.weight is not None:
         write_array(folder / "weights.npy", np.load(files("weights"))[rows])
-    return columns
-
-
-def _write_dense(files: Files, rows: Mask, folder: Path, limits: ReadLimits) -> None:
-    width = np.load(files("X"), mmap_mode="r").shape[1]
-    with DenseWriter(folder, width, limits) as writer:
-        start = 0
-        for block in blocks(files("X")):
-            writer.add(block[rows[start : start + len(block)]])
-            start += len(block)
-        writer.finish()
-
-
-def _write_table(
-    columns: list[TableColumn], files: Files, rows: Mask, folder: Path, limits: ReadLimits
-) -> list[TableColumn] | None:
-    missing = np.zeros(len(columns), dtype=np.int64)
+    if source.sparse:
+        _write_sparse(files, rows, folder, limits)
+        return []
+    missing = np.zeros(source.n_features, dtype=np.int64)
 
     def parts() -> Iterator[npt.NDArray[np.float64]]:
         start = 0
-        for block in raw_blocks(files, columns):
+        for block in raw_blocks(source, files):
             part = block[rows[start : start + len(block)]]
             start += len(block)
             missing[:] += np.isnan(part).sum(axis=0)
             yield part
 
-    write_blocks(parts(), columns, folder, limits)
-    counted = zip(columns, missing.tolist(), strict=True)
-    return table_of([{**column, "missing": count} for column, count in counted])
+    write_rows(folder, parts(), source.table, source.n_features, limits)
+    counted = zip(source.table, missing.tolist(), strict=False)
+    return kept_kinds([{**column, "missing": count} for column, count in counted])
 
 
 def _write_sparse(files: Files, rows: Mask, folder: Path, limits: ReadLimits) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from service.errors import InvalidContent
+from service.rows.cell_texts.levels import MAX_LEVELS, in_order
 from service.rows.faults import refuse, too_many
-from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored
-from service.rows.table.arrays import ArrayWriter, blocks
-from service.rows.table.joining_tables import append_table, append_weights
+from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored, TableColumn
+from service.rows.table.arrays import ArrayWriter, in_folder, rewritten, write_array
 from service.rows.table.layout import feature_order
+from service.rows.table.raw import kept_kinds, raw_blocks, stored_blocks, write_rows
 from service.rows.table.target import Target, as_kind, joined, kind_of, number_of
 from service.rows.table.writers import Table
+
+Block = npt.NDArray[np.float64]
 
 
 def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
@@ -25,7 +30,7 @@ def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
     than there are.
     """
     sparse = spec.media_type == LIBSVM
-    if sparse and not stored.sparse and stored.columns is None and stored.table is None:
+    if sparse and not stored.sparse and stored.columns is None and not stored.table:
         if spec.dense == "never":
             raise InvalidContent("feature-mismatch", "the dataset is dense: leave out `dense`")
         if spec.n_features not in (None, stored.n_features):
@@ -65,13 +70,8 @@ def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Ta
     target = _labels(stored, table)
     if table.sparse:
         _append_sparse(stored, folder, limits)
-        columns = None
-    elif stored.table is None and table.table is None:
-        _append_dense(stored, table, folder, limits)
-        columns = None
-    else:
-        columns = append_table(stored, table, folder, limits)
-    append_weights(stored, table, folder)
+    columns = [] if table.sparse else _append_features(stored, table, folder, limits)
+    _append_weights(stored, table, folder)
     return Table(
         n_samples=n_samples,
         n_features=table.n_features,
@@ -85,19 +85,6 @@ def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Ta
         reading=stored.reading,
         warnings=table.warnings,
     )
-
-
-def _append_dense(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> None:
-    shape = (stored.n_samples + table.n_samples, stored.n_features)
-    if shape[0] * shape[1] > limits.stored_values:
-        raise too_many("values", limits.stored_values)
-    order = feature_order(stored, table.columns, table.n_features)
-    with ArrayWriter(folder / "joined", "<f8") as writer:
-        writer.copy(stored.path("X"))
-        for block in blocks(folder / "X.npy"):
-            writer.write(block if order is None else block[:, order])
-        writer.finish(shape)
-    (folder / "joined").replace(folder / "X.npy")
 
 
 def _append_sparse(stored: Stored, folder: Path, limits: ReadLimits) -> None:
@@ -152,3 +139,99 @@ def _of_kind(stored: Stored, table: Table, target: Target) -> list[Label] | None
         value=str(labels[code])[:64],
         hint="labels of one dataset are of one kind",
     )
+
+
+def _append_features(
+    stored: Stored, table: Table, folder: Path, limits: ReadLimits
+) -> list[TableColumn]:
+    """Write the arrays of the stored rows and those read, in `folder`; the columns of all.
+
+    Raises TooLarge and InvalidContent `feature-mismatch`.
+    """
+    order = feature_order(stored, table.columns, table.n_features)
+    before, after = _all(stored), _all(table)
+    after = after if order is None else [after[i] for i in order]
+    merged = [_merged(*pair) for pair in zip(before, after, strict=True)]
+
+    def rows() -> Iterator[Block]:
+        first = _places(before, merged)
+        for block in stored_blocks(stored):
+            yield _moved(block, first)
+        second = _places(after, merged)
+        done = 0
+        for block in raw_blocks(table, in_folder(folder)):
+            block = block if order is None else block[:, order]
+            _require_booleans(block, done, before, after)
+            done += len(block)
+            yield _moved(block, second)
+
+    kept = kept_kinds(merged)
+    with rewritten(folder) as joined_folder:
+        write_rows(joined_folder, rows(), kept, stored.n_features, limits)
+    return kept
+
+
+def _all(source: Stored | Table) -> list[TableColumn]:
+    names = source.columns or map(str, range(source.n_features))
+    return source.table or [
+        {"name": name, "kind": "number", "levels": [], "missing": 0} for name in names
+    ]
+
+
+def _append_weights(stored: Stored, table: Table, folder: Path) -> None:
+    """Raises InvalidContent `feature-mismatch` if only one side has weights."""
+    if (stored.weight is None) != (table.weight is None):
+        having, lacking = ("rows", "dataset") if stored.weight is None else ("dataset", "rows")
+        message = f"the {having} has weights, the {lacking} has none"
+        message = message.replace("rows has", "rows have").replace("dataset have", "dataset has")
+        raise refuse("feature-mismatch", message, hint="send both with weights, or none")
+    if stored.weight is not None:
+        parts = np.load(stored.path("weights")), np.load(folder / "weights.npy")
+        write_array(folder / "weights.npy", np.concatenate(parts))
+
+
+def _merged(before: TableColumn, after: TableColumn) -> TableColumn:
+    kinds = before["kind"], after["kind"]
+    if kinds[0] != kinds[1] and not set(kinds) <= {"number", "boolean"}:
+        message = f"the column {before['name']!r} is a {kinds[0]} in the dataset, here a {kinds[1]}"
+        raise refuse("feature-mismatch", message, column=before["name"])
+    levels = in_order({*before["levels"], *after["levels"]})
+    if len(levels) > MAX_LEVELS:
+        message = f"with these rows {before['name']!r} has more than {MAX_LEVELS:,} levels"
+        raise InvalidContent("too-many-levels", message, extra={"limit": MAX_LEVELS})
+    missing = before["missing"] + after["missing"]
+    return {**before, "levels": levels, "missing": missing}
+
+
+def _require_booleans(
+    block: Block, done: int, before: list[TableColumn], after: list[TableColumn]
+) -> None:
+    """Numbers for a column of booleans are 1 and 0; `done` rows came before the block."""
+    for i, (column, new) in enumerate(zip(before, after, strict=True)):
+        if column["kind"] != "boolean" or new["kind"] == "boolean":
+            continue
+        cells = block[:, i]
+        bad = np.flatnonzero((cells != 0.0) & (cells != 1.0) & ~np.isnan(cells))
+        if len(bad):
+            row, value = done + int(bad[0]) + 1, f"{cells[bad[0]]:g}"
+            message = f"row {row}, column {column['name']!r}: {value!r} is not true or false"
+            hint = "the dataset has booleans there: give true or false, 1 or 0"
+            name = column["name"]
+            raise refuse("not-a-boolean", message, row=row, column=name, value=value, hint=hint)
+
+
+def _places(columns: list[TableColumn], merged: list[TableColumn]) -> dict[int, Block]:
+    """New codes of the categories whose codes change, by column."""
+    places = {}
+    for i, (column, new) in enumerate(zip(columns, merged, strict=True)):
+        if column["levels"] and column["levels"] != new["levels"]:
+            code = {level: k for k, level in enumerate(new["levels"])}
+            places[i] = np.array([code[level] for level in column["levels"]], dtype=np.float64)
+    return places
+
+
+def _moved(block: Block, places: dict[int, Block]) -> Block:
+    for i, codes in places.items():
+        there = ~np.isnan(block[:, i])
+        block[there, i] = codes[block[there, i].astype(np.int64)]
+    return block

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from service.rows.faults import no_features
-from service.rows.spec import ParseSpec, TableColumn
+from service.rows.spec import ParseSpec
 from service.rows.table.arrays import ArrayWriter, blocks
-from service.rows.table.raw import is_raw
+from service.rows.table.raw import category_positions, kept_kinds
 from service.rows.table.writers import Table
 
 NAMES = frozenset(
@@ -40,13 +40,11 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     """
     if table.sparse or table.columns is None or table.n_samples < MIN_ROWS:
         return table
-    kinds = ["number"] * table.n_features
-    if table.table is not None:
-        kinds = [column["kind"] for column in table.table]
-    in_X = [i for i, kind in enumerate(kinds) if kind != "category"]
+    others = {i for i, column in enumerate(table.table) if column["kind"] != "number"}
+    in_X = np.delete(np.arange(table.n_features), category_positions(table.table)).tolist()
     reasons: dict[int, str] = {}
     for place, i in enumerate(in_X):
-        if kinds[i] == "number" and table.columns[i] not in spec.roles:
+        if i not in others and table.columns[i] not in spec.roles:
             reason = _reason(folder / "X.npy", place, table.columns[i])
             if reason is not None:
                 reasons[place] = reason
@@ -62,7 +60,7 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
         table,
         n_features=table.n_features - len(dropped),
         columns=[name for i, name in enumerate(table.columns) if i not in dropped],
-        table=_described(table.table, dropped),
+        table=kept_kinds([one for i, one in enumerate(table.table) if i not in dropped]),
         ignored=ignored,
         warnings=[*(ignoring(name, why) for name, why in reason_of.items()), *table.warnings],
         reading=_reading(table.reading, list(reason_of)),
@@ -99,11 +97,6 @@ def _write_without(folder: Path, places: list[int], n_columns: int, n_samples: i
         (folder / "X-kept").replace(X)
     else:
         X.unlink()
-
-
-def _described(columns: list[TableColumn] | None, dropped: set[int]) -> list[TableColumn] | None:
-    kept = [column for i, column in enumerate(columns or ()) if i not in dropped]
-    return kept if is_raw(kept) else None
 
 
 def _reading(reading: dict[str, Any] | None, names: list[str]) -> dict[str, Any] | None:

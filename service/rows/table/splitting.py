@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.spec import Divided, Parsed, SplitSpec, Stored
-from service.rows.table.chosen_rows import Mask, write_rows
+from service.rows.table.chosen_rows import Mask, write_chosen
 from service.rows.table.summary import finished
 from service.rows.table.target import Target, joined
 from service.rows.table.writers import Table
@@ -54,7 +54,7 @@ def _write_part(
     spec: SplitSpec, labels: npt.NDArray[Any] | None, rows: Mask, folder: Path
 ) -> Parsed:
     stored = spec.stored
-    columns = write_rows(stored, stored.path, rows, folder, spec.limits)
+    columns = write_chosen(stored, stored.path, rows, folder, spec.limits)
     table = Table(
         n_samples=int(np.count_nonzero(rows)),
         n_features=stored.n_features,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from service.rows.cell_texts.levels import alike
-from service.rows.spec import Parsed, TableColumn
-from service.rows.table.arrays import blocks, write_array
+from service.rows.spec import Parsed
+from service.rows.table.arrays import blocks, in_folder, write_array
 from service.rows.table.moments import GappedMoments, Moments, SparseMoments
 from service.rows.table.raw import arrays_of, category_positions, raw_blocks
 from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
@@ -33,11 +33,7 @@ def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
 
     Statistics per column are left out of sparse data with more than `max_columns` columns.
     """
-    arrays = (
-        ["data", "indices", "indptr"]
-        if table.sparse
-        else arrays_of(table.table or [{"kind": "number"}])
-    )
+    arrays = ["data", "indices", "indptr"] if table.sparse else arrays_of(table)
     if table.weight is not None:
         arrays.append("weights")
     target = table.target
@@ -87,25 +83,23 @@ def _digest_and_statistics(
         _hash_sparse_rows(folder, row_hashes)
         if table.n_features <= max_columns:
             columns = _sparse_statistics(folder, shape)
-    elif table.table is not None:
-        numbers = GappedMoments(table.n_features - len(category_positions(table.table)))
-        for name in arrays_of(table.table):
+    else:
+        arrays = arrays_of(table)
+        for name in arrays if "codes" in arrays else ():
             for block in blocks(folder / f"{name}.npy"):
                 digest.update(np.ascontiguousarray(block).data)
-                if name == "X":
-                    numbers.add(block)
-        _hash_table_rows(folder, table.table, row_hashes)
-        columns = _of_all_columns(numbers, table.table)
-    else:
-        moments = Moments(table.n_features)
-        of_columns = multipliers(table.n_features)
-        done = 0
-        for block in blocks(folder / "X.npy"):
-            digest.update(np.ascontiguousarray(block).data)
+        moments = (GappedMoments if table.table else Moments)(table.n_features)
+        of_columns, done = multipliers(table.n_features), 0
+        for block in raw_blocks(table, in_folder(folder)):
             moments.add(block)
+            if "codes" not in arrays:
+                digest.update(block.data)
             row_hashes[done : done + len(block)] = dense_hashes(block, of_columns)
             done += len(block)
         columns = moments.statistics()
+        for values in columns.values():
+            for i in category_positions(table.table):
+                values[i] = None
     if table.weight is not None:
         digest.update(b"weights")
         for block in blocks(folder / "weights.npy"):
@@ -122,29 +116,10 @@ def _digest_and_statistics(
 
 def _described(table: Table, shape: tuple[int, int]) -> dict[str, Any]:
     """The beginning of what the digest covers."""
-    if table.table is None:
+    if not table.table:
         return {"format": 1, "layout": "csr" if table.sparse else "dense", "shape": shape}
     columns = [[column["kind"], column["levels"]] for column in table.table]
     return {"format": 2, "layout": "table", "shape": shape, "columns": columns}
-
-
-def _hash_table_rows(folder: Path, table: list[TableColumn], row_hashes: Words) -> None:
-    of_columns = multipliers(len(table))
-    done = 0
-    for block in raw_blocks(lambda name: folder / f"{name}.npy", table):
-        row_hashes[done : done + len(block)] = dense_hashes(block, of_columns)
-        done += len(block)
-
-
-def _of_all_columns(
-    numbers: GappedMoments, table: list[TableColumn]
-) -> dict[str, list[float | None]]:
-    """The statistics of numbers, booleans and dates; None for categories."""
-    of_numbers = {key: iter(values) for key, values in numbers.statistics().items()}
-    return {
-        key: [None if column["kind"] == "category" else next(values) for column in table]
-        for key, values in of_numbers.items()
-    }
 
 
 def _digest_labels(digest: Any, target: Target | None) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.rows.faults import shown
 from service.rows.spec import ParseSpec
-from service.rows.table.chosen_rows import write_rows
+from service.rows.table.arrays import in_folder, rewritten
+from service.rows.table.chosen_rows import write_chosen
 from service.rows.table.target import Target
 from service.rows.table.writers import Table
 
@@ -40,11 +41,8 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
     labeled = target.labeled
     rows = np.flatnonzero(~labeled) + 1
     _check(spec, table, target, rows.tolist())
-    part = folder / "labeled"
-    columns = write_rows(table, lambda name: folder / f"{name}.npy", labeled, part, spec.limits)
-    for path in part.iterdir():
-        path.replace(folder / path.name)
-    part.rmdir()
+    with rewritten(folder) as part:
+        columns = write_chosen(table, in_folder(folder), labeled, part, spec.limits)
     count, words = len(rows), {word: n for word, n in target.missing.items() if word}
     message = f"{count:,} {'row has' if count == 1 else 'rows have'} no label and are left out"
     if words:

@@ -28,8 +28,9 @@ class Table:
     columns: list[str] | None = None
     target_name: str | None = None
     target: Target | None = None
-    table: list[TableColumn] | None = None
-    """None if all features are finite numbers; else `codes` may be written beside X."""
+    table: list[TableColumn] = field(default_factory=list)
+    """The features with their kinds; empty if all are numbers without gaps. Categories are in
+    `codes`, the others in `X`."""
     weight: str | None = None
     """Name of the column in `weights.npy`."""
     ignored: list[dict[str, str]] = field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from service.errors import Fault, InvalidContent, InvalidRequest, pointer
@@ -36,8 +37,9 @@ def parse_json(body: bytes, most_values: int | None = None) -> Any:
     return value
 
 
-def decode_json(body: bytes) -> Any:
-    """As `parse_json`, but a number too large to be finite is given as infinity."""
+def decode_json(body: bytes, *, with_nan: bool = False) -> Any:
+    """As `parse_json`, but a number too large to be finite is given as infinity. With `with_nan`
+    NaN is null, and Infinity a number, as Python and other programs write them."""
     try:
         body = body.removeprefix(BOM)
         text = body.decode("utf-8")
@@ -46,7 +48,7 @@ def decode_json(body: bytes) -> Any:
     if "\0" in text:
         raise _bad_encoding("a NUL byte")
     try:
-        value = _loads(text)
+        value = _loads(text, _constant if with_nan else _no_constant)
     except json.JSONDecodeError as error:
         raise _malformed(f"{error.msg}: line {error.lineno} column {error.colno}") from None
     except RecursionError:
@@ -63,17 +65,21 @@ def _check_count(body: bytes, most_values: int) -> None:
         raise InvalidRequest("malformed-json", detail)
 
 
-def _loads(text: str) -> Any:
+def _loads(text: str, parse_constant: Callable[[str], Any]) -> Any:
     return json.loads(
         text,
         object_pairs_hook=_unique,
-        parse_constant=_no_constant,
+        parse_constant=parse_constant,
         parse_int=_integer,
         parse_float=_float,
     )
 
 
 # Functions in Python: `json` would read a long list of numbers without letting other threads run.
+
+
+def _constant(name: str) -> float | None:
+    return None if name == "NaN" else float(name)
 
 
 def _integer(digits: str) -> int | float:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from lzma import LZMAError
+from typing import Protocol
 
 from service.errors import TooLarge, UnsupportedFormat
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError
+else:
+    from backports.zstd import ZstdError
 
 PIECE_BYTES = 1024 * 1024
 MAX_RATIO = 100
@@ -27,7 +36,7 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
         detail = f"Content-Encoding {encoding[:40]} is not supported; use gzip, deflate or none"
         raise UnsupportedFormat("unsupported-format", detail)
     for window in _WINDOWS[encoding]:
-        inflater = Inflater(limit_bytes, window)
+        inflater = Inflater(limit_bytes, partial(Zlib, window))
         try:
             content = b"".join(inflater.feed(body))  # joined after the limit was checked
             inflater.finish()
@@ -37,32 +46,68 @@ def inflate(body: bytes, encoding: str, limit_bytes: int) -> bytes:
     raise _incomplete(encoding)
 
 
+class Decompressor(Protocol):
+    """One member of a compressed file, as `bz2`, `lzma` and `zstd` have it."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class Zlib:
+    """The same of zlib; by default gzip."""
+
+    def __init__(self, window: int = _WINDOWS["gzip"][0]) -> None:
+        self._member = zlib.decompressobj(window)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._member.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._member.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        piece = self._member.decompress(self._member.unconsumed_tail + data, max_length)
+        self.needs_input = len(piece) < max_length
+        return piece
+
+
 class Inflater:
     """A compressed body in pieces, by default of gzip. It may have several members."""
 
-    def __init__(self, limit_bytes: int, window: int = _WINDOWS["gzip"][0]) -> None:
+    def __init__(
+        self, limit_bytes: int, begin: Callable[[], Decompressor] = Zlib, name: str = "gzip"
+    ) -> None:
+        """`begin` is called for each member."""
         self._limit_bytes = limit_bytes
-        self._window = window
+        self._begin = begin
+        self._name = name
         self._received = 0
         self._inflated = 0
-        self._member = zlib.decompressobj(self._window)
+        self._member = begin()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The next piece, decompressed, in pieces of at most 1 MiB.
 
         Raises TooLarge as soon as the limit or 100:1 is exceeded, and UnsupportedFormat if the body
-        is not gzip.
+        is not of this format.
         """
         self._received += len(data)
-        piece = b""
-        while data or (len(piece) == PIECE_BYTES and not self._member.eof):
+        while data or not (self._member.eof or self._member.needs_input):
             if self._member.eof:
-                self._member = zlib.decompressobj(self._window)
+                self._member = self._begin()
             try:
                 piece = self._member.decompress(data, PIECE_BYTES)
-            except zlib.error:
-                raise _incomplete("gzip") from None
-            data = self._member.unconsumed_tail or self._member.unused_data
+            except (zlib.error, OSError, LZMAError, ZstdError):
+                raise _incomplete(self._name) from None
+            data = self._member.unused_data
             self._inflated += len(piece)
             allowed = max(_FREE_BYTES, MAX_RATIO * self._received)
             if self._inflated > min(self._limit_bytes, allowed):
@@ -73,7 +118,7 @@ class Inflater:
     def finish(self) -> None:
         """Raises UnsupportedFormat if the end is missing."""
         if not self._member.eof:
-            raise _incomplete("gzip")
+            raise _incomplete(self._name)
 
 
 def _too_large(limit_bytes: int) -> TooLarge:

@@ -170,7 +170,6 @@ def test_other_spellings_of_a_number_are_missing_in_an_upload_too() -> None:
     text = "a,b,label\n" + "".join(f"{texts[i % 4]},{i},{'xy'[i % 2]}\n" for i in range(40))
     for words in (["-999"], ["-999.0"]):
         result = upload(text, missing=words)
-        assert result.parsed.table is not None
         assert [column["missing"] for column in result.parsed.table] == [30, 0]
         assert np.array_equal(np.isnan(raw(result)[:, 0]), np.arange(40) % 4 < 3)
     result = upload(GERMAN.replace("1.000,5;0", "1000,50;0"), missing=["1.000,5"])

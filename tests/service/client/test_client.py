@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bz2
 import io
 from pathlib import Path
 from typing import Any
@@ -212,16 +213,27 @@ def test_sparse_data(client: Client) -> None:
     labels = client.predict("sparse", wide)
     assert np.array_equal(labels, client.predict("sparse", wide.toarray()))
     assert client.upload(wide).classes is None
-    with pytest.raises(ValueError, match="labels are numbers"):
-        client.upload(wide, SPECIES)
+    texts = client.upload(wide, SPECIES)
+    assert (texts.sparse, texts.classes) == (True, sorted(set(SPECIES)))
+    with pytest.raises(InvalidContent, match="each row has 5 numbers, 9 are expected"):
+        client.predict("sparse", wide[:, :5])
+    assert client.upload(wide, SPECIES, weights=[2.0] * 150).weight == "weight"
+
+
+@pytest.mark.parametrize("name", ["a9a", "a9a.t", "iris.scale", "covtype.bz2"])
+def test_files_by_their_contents(client: Client, tmp_path: Path, name: str) -> None:
+    """A name that does not say the format: the service looks into the file."""
+    text = b"+1 1:1 9:2\n-1 3:1\n" * 20
+    path = tmp_path / name
+    path.write_bytes(bz2.compress(text) if path.suffix == ".bz2" else text)
+    dataset = client.upload(path)
+    assert (dataset.format, dataset.n_samples) == ("text/x-libsvm", 40)
 
 
 def test_unsupported_data_are_refused_before_the_request(client: Client) -> None:
     """With a ValueError that says what to do."""
     with pytest.raises(ValueError, match="give `media_type`"):
         client.upload(b"1,2,a\n")
-    with pytest.raises(ValueError, match=r"data\.log: not one of \.csv"):
-        client.upload("data.log")
     with pytest.raises(ValueError, match="all of them as texts"):
         client.upload(X[:2], [1, "b"])
     with pytest.raises(ValueError, match="give `target`"):

@@ -134,7 +134,7 @@ def test_arrays_of_other_kinds() -> None:
     assert upload_body(X, column, None, None) == upload_body(X, [0, 1], None, None)
     for kind in (sparse.csr_matrix, sparse.coo_array, sparse.dok_array, sparse.csc_array):
         body = predict_body(kind(np.eye(3)))
-        assert body.content == b"0 1:1.0\n0 2:1.0\n0 3:1.0\n", kind
+        assert body.content == b"# 3 features\n0 1:1.0\n0 2:1.0\n0 3:1.0\n", kind
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_damaged_files(media_type: str, edits: list[tuple[int, int, bytes]]) -> 
         assert {found.code, *(fault.code for fault in found.faults)} <= set(PROBLEMS)
         return
     values = found.arrays.get("data" if found.parsed.sparse else "X", np.zeros(0))
-    gaps = found.parsed.table is not None  # NaN means missing; all may be categories
+    gaps = bool(found.parsed.table)  # NaN means missing; all may be categories
     assert (np.isfinite(values) | (gaps & np.isnan(values))).all()
     assert found.parsed.n_samples > 0
     assert found.parsed.n_features > 0

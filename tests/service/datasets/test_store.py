@@ -62,8 +62,8 @@ def test_what_was_added_is_read_back(store: DatasetStore, blobs: Blobs) -> None:
     assert created
     assert store.get(dataset.id) == dataset
     assert (dataset.n_samples, dataset.n_features, dataset.sparse) == (3, 2, False)
-    assert (dataset.columns, dataset.target, dataset.classes) == (("a", "b"), "k", ("x", "y"))
-    assert (dataset.class_counts, dataset.n_distinct_labels) == ((2, 1), 2)
+    assert (dataset.columns, dataset.target, dataset.classes) == (["a", "b"], "k", ["x", "y"])
+    assert (dataset.class_counts, dataset.n_distinct_labels) == ([2, 1], 2)
     data = store.load(dataset)
     assert isinstance(data.X, np.ndarray)
     assert data.X.flags.c_contiguous

@@ -179,7 +179,7 @@ def test_table_is_described(client: TestClient, settings: Settings) -> None:
     assert reply["reading"]["missing"] == ["", "NA"]
     assert reply["warnings"][0]["code"] == "ignored-column"
     dataset, data = loaded(settings, reply["id"])
-    assert dataset.table[0] == Column("sex", "category", ("f", "m"))
+    assert dataset.kinds[0] == Column("sex", "category", ("f", "m"))
     nan = np.nan
     np.testing.assert_array_equal(
         data.X,
@@ -318,9 +318,9 @@ def test_wrong_schema(client: TestClient, schema: str) -> None:
 
 
 def test_typo_stays_an_error(client: TestClient) -> None:
-    """A column of numbers with a word is refused, with both ways out."""
+    """A column of numbers with a word is refused if the caller wants it, with both ways out."""
     rows = "".join(f"{i},{'ab'[i % 2]}\n" for i in range(50)) + "oops,a\n"
-    body = problem(post(client, "n,k\n" + rows), 422, "not-a-number")
+    body = problem(post(client, "n,k\n" + rows, odd_cells="refuse"), 422, "not-a-number")
     assert (body["errors"][0]["row"], body["errors"][0]["value"]) == (51, "oops")
     assert "`missing`" in body["errors"][0]["hint"]
     assert "`schema`" in body["errors"][0]["hint"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from service.datasets.store import DatasetStore
 from service.datasets.uploads import read_limits
 from service.rows.table.arrays import write_array
-from service.rows.table.raw import RawWriter, is_raw
+from service.rows.table.raw import RawWriter, kept_kinds
 from service.rows.table.summary import finished
 from service.rows.table.target import Target
 from service.rows.table.writers import Table
@@ -44,7 +44,7 @@ def add_table(
         continuous=False,
     )
     with blobs.temporary_folder() as folder:
-        writer = RawWriter(folder, table, read_limits(settings.limits))
+        writer = RawWriter(folder, kept_kinds(table), len(columns), read_limits(settings.limits))
         writer.add(X)
         writer.finish()
         if weights is not None:
@@ -56,7 +56,7 @@ def add_table(
             columns=[column.name for column in columns],
             target_name="label",
             target=target,
-            table=table if is_raw(table) else None,
+            table=kept_kinds(table),
             weight=None if weights is None else "weight",
         )
         parsed = finished(folder, read, 1000)

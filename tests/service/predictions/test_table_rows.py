@@ -20,7 +20,7 @@ from service.rows.formats.json_rows import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
 from svm.data.columns import UNKNOWN
-from svm.encoding import Encoding
+from svm.encoding import Encoder, Encoding
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Interactions, Nystroem, Square
 from tests.service.models.registered_models import RegisteredModels
@@ -279,7 +279,7 @@ def test_a_model_may_refuse_unseen_levels() -> None:
     assert decoded("application/json", json_body(row), fitted).shape == (1, 8)
     (fault,) = refused("application/json", json_body({**row, "sex": "x"}), fitted).faults
     assert (fault.code, fault.row, fault.column, fault.value) == ("unseen-level", 1, "sex", "x")
-    assert fitted.encoder is not None
+    assert isinstance(fitted.encoder, Encoder)
     fitted.encoder.counts[0] = 0  # female
     for media_type, body in (
         ("application/json", json_body({**row, "sex": " female"})),

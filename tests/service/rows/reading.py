@@ -82,20 +82,7 @@ def stored(result: Result, folder: Path) -> Stored:
     for name, array in result.arrays.items():
         write_array(folder / f"{name}.npy", array)
     parsed = result.parsed
-    return Stored(
-        folder=str(folder),
-        arrays=parsed.arrays,
-        n_samples=parsed.n_samples,
-        n_features=parsed.n_features,
-        sparse=parsed.sparse,
-        columns=parsed.columns,
-        target=parsed.target,
-        classes=parsed.classes,
-        table=parsed.table,
-        weight=parsed.weight,
-        ignored=parsed.ignored,
-        reading=parsed.reading,
-    )
+    return Stored(folder=str(folder), arrays=parsed.arrays, **parsed.described())
 
 
 def refusal(content: str | bytes, media_type: str = CSV, **options: Any) -> ServiceError:

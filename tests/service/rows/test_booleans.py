@@ -73,7 +73,11 @@ def test_many_rows_of_booleans_and_numbers() -> None:
     rows = "".join(f"{i},{bool(i % 3)},{i % 2}.5,Trueish\n" for i in range(50_000))
     result = upload("a,b,c,k\n" + rows)
     assert result.arrays["X"][:, 1].tolist() == [float(bool(i % 3)) for i in range(50_000)]
-    error = refusal("a,b,k\n" + "1,True,x\n" * 50_000 + "1,Trueish,x\n2,yes,x\n")
+    text = "a,b,k\n" + "1,True,x\n2,False,y\n" * 25_000 + "1,Trueish,x\n2,yes,x\n"
+    table = upload(text).parsed.table
+    assert table is not None
+    assert (table[1]["kind"], table[1]["missing"]) == ("boolean", 2)
+    error = refusal(text, odd_cells="refuse")
     assert places(error) == [
         ("not-a-number", 50_001, "b", "Trueish"),
         ("not-a-number", 50_002, "b", "yes"),
@@ -83,7 +87,9 @@ def test_many_rows_of_booleans_and_numbers() -> None:
 @pytest.mark.parametrize("cell", ["t", "T", "yes", "y", "on", "tRUE", "True.", "true1", "-True"])
 def test_other_words_are_no_booleans(cell: str) -> None:
     """Three ways of writing them are read, no others."""
-    assert places(refusal(f"a,k\nTrue,x\n{cell},y\n")) == [("not-a-number", 2, "a", cell)]
+    assert places(refusal(f"a,k\nTrue,x\n{cell},y\n", odd_cells="refuse")) == [
+        ("not-a-number", 2, "a", cell)
+    ]
 
 
 def test_booleans_of_json_have_no_quotes() -> None:

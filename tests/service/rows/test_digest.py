@@ -32,8 +32,10 @@ from service.rows.spec import (
     NDJSON,
     NPY,
     NPZ,
+    ODS,
     PARQUET,
     TSV,
+    XLS,
     XLSX,
     ParseSpec,
     ReadLimits,
@@ -111,9 +113,9 @@ def test_formats_agree_to_the_bit(X: npt.NDArray[np.float64], data: st.DataObjec
 
 
 def test_every_format_is_compared() -> None:
-    """Fuzzing damages these files, too. LIBSVM is sparse, and a workbook is made of cells."""
+    """Fuzzing damages these files, too. LIBSVM is sparse, and workbooks are made of cells."""
     compared = {file.media_type for file in files(np.ones((1, 1)), ["a"])}
-    assert compared | {LIBSVM, XLSX} == FORMATS.keys()
+    assert compared | {LIBSVM, XLS, XLSX, ODS} == FORMATS.keys()
 
 
 def random_labels(rng: np.random.Generator, count: int) -> list[Any]:

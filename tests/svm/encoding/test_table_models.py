@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from svm.data.columns import UNKNOWN, Column
 from svm.data.matrices import is_sparse
-from svm.encoding import Encoding
+from svm.encoding import Encoder, Encoding, PlainEncoder
 from svm.errors import CheckpointMismatch, InvalidData
 from svm.kernel import GaussianKernel
 from svm.model.contributions import contributions
@@ -21,6 +22,7 @@ from svm.solvers import SMO, DualCoordinateDescent, GradientDescent, Newton, Peg
 from svm.stopping import Stopping
 from svm.training import Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
+from tests.svm.cases.stored import stored
 from tests.svm.cases.tables import NAN, SlowEncoder, table
 from tests.svm.cases.trainings import bits, train, written_and_read
 
@@ -59,14 +61,18 @@ def test_rows_are_scored_as_the_slow_encoder_says(name: str, n_levels: int) -> N
     X, y, columns = table(150, n_levels=n_levels)
     training = train(pipeline, X, y, columns=columns)
     fitted = training.result().fitted
-    assert fitted.encoder is not None
+    assert isinstance(fitted.encoder, Encoder)
     linear = pipeline.kernel is None and pipeline.features.name == "identity"
     assert is_sparse(training.prepared.X) == (linear and fitted.encoder.n_outputs > 64)
     assert (fitted.n_features, fitted.columns) == (6, columns)
     slow = SlowEncoder(pipeline.encoding, pipeline.scaling, X, columns)
     rows = strange_rows(X, n_levels)
     encoded = np.array([slow.outputs(row) for row in rows.tolist()])
-    plain = replace(fitted, encoder=None, scaling=replace(fitted.scaling, offset=None, scale=None))
+    plain = replace(
+        fitted,
+        encoder=PlainEncoder.of(fitted.encoder.n_outputs),
+        scaling=replace(fitted.scaling, offset=None, scale=None),
+    )
     scores = fitted.problem_scores(rows)
     np.testing.assert_allclose(scores, plain.problem_scores(encoded), rtol=1e-8, atol=1e-8)
     terms = [contributions(fitted, row[None]).sum(axis=1) for row in rows]
@@ -114,7 +120,7 @@ def test_unknown_cell_adds_nothing_to_the_bit(n_levels: int) -> None:
     X, y, columns = table(150, n_levels=n_levels, kinds=["number", "category", "boolean", "date"])
     X = np.where(np.isnan(X), 1.0, X)
     fitted = train(PIPELINES["linear"], X, y, columns=columns).result().fitted
-    assert fitted.encoder is not None
+    assert isinstance(fitted.encoder, Encoder)
     assert isinstance(fitted._unscaled, TableScorer)
     for j, value in [(0, NAN), (1, UNKNOWN), (1, NAN), (2, NAN), (3, NAN)]:
         rows = X[:30].copy()
@@ -134,7 +140,7 @@ def test_contributions_are_those_of_the_original_columns() -> None:
     terms = contributions(fitted, X[:1])
     assert terms.shape == (1, len(columns))
     slow = SlowEncoder(Encoding(), "standardize", X, columns)
-    assert fitted.encoder is not None
+    assert isinstance(fitted.encoder, Encoder)
     products = fitted.coefficients[0] * slow.outputs(X[0].tolist())
     for j in range(len(columns)):
         expected = products[fitted.encoder.output_columns == j].sum()
@@ -163,8 +169,8 @@ def test_validation_rows_change_no_bit() -> None:
     assert errors[0] != errors[1]
     whole = train(pipeline, X, y, columns=columns).result().fitted
     part = kept.result().fitted
-    assert whole.encoder is not None
-    assert part.encoder is not None
+    assert isinstance(whole.encoder, Encoder)
+    assert isinstance(part.encoder, Encoder)
     assert whole.encoder.counts.sum() > part.encoder.counts.sum()
 
 
@@ -198,12 +204,30 @@ def test_pairs_of_classes_share_one_encoder(dtype: Any) -> None:
     X[:, 0] += 5.0 * y
     pipeline = Pipeline(solver=Newton(C=1.0, dtype=dtype), scaling="standardize")
     fitted = train(pipeline, X, y, columns=columns).result().fitted
-    assert fitted.encoder is not None
+    assert isinstance(fitted.encoder, Encoder)
     output = fitted.encoder.output_names.index("column 1: level 0003")
     assert fitted.coefficients.shape == (3, fitted.encoder.n_outputs)
     assert fitted.coefficients[0, output] == 0.0
     assert fitted.coefficients[1:, output].all()
     assert (fitted.predict(X) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("n_levels", [5, 90])
+@pytest.mark.parametrize("name", ["linear", "rare", "square", "products", "fourier", "mean"])
+def test_rows_in_files_give_the_same_bits(name: str, n_levels: int, tmp_path: Path) -> None:
+    """Encoder, scaling and model are learned some rows at a time, with a validation set."""
+    mean = replace(PIPELINES["linear"], encoding=Encoding(missing="mean"))
+    pipeline = (PIPELINES | {"mean": mean})[name]
+    X, y, columns = table(400, n_levels=n_levels)
+    rows, other = np.arange(0, 400, 2), np.arange(1, 400, 2)
+    in_memory = train(pipeline, X[rows], y[rows], columns=columns, validation=(X[other], y[other]))
+    files = stored(X, tmp_path)
+    in_files = train(
+        pipeline, files[rows], y[rows], columns=columns, validation=(files[other], y[other])
+    )
+    assert bits(in_files.result()) == bits(in_memory.result())
+    encoder = in_files.result().fitted.encoder
+    assert isinstance(encoder, Encoder)
 
 
 def test_encoder_is_stored_with_the_model() -> None:
@@ -215,7 +239,7 @@ def test_encoder_is_stored_with_the_model() -> None:
     assert content["format"] == 2
     assert all(isinstance(v, int | str | np.ndarray) for v in content.values())
     loaded = from_arrays(content)
-    assert loaded.encoder is not None
+    assert isinstance(loaded.encoder, Encoder)
     assert loaded.columns == columns
     assert repr(to_arrays(loaded)) == repr(content)
     plain = train(PIPELINES["linear"], np.nan_to_num(X), y).result().fitted

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from svm.data.columns import Column
+from svm.data.columns import Column, PlainColumns
+from svm.encoding import Encoder
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.estimator import SVMClassifier
 from svm.model.pipeline import Pipeline
@@ -42,7 +43,7 @@ def test_values_and_names() -> None:
 
 def test_circle_is_found_by_its_squares() -> None:
     """By their names, or by their positions: the same model."""
-    fitted = trained(ONLY_SQUARES, X, names=["x", "y", "z"]).result().fitted
+    fitted = trained(ONLY_SQUARES, X, columns=PlainColumns(["x", "y", "z"], 3)).result().fitted
     assert (fitted.predict(X) == CIRCLE).mean() > 0.95
     positions = trained(Terms(terms=[{"0": 2}, {"1": 2}]), X).result().fitted
     np.testing.assert_array_equal(positions.coefficients, fitted.coefficients)
@@ -55,7 +56,7 @@ def test_columns_of_a_table() -> None:
     on = (X[:, 2] > 0).astype(float)
     raw = np.column_stack([on, X[:, 0], on, X[:, 1]])
     fitted = trained(Terms(terms=[{"x": 2}, {"y": 1, "on": 1}]), raw, columns=table).result().fitted
-    assert fitted.encoder is not None
+    assert isinstance(fitted.encoder, Encoder)
     names = fitted.features.output_names(fitted.encoder.output_names)
     assert names == ["x*x", "y*on"]
     for bad, reason in (("kind", "has the kind category"), ("w", "there is no column 'w'")):

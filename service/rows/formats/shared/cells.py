@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from math import isfinite
 
@@ -14,10 +13,6 @@ from service.rows.cell_texts.number_text import BLANKS, BOOLEANS
 from service.rows.faults import Faults
 from service.rows.json_reading.numbers import read_lists
 from service.rows.table.layout import Layout
-
-_BOOLEAN = re.compile(
-    rb"(?<=[,\[])[ \t]*(?:(true|True|TRUE)|false|False|FALSE)[ \t]*(?=[,\]])",
-)
 
 
 def matrix(
@@ -36,8 +31,6 @@ def matrix(
         return None
     listed = b"[[%b]]" % text.replace("\n", "],[").encode()
     X = read_lists(listed, n_columns)
-    if X is None and any(word in text for word in BOOLEANS):
-        X = read_lists(_BOOLEAN.sub(lambda found: b"1" if found[1] else b"0", listed), n_columns)
     return X if X is not None and len(X) == len(lines) and np.isfinite(X).all() else None
 
 

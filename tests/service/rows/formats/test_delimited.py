@@ -124,7 +124,8 @@ def test_every_fault_is_listed_with_its_place() -> None:
                 "1,2,",
                 *["1,2,x"] * 20,
             ]
-        )
+        ),
+        odd_cells="refuse",
     )
     assert isinstance(error, InvalidContent)
     assert sorted(places(error), key=lambda place: (place[1] or 0, str(place[2]))) == [
@@ -175,8 +176,12 @@ def test_word_far_into_a_large_file() -> None:
     rows[69_999] = rows[69_999].replace("123456.789012345", "oops")
     header = ",".join([*(f"f{i}" for i in range(10)), "label"])
     assert sum(map(len, rows[:69_999])) > 4 * 2**20
-    error = refusal("\n".join([header, *rows]))
+    text = "\n".join([header, *rows])
+    error = refusal(text, odd_cells="refuse")
     assert places(error) == [("not-a-number", 70_000, "f2", "oops")]
+    table = upload(text).parsed.table
+    assert table is not None
+    assert table[2]["missing"] == 1
 
 
 def test_large_file_in_slices_is_read_whole() -> None:

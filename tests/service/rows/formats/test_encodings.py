@@ -84,7 +84,6 @@ def test_encodings_are_guessed(encoding: str) -> None:
     words = WORDS[encoding].split()
     rows = [f"{word},{i},{'ab'[i % 2]}" for i in range(3) for word in words]
     result = upload("\n".join(["wort,n,k", *rows]).encode(encoding))
-    assert result.parsed.table is not None
     assert result.parsed.table[0]["levels"] == sorted(words)
     (warning,) = (one for one in result.parsed.warnings if one["code"] == "guessed-encoding")
     assert all(repr(word) in warning["message"] for word in words[:3])

@@ -175,10 +175,45 @@ def test_empty_files(text: str) -> None:
 
 
 def test_labels_come_with_the_lines() -> None:
-    """Another source of labels contradicts the format."""
+    """Or in a file of their own; a column cannot hold them."""
     assert refusal("1 1:1\n", LIBSVM, target="a").code == "invalid-parameter"
-    error = refusal("1 1:1\n", LIBSVM, labels=npy(np.array([1])), labels_media_type=NPY)
-    assert error.code == "invalid-parameter"
+    for lines in ("1 1:1\n1 9:1\n", "1:1\n9:1\n"):  # with labels that do not count, or none
+        result = upload(lines, LIBSVM, labels="ham\nspam\n", target="none")
+        assert result.rows_of_labels == ["ham", "spam"]
+        assert result.arrays["indices"].tolist() == [0, 8]
+    error = refusal("1 1:1\n", LIBSVM, labels=npy(np.array([1, 2])), labels_media_type=NPY)
+    assert error.code == "label-count"
+
+
+def test_labels_that_are_texts() -> None:
+    """If the first one is; the rows are those of numbers."""
+    numbers = upload("1 1:1 3:2\n2 2:1\n1 3:4\n", LIBSVM)
+    texts = upload("ham 1:1 3:2\nspam 2:1\nham 3:4\n", LIBSVM)
+    assert texts.rows_of_labels == ["ham", "spam", "ham"]
+    for name in ("data", "indices", "indptr", "y"):
+        assert np.array_equal(texts.arrays[name], numbers.arrays[name])
+    more = upload("spam 1:1\n7 3:1\n", LIBSVM, onto=texts)
+    assert more.rows_of_labels == ["ham", "spam", "ham", "spam", "7"]
+    assert "'x'" in refusal("1 1:1\nx 2:1\n", LIBSVM).detail
+
+
+def test_weights_of_rows() -> None:
+    """As SVMlight writes them; 1 where there is none. They are in a download, too."""
+    result = upload("1 1:1\n-1 cost:2.5 2:1\n1 cost:0 1:3\n-1\n", LIBSVM)
+    assert result.arrays["weights"].tolist() == [1, 2.5, 0, 1]
+    assert result.parsed.weight == "weight"
+    assert result.arrays["indices"].tolist() == [0, 1, 0]
+    error = refusal("1 1:1\n-1 cost:x 2:1\n", LIBSVM)
+    assert places(error)[0][:3] == ("not-a-number", 2, "weight")
+
+
+def test_rows_to_predict_say_their_width() -> None:
+    """In a comment, as the client writes it: what is missing at the end is not 0."""
+    columns = Columns(8, None)
+    limits = RowLimits(10, 4096, 4096)
+    assert read_rows(b"# 8 features\n0 1:1\n", columns, limits).X.shape == (1, 8)
+    with pytest.raises(InvalidContent, match="each row has 5 numbers, 8 are expected"):
+        read_rows(b"# 5 features\n0 1:1\n", columns, limits)
 
 
 def test_large_file_in_slices_is_read_whole() -> None:

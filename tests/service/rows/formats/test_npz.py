@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array, csr_array, save_npz
 
 from service.rows.spec import NPZ
 from tests.service.rows.arrays import npy
@@ -66,7 +68,7 @@ ENCRYPTED[ENCRYPTED.index(b"PK\x01\x02") + 8] |= 1
     ("content", "said"),
     [
         (archive(GOOD, ("../../etc/passwd", b"x")), "passwd"),
-        (archive(GOOD, ("y.npy", npy(X)), ("z.npy", b"")), "more than 2 members"),
+        (archive(GOOD, ("y.npy", npy(X)), ("z.npy", b"")), "'z.npy'"),
         (archive(GOOD, ("Y.npy", npy(X))).replace(b"Y.npy", b"X.npy"), "two members"),
         (archive(("y.npy", npy(X))), "no member X"),
         (archive(GOOD, comment=b"hello"), "without a comment"),
@@ -125,3 +127,50 @@ def test_number_beyond_unicode_is_no_text() -> None:
     content = npy(np.array(["a", "b", "c"])).replace("b".encode("utf-32-le"), b"\xff\xff\xff\x7f")
     error = refusal(archive(GOOD, ("y.npy", content)), NPZ)
     assert error.code == "npy-corrupt"
+
+
+def saved(matrix: Any) -> bytes:
+    file = io.BytesIO()
+    save_npz(file, matrix)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", [csr_array, csc_array])
+def test_sparse_matrices_of_scipy(kind: Callable[[Any], Any]) -> None:
+    """The same arrays as of LIBSVM lines, whether or not the matrix is sorted; labels may be a
+    second file."""
+    X = np.zeros((40, 9))
+    X[::2, 3], X[1::3, 7], X[5] = 2.5, -1.0, 0.0
+    expected = csr_array(X)
+    matrix = kind(X)
+    result = upload(saved(matrix), NPZ, target="none")
+    assert (result.parsed.sparse, result.parsed.n_features) == (True, 9)
+    for name in ("data", "indices", "indptr"):
+        assert np.array_equal(result.arrays[name], getattr(expected, name))
+    labels = "".join(f"{'uv'[i % 2]}\n" for i in range(40))
+    assert upload(saved(matrix), NPZ, labels=labels).rows_of_labels == labels.split()
+    assert not upload(saved(matrix), NPZ, dense="always").parsed.sparse
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"indices": np.array([0, 9])}, "outside of its shape"),
+        ({"indices": np.array([-1, 1])}, "outside of its shape"),
+        ({"indptr": np.array([0, 3, 2])}, "do not fit"),
+        ({"indptr": np.array([0, 1])}, "do not fit"),
+        ({"data": np.array([1.0])}, "do not fit"),
+        ({"data": np.array([1.0, np.inf])}, "row 2, column 1: 'inf' is not finite"),
+        ({"shape": np.array([2, 0])}, "is not read"),
+        ({"format": np.array(b"coo")}, "tocsr"),
+    ],
+)
+def test_sparse_matrices_that_are_not_read(changed: dict[str, Any], said: str) -> None:
+    arrays = {
+        "data": np.array([1.0, 2.0]),
+        "indices": np.array([0, 1]),
+        "indptr": np.array([0, 1, 2]),
+        "shape": np.array([2, 2]),
+        "format": np.array(b"csr"),
+    }
+    assert said in refusal(npz(**arrays | changed), NPZ, target="none").detail

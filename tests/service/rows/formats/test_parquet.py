@@ -30,6 +30,7 @@ from tests.service.rows.parquet_parts import (
 )
 from tests.service.rows.reading import places, refusal, upload
 
+CASES = Path(__file__).parents[2] / "datasets/cases/tables"
 GOLDEN = Path(__file__).parent / "golden"
 """Files written by pyarrow 26."""
 KINDS = np.array(["x", "y", "x"], dtype=object)
@@ -107,16 +108,26 @@ def test_names_are_as_the_file_has_them() -> None:
 
 
 def test_wrong_values_are_named() -> None:
-    """NaN and infinity, by row and column, in the order of the rows; NULL is missing."""
+    """Infinity, by row and column, in the order of the rows; NULL is missing."""
     a = np.ma.masked_array([1.5, 7.0, np.inf], [False, True, False])
     b = np.ma.masked_array([1, 7, 3], [False, True, False])
     error = refusal(parquet({"a": a, "b": b, "c": np.array([1, 2, -np.inf]), "k": KINDS}), PARQUET)
     assert places(error) == [
-        ("non-finite-value", 3, "a", "1e999"),
-        ("non-finite-value", 3, "c", "-1e999"),
+        ("non-finite-value", 3, "a", "inf"),
+        ("non-finite-value", 3, "c", "-inf"),
     ]
-    error = refusal(file({"a": numbers(1, np.nan), "k": labels(1)}, 1), PARQUET)
-    assert places(error) == [("non-finite-value", 1, "a", "nan")]
+
+
+@pytest.mark.parametrize("others", [{}, {"c": np.array(["u", "v", "u"], object)}])
+def test_nan_is_a_missing_cell(others: dict[str, Any]) -> None:
+    """As in CSV, also if statistics of the file leave it out; infinity is not."""
+    a = np.array([1.5, np.nan, 2.5])
+    result = upload(parquet({"a": a, **others, "k": KINDS}), PARQUET)
+    assert result.parsed.table is not None
+    assert result.parsed.table[0]["missing"] == 1
+    statistics = upload((CASES / "nan-numbers-only.parquet").read_bytes(), PARQUET)
+    assert statistics.parsed.table is not None
+    assert statistics.parsed.table[0]["missing"] == 2
 
 
 @pytest.mark.parametrize(
@@ -147,7 +158,7 @@ def test_texts_dates_and_nulls() -> None:
     null = np.ma.masked_array([1.5, 7.0, 2.0], [False, True, False])
     columns = {"a": words, "b": day, "c": null, "k": np.arange(3)}
     result = upload(parquet(columns), PARQUET)
-    kinds = [(one["kind"], one["levels"], one["missing"]) for one in result.parsed.table or []]
+    kinds = [(one["kind"], one["levels"], one["missing"]) for one in result.parsed.table]
     assert kinds == [("category", ["blue", "red"], 1), ("date", [], 1), ("number", [], 1)]
     assert result.arrays["codes"].tolist() == [[-1], [1], [0]]
     np.testing.assert_array_equal(result.arrays["X"], [[2, 1.5], [np.nan, np.nan], [0.5, 2]])

@@ -72,7 +72,7 @@ def test_full_rows_are_kept() -> None:
 
 
 def test_names_of_two_lines() -> None:
-    """Those above several columns are said with each."""
+    """Those above several columns are put before each."""
     parsed = upload("\n".join(["size,,y", "width,height,", *ROWS])).parsed
     assert parsed.columns == ["size / width", "size / height"]
     assert parsed.target == "y"

@@ -15,8 +15,8 @@ from service.rows.cell_texts.dates import COMPACT, FORMS, ISO, MIXED, MONTHS_ONL
 from service.rows.cell_texts.reading import Reading
 from service.rows.columns import Columns
 from service.rows.format_table import FORMATS
-from service.rows.spec import CSV, RowLimits
-from service.rows.table.raw import arrays_of, category_positions, raw_values
+from service.rows.spec import CSV, JSON, RowLimits
+from service.rows.table.raw import category_positions, raw_values
 from svm.data.columns import Column
 from tests.service.rows.reading import Result, refusal, upload
 
@@ -111,15 +111,13 @@ WAYS |= {
 
 def raw(result: Result) -> Any:
     """The stored raw values."""
-    table = result.parsed.table
-    assert table is not None
-    return raw_values([result.arrays[name] for name in arrays_of(table)], category_positions(table))
+    arrays = [result.arrays[name] for name in ("X", "codes") if name in result.arrays]
+    return raw_values(arrays, category_positions(result.parsed.table))
 
 
-def rows_to_predict(result: Result, text: str) -> Any:
+def rows_to_predict(result: Result, text: str, media_type: str = CSV) -> Any:
     """The raw values of a text, read by what the upload says of its columns."""
     table = result.parsed.table
-    assert table is not None
     columns = tuple(Column(c["name"], c["kind"], tuple(c["levels"])) for c in table)
     known = Columns(
         len(columns),
@@ -127,7 +125,7 @@ def rows_to_predict(result: Result, text: str) -> Any:
         columns,
         reading=Reading.of(json.loads(json.dumps(result.parsed.reading))),
     )
-    read = FORMATS[CSV].read_rows
+    read = FORMATS[media_type].read_rows
     assert read is not None
     return read(text.encode(), known, RowLimits(1000, 4096, 1 << 20)).X
 
@@ -149,7 +147,7 @@ def test_blank_rows_below_a_table_are_counted(end: str) -> None:
     text = "a;b;k\n" + "".join(f"{i};{i / 4};{'xy'[i % 2]}\n" for i in range(1, 21))
     text = text.replace(";", end[0])
     result = upload(text + end)
-    assert (result.parsed.n_samples, result.parsed.table) == (20, None)
+    assert (result.parsed.n_samples, result.parsed.table) == (20, [])
     assert result.parsed.reading is not None
     assert result.parsed.reading["blank_rows"] == 2
     assert "blank_rows" not in (upload(text).parsed.reading or {})
@@ -182,7 +180,6 @@ def test_rows_to_predict_may_have_another_delimiter(delimiter: str) -> None:
 def test_months_are_dates() -> None:
     """Of the first day."""
     result = upload("m,n,k\n" + "".join(f"20{i:02}-0{i % 9 + 1},{i},{i % 2}\n" for i in range(24)))
-    assert result.parsed.table is not None
     assert [column["kind"] for column in result.parsed.table] == ["date", "number"]
     assert raw(result)[0].tolist() == [10957, 0]
 
@@ -297,3 +294,42 @@ def test_numbers_that_repeat_are_a_feature() -> None:
     """Such as the number of a room."""
     cells = [f"{i % 11},{i / 2},{i % 2}\n" for i in range(12)]
     assert upload("room_no,b,k\n" + "".join(cells)).parsed.columns == ["room_no", "b"]
+
+
+FORMED = (
+    "pay,when,long,n,k\n"
+    + "".join(f"$1.{i}K,{i + 13}/01/2024,0{i}:30,{i},{'xy'[i % 2]}\n" for i in range(10)) * 20
+    + "$2,14/02/2024,1:00,NUH,x\n"
+)
+
+
+@pytest.mark.parametrize("media_type", [CSV, JSON])
+def test_rows_to_predict_have_the_forms_of_the_training_file(media_type: str) -> None:
+    """Also in JSON, where a number may come as a number, too; and the odd words of a column."""
+    result = upload(FORMED)
+    cells = ["$1.5K", "31/01/2024", "00:02:30", "NUH"]
+    plain: list[Any] = [1500, "2024-01-31", 150, None]
+    if media_type == CSV:
+        bodies = [",".join(cells), "1500,2024-01-31,150,"]
+    else:
+        bodies = [json.dumps({"instances": [row]}) for row in (cells, plain)]
+    for body in bodies:
+        read = rows_to_predict(result, body, media_type)
+        np.testing.assert_array_equal(read, [[1500.0, 19753.0, 150.0, np.nan]])
+
+
+def test_text_with_two_readings_is_refused_in_json() -> None:
+    """A decimal comma in the training file does not say how a client of JSON writes numbers."""
+    result = upload("a;b;k\n" + "".join(f"{i},5;{i or ''};{'xy'[i % 2]}\n" for i in range(10)))
+    body = '{"instances": [["1,5", "2"]]}'
+    np.testing.assert_array_equal(rows_to_predict(result, body, JSON), [[1.5, 2.0]])
+    with pytest.raises(InvalidContent, match=r"'1\.500' may be 1\.5 or 1500"):
+        rows_to_predict(result, body.replace("1,5", "1.500"), JSON)
+
+
+@pytest.mark.parametrize(("day_first", "month"), [(True, 2), (False, 1)])
+def test_caller_decides_what_comes_first(day_first: bool, month: int) -> None:
+    text = "d,k\n" + "".join(f"0{1 + i % 2}/02/2024,{'xy'[i % 2]}\n" for i in range(10))
+    assert upload(text).parsed.warnings[0]["code"] == "undecided-dates"
+    result = upload(text, day_first=day_first)
+    assert raw(result)[0, 0] == (date(2024, month, 3 - month) - date(1970, 1, 1)).days

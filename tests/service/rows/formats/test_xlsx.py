@@ -35,7 +35,7 @@ def changed(content: bytes, part: str, xml: bytes) -> bytes:
 def test_cells_of_every_kind() -> None:
     """Texts, numbers, dates, booleans, times as parts of a day, empty cells, a word for them."""
     result = upload(workbook({"People": PEOPLE}), XLSX)
-    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+    assert [(c["name"], c["kind"], c["missing"]) for c in result.parsed.table] == [
         ("sex", "category", 1),
         ("age", "number", 2),
         ("day", "date", 1),
@@ -46,6 +46,7 @@ def test_cells_of_every_kind() -> None:
     np.testing.assert_array_equal(result.arrays["X"][0], [22.5, 19844, 1, 0.25])
     assert result.parsed.reading == {
         "sheet": "People",
+        "range": "A1:F4",
         "header": "present",
         "decimal": ".",
         "thousands": None,
@@ -72,7 +73,7 @@ def test_texts_of_numbers_and_dates() -> None:
     ]
     head: list[Any] = ["price", "day", "size", "n", "k"]
     result = upload(workbook({"S": [head, *rows]}), XLSX, missing=["k.A."])
-    assert [(c["kind"], c["missing"]) for c in result.parsed.table or []] == [
+    assert [(c["kind"], c["missing"]) for c in result.parsed.table] == [
         *(("number", 1), ("date", 1), ("number", 0), ("number", 0)),
     ]
     np.testing.assert_array_equal(result.arrays["X"][0], [14000.5, 19857, 15.75, 14])
@@ -89,7 +90,7 @@ def test_numbers_with_three_decimals_are_decided() -> None:
 def test_word_among_numbers_that_comes_first() -> None:
     """It is the one that is wrong."""
     rows: list[list[Any]] = [["lots", "x"], *([i * 1.5, "xy"[i % 2]] for i in range(30))]
-    error = refusal(workbook({"S": [["a", "k"], *rows]}), XLSX)
+    error = refusal(workbook({"S": [["a", "k"], *rows]}), XLSX, odd_cells="refuse")
     assert places(error) == [("not-a-number", 1, "a", "lots")]
 
 
@@ -100,7 +101,54 @@ def test_a_sheet_by_name() -> None:
     assert (result.parsed.n_features, (result.parsed.reading or {})["sheet"]) == (5, "B")
     assert "it has 'A', 'B', 'C'" in refusal(content, XLSX, sheet="D").detail
     assert refusal(content, XLSX, sheet="C").code == "empty-data"
-    assert "say sheet=" in refusal(workbook({"C": [], "A": PEOPLE}), XLSX).detail
+
+
+def test_sheets_without_a_table() -> None:
+    """The first one with a table is read; a warning names those before it."""
+    content = workbook({"C": [], "Cover": [["A report"]], "A": PEOPLE})
+    result = upload(content, XLSX)
+    assert (result.parsed.reading or {})["sheet"] == "A"
+    (warning,) = (one for one in result.parsed.warnings if one["code"] == "left-out-cells")
+    assert "'C', which has no table, the sheet 'Cover'" in warning["message"]
+    assert refusal(content, XLSX, sheet="C").code == "empty-data"
+
+
+TABLE: list[list[Any]] = [["a", "b", "k"], *([i, i * i, "xy"[i % 2]] for i in range(12))]
+
+
+@pytest.mark.parametrize(
+    ("rows", "place", "told"),
+    [
+        ([["A report"], [], *TABLE], "A3:C15", "a title above"),
+        ([*TABLE, [], ["c", "n"], ["u", 5], ["v", 7]], "A1:C13", "another table below"),
+        (
+            [row + ([None, "c", "n"] if i < 3 else []) for i, row in enumerate(TABLE)],
+            "A1:C13",
+            "another table beside",
+        ),
+    ],
+)
+def test_one_table_of_a_sheet(rows: list[list[Any]], place: str, told: str) -> None:
+    """What is near it is left out, with a warning; `reading` has the range."""
+    result = upload(workbook({"S": rows}), XLSX)
+    assert (result.parsed.n_samples, result.parsed.n_features) == (12, 2)
+    assert (result.parsed.reading or {})["range"] == place
+    (warning,) = (one for one in result.parsed.warnings if one["code"] == "left-out-cells")
+    assert told in warning["message"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [*TABLE[:5], [], *TABLE[5:]],
+        [TABLE[0], [], *TABLE[1:]],
+        [[*row[:2], None, row[2]] for row in TABLE],
+    ],
+)
+def test_blank_rows_and_columns_in_a_table(rows: list[list[Any]]) -> None:
+    """They part nothing."""
+    result = upload(workbook({"S": rows}), XLSX)
+    assert (result.parsed.n_samples, result.parsed.n_features) == (12, 2)
 
 
 def test_rows_and_columns_without_cells() -> None:
@@ -129,7 +177,7 @@ def test_without_header() -> None:
 def test_faults_name_sheet_row_and_column() -> None:
     """Of each cell that does not fit its column."""
     rows: list[list[Any]] = [["a", "k"], *([i, "x"] for i in range(9)), ["lots", "y"]]
-    error = refusal(workbook({"Table 1": rows}), XLSX)
+    error = refusal(workbook({"Table 1": rows}), XLSX, odd_cells="refuse")
     assert places(error) == [("not-a-number", 10, "a", "lots")]
     assert error.detail.startswith("sheet 'Table 1': row 10, column 'a': 'lots'")
     long = workbook({"S": [["a", "k"], ["x" * 5000, "x"]]})

@@ -14,6 +14,7 @@ import pytest
 
 from service.jobs.spread.choosing import spreading
 from service.jobs.spread.connection import Connection
+from svm.encoding import PlainEncoder
 from tests.service.jobs.engine.spread.clusters import cluster
 from tests.service.jobs.engine.spread.test_dask_passes import Spread
 
@@ -62,7 +63,7 @@ def test_settings_without_certificates_are_no_failure_of_the_job() -> None:
     connection = Connection("tls://127.0.0.1:1")
     chosen = spreading("always", connection, nothing, nothing, nothing, warnings.append)
     assert chosen is not None
-    plain: Any = SimpleNamespace(encoder=None)
+    plain: Any = SimpleNamespace(encoder=PlainEncoder.of(1))
     assert chosen(plain, nothing) is None
     assert len(warnings) == 1
     assert "needs certificates: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, " in warnings[0]
