@@ -36,9 +36,9 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    upload_bytes: PositiveInt = 256 * MIB
+    upload_bytes: PositiveInt = 2 * GIB
     """Largest upload as it is sent."""
-    inflated_bytes: PositiveInt = GIB
+    inflated_bytes: PositiveInt = 4 * GIB
     """Largest upload after decompression, and at most a hundred times what was sent."""
     control_body_bytes: PositiveInt = MIB
     """Largest JSON body of a control request, such as `POST /v1/jobs`."""
@@ -56,7 +56,7 @@ class Limits(BaseModel):
     """Most columns of a dense dataset."""
     sparse_columns: PositiveInt = 10_000_000
     """Most columns of a sparse dataset."""
-    stored_values: PositiveInt = 100_000_000
+    stored_values: PositiveInt = 1_000_000_000
     """Most numbers stored for one dataset: rows times columns if dense, non-zeros if sparse."""
     cell_bytes: PositiveInt = 4096
     """Longest cell of CSV and TSV."""

@@ -147,10 +147,10 @@ class DatasetWarning(ReadModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
-    `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `leading-zeros`,
-    `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`, `similar-levels`,
-    `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`, `quoted-lines`,
-    `left-out-cells`, `other-names`."""
+    `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `may-be-codes`,
+    `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`,
+    `similar-levels`, `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`,
+    `quoted-lines`, `left-out-cells`, `other-names`, `open-quotes`."""
     message: str
     columns: list[str | int] | None = None
     """The first columns concerned: names, or positions from 0."""

@@ -94,7 +94,7 @@ def scored(model: LoadedModel, X: Matrix) -> Answer:
     them."""
     n_problems = len(model.fitted.intercepts)
     if X.shape[0] * n_problems > MOST_SCORES and X.shape[0] > 1:
-        raise too_many("rows", max(1, MOST_SCORES // n_problems))
+        raise too_many("rows of this many classes", max(1, MOST_SCORES // n_problems))
     return Answer(X, _scored(model, X), 0, X.shape[0])
 
 

@@ -114,7 +114,7 @@ class PlainExchange:
             raise UnsupportedFormat("unsupported-format", f"send the rows as {formats}")
         if self._format.lines:
             if max(body.count(b"\n"), body.count(b"\r")) > LINES_PER_ROW * self._rows.rows:
-                raise too_many("rows", self._rows.rows)
+                raise too_many("rows to predict", self._rows.rows)
             if len(body) > self._limits.line_bytes:
                 _check_lines(body, self._limits.line_bytes)
         try:

@@ -204,7 +204,7 @@ class Columns:
             return X
         if is_sparse(X):
             if math.prod(X.shape) > MOST_VALUES:
-                raise too_many("values", MOST_VALUES)
+                raise too_many("values of sparse rows", MOST_VALUES)
             X = X.toarray()
         missing = self.missing_values.find(X)
         if self.refuses_missing:

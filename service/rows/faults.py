@@ -152,12 +152,26 @@ def no_features(ignored: Sequence[Mapping[str, str]]) -> InvalidContent:
     return refuse("empty-data", message, hint="say by `schema` which columns are features")
 
 
+_LIMITED = {
+    "rows": ("too-many-rows", "ROWS"),
+    "rows to predict": ("too-many-rows", "PREDICT_ROWS"),
+    "rows of this many classes": ("too-many-rows", ""),
+    "columns": ("too-many-columns", "COLUMNS"),
+    "sparse columns": ("too-many-columns", "SPARSE_COLUMNS"),
+    "values": ("too-many-values", "STORED_VALUES"),
+    "values of sparse rows": ("too-many-values", ""),
+}
+"""What is limited: the code of the error, and the setting."""
+
+
 def too_many(what: str, limit: int, row: int | None = None) -> TooLarge:
-    """The error for more than `limit` "rows", "columns" or "values", from this row on."""
-    code = {"rows": "too-many-rows", "columns": "too-many-columns", "values": "too-many-values"}
+    """The error for more than `limit` of what `_LIMITED` has, from this row on."""
+    code, setting = _LIMITED[what]
     message = f"at most {limit:,} {what} are allowed"
-    faults = () if row is None else (Fault(code=code[what], message=message, row=row),)
-    return TooLarge(code[what], message, faults, extra={"limit": limit})
+    if setting:
+        message += f", by the setting SVM_LIMITS__{setting}"
+    faults = () if row is None else (Fault(code=code, message=message, row=row),)
+    return TooLarge(code, message, faults, extra={"limit": limit})
 
 
 def inflates_too_much(what: str, limit_bytes: int) -> TooLarge:

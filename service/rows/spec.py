@@ -83,7 +83,7 @@ class Rows(NamedTuple):
     ignored: tuple[str, ...] = ()
     """Names of columns that came with the rows and are not features."""
     again: CellsAgain | None = None
-    """Reads the rows once more: their cells as the body has them, in the order of the features.
+    """Reads the rows again: their cells as the body has them, in the order of the features.
     None if they are the numbers of X."""
 
 

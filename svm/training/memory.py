@@ -119,14 +119,12 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     return total + _copies(pipeline, size, width)
 
 
-def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_files: bool) -> int:
-    """With the encoded rows: dense or CSR, or the larger one if their form depends on the data."""
+def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[DataSize]:
+    """Of the outputs of an encoder, at most: dense or CSR, or both if their form depends on
+    the data."""
     numbers = sum(VALUES[column.kind] + 1 for column in columns if column.kind != "category")
     levels = [len(column.levels) for column in columns if column.kind == "category"]
     most = numbers + sum(levels) + 2 * len(levels)
-    # Numbers, plain and scaled; places of levels, and their outputs.
-    passing = size.n_samples * (4 * FLOAT_BYTES * numbers + 3 * FLOAT_BYTES * len(levels))
-    whole = replace(pipeline, scaling="none")  # the encoder scales its outputs
     sparse = replace(
         size,
         table=None,
@@ -136,11 +134,19 @@ def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_fil
     )
     width = most if not encodes_sparse(pipeline, most) else min(most, DENSE_OUTPUTS)
     dense = replace(sparse, n_features=width, stored_values=size.n_samples * width, sparse=False)
-    forms = [dense, sparse] if encodes_sparse(pipeline, most) else [dense]
+    return [dense, sparse] if encodes_sparse(pipeline, most) else [dense]
+
+
+def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_files: bool) -> int:
+    """With the encoded rows."""
+    forms = encoded_sizes(pipeline, size, columns)
+    # Numbers, plain and scaled; places of levels, and their outputs.
+    passing = 4 * FLOAT_BYTES * forms[-1].stored_values
     if in_files:  # a piece of raw rows, of their numbers and of outputs
-        passing = 6 * FLOAT_BYTES * (PIECE_VALUES + most)
+        passing = 6 * FLOAT_BYTES * (PIECE_VALUES + forms[0].n_features)
     # Columns with gaps, as a whole.
     passing += 2 * FLOAT_BYTES * min(max(GATHERED_VALUES, size.n_samples), size.stored_values)
+    whole = replace(pipeline, scaling="none")  # the encoder scales its outputs
     copies = 0 if in_files else 2
     return passing + max(
         copies * rows_bytes(form) + training_bytes(whole, form, in_files=in_files) for form in forms

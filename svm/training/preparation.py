@@ -256,9 +256,12 @@ def as_prepared(
     return _mapped(X, prepared.features, pipeline, interrupted)
 
 
-def transformed(scaling: Scaling, features: FeatureMap, pipeline: Pipeline, X: Matrix) -> Matrix:
-    """Some rows of finite numbers, as the prepared ones are."""
-    X = scaling.transform(as_matrix(X, _input_dtype(pipeline)))
+def transformed(
+    encoder: AnyEncoder, scaling: Scaling, features: FeatureMap, pipeline: Pipeline, X: Matrix
+) -> Matrix:
+    """Some checked rows, as the prepared ones are."""
+    X = as_matrix(X, _input_dtype(pipeline)) if encoder.is_plain else X
+    X = encoder.transform(X, scaling, sparse=encodes_sparse(pipeline, encoder.n_outputs))
     if isinstance(features.spec, Identity) and X.dtype == pipeline.solver.dtype:
         return X
     with np.errstate(over="ignore", invalid="ignore"):

@@ -41,8 +41,6 @@ def spreading(
         reason = ""
         if connection is None:
             reason = "this service has no SVM_DASK_ADDRESS"
-        elif not prepared.encoder.is_plain:
-            reason = "its data is a table with categories, dates or missing cells"
         elif mode == "auto" and len(problem.leaves) <= AUTO_SHARDS:
             return None
         elif not connection.workers():

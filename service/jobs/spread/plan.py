@@ -7,7 +7,7 @@ from svm.data.shards import expected_shards
 from svm.model.pipeline import Pipeline
 from svm.solvers.in_passes import expected_passes
 from svm.solvers.newton import FLOAT_BYTES
-from svm.training.memory import DataSize
+from svm.training.memory import DataSize, encoded_sizes
 from svm.transforms.features import Identity, Square, n_outputs
 
 LABEL_BYTES = 1
@@ -38,8 +38,10 @@ class SpreadPlanRead(ReadModel):
 def spread_plan(pipeline: Pipeline, size: DataSize, n: int) -> SpreadPlanRead | None:
     """Of a training on n rows of data of this size; None if other machines cannot share it. For
     `auto` that of `newton`."""
-    if size.n_classes != 2 or size.table is not None:
+    if size.n_classes != 2:
         return None
+    if size.table is not None:
+        size = encoded_sizes(pipeline, size, size.table)[-1]
     d = n_outputs(pipeline.features, size.n_features)
     sparse = size.sparse and isinstance(pipeline.features, Identity | Square)
     stored = size.stored_values * d // size.n_features if sparse else size.n_samples * d

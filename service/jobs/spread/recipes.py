@@ -14,6 +14,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
+from svm.encoding import AnyEncoder
 from svm.model.pipeline import Pipeline
 from svm.training.preparation import Prepared, transformed
 from svm.transforms.features import FeatureMap
@@ -28,6 +29,7 @@ class DatasetRecipe:
     """What is needed to read its files: their digests and their form."""
     chosen: npt.NDArray[np.uint8] | None
     """A bit for each row, whether it is one of the training; None for all."""
+    encoder: AnyEncoder
     scaling: Scaling
     features: FeatureMap
     pipeline: Pipeline
@@ -45,7 +47,8 @@ class DatasetRecipe:
             mask[rows] = True
             chosen = np.packbits(mask)
         small = replace(dataset, tags={}, warnings=[], statistics=None, class_counts=None)
-        return cls(small, chosen, prepared.scaling, prepared.features, pipeline)
+        steps = prepared.encoder, prepared.scaling, prepared.features
+        return cls(small, chosen, *steps, pipeline)
 
     def open(self) -> OpenRows:
         """Raises NoAccess, and what the store raises."""
@@ -55,7 +58,7 @@ class DatasetRecipe:
         if self.chosen is not None:
             bits = np.unpackbits(self.chosen, count=self.dataset.n_samples)
             X = X[np.flatnonzero(bits)]
-        return OpenRows(X, self.scaling, self.features, self.pipeline)
+        return OpenRows(X, self.encoder, self.scaling, self.features, self.pipeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,12 @@ class OpenRows:
     """Rows in local files."""
 
     X: StoredRows
+    encoder: AnyEncoder
     scaling: Scaling
     features: FeatureMap
     pipeline: Pipeline
 
     def read(self, rows: Indices) -> Matrix:
         """As the solver sees them."""
-        return transformed(self.scaling, self.features, self.pipeline, self.X.read(rows))
+        steps = self.encoder, self.scaling, self.features
+        return transformed(*steps, self.pipeline, self.X.read(rows))

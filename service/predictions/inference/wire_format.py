@@ -157,7 +157,7 @@ class InferenceExchange:
             raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
         shape = check_shape(tensor.get("shape"), model.features)
         if shape[0] > self._limits.predict_rows:
-            raise too_many("rows", self._limits.predict_rows)
+            raise too_many("rows to predict", self._limits.predict_rows)
         size = _parameters(tensor, ("inputs", 0)).get("binary_data_size")
         id_ = document.get("id")
         if id_ is not None and not isinstance(id_, str):

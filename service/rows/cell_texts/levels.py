@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from service.rows.cell_texts.number_text import NUMBER
+from service.rows.cell_texts.number_text import NUMBER, plain_text
 
 MAX_LEVELS = 10_000
 """Of one column."""
@@ -46,4 +46,4 @@ def level_of(value: float | bool | str) -> str:
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return str(int(value))
-    return value.strip() if isinstance(value, str) else repr(value)
+    return plain_text(value.strip()) if isinstance(value, str) else repr(value)

@@ -36,7 +36,7 @@ _FORM = re.compile(
     "(?:[eE][+-]?[0-9]+)?"
     ")"
 )
-_SIGNS = "[€$£¥₹₩₽₺₪฿]"
+_SIGNS = "[€$£¥₹₩₽₺₪฿¤]"
 _LETTER = r"[^\W\d_]"
 _UNIT = re.compile(
     rf"(?P<sign>[+-]?)(?:(?P<before>[A-Z]{{1,2}}\$|{_SIGNS}|[A-Z]{{3}}|Rs\.?|kr)\s?)?"

@@ -11,6 +11,8 @@ NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 """What means 1 and 0 in a cell, as JSON, Python and R write it. Labels stay as they are."""
 
+EXCEL_TEXT = re.compile(r'="([^"]*)"')
+"""How a text is written that Excel must not take for a number."""
 BLANKS = " \t"
 """They are allowed around a number or a boolean."""
 
@@ -22,6 +24,12 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _UNDERSCORES = re.compile(r"[0-9]_[0-9]")
 _LONGEST = 40
 """Characters of a text that a hint writes in another way."""
+
+
+def plain_text(text: str) -> str:
+    """A text without blanks, or without Excel's `="…"`, around it."""
+    text = text.strip(BLANKS)
+    return EXCEL_TEXT.sub(r"\1", text) if text[:1] == "=" else text
 
 
 def is_value(text: str) -> bool:

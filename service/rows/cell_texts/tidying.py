@@ -9,11 +9,14 @@ import csv
 import re
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from service.errors import ServiceError
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.text import BOM, records, slices
 from service.rows.cell_texts.words import MISSING_VALUES
@@ -106,6 +109,55 @@ def without_outer_quotes(path: Path, new: Path, text: str, delimiters: tuple[str
         for part in slices(path):
             out.writelines(f"{cells[0]}\n" for cells in records(part.text, "\0"))
     return new
+
+
+def with_closed_quotes(path: Path, new: Path, text: str, delimiters: tuple[str, ...]) -> Path:
+    """The file, or if each quote that is left open in a line can only be a letter, a copy with
+    these in quotes: then all lines have as many cells."""
+    with path.open("rb") as file:
+        blocks = iter(partial(file.read, BLOCK_BYTES), b"")
+        odd = sum(block.count(b'"') for block in blocks) % 2
+    if not (odd or _is_broken(text, delimiters[0])):
+        return path
+    try:
+        lines = list(islice(_all_lines(path, quotes=False), HEAD_RECORDS))
+        delimiter = next((one for one in delimiters if _agree(lines, one)), None)
+        if delimiter is None or not _agree(_all_lines(path, quotes=False), delimiter):
+            return path
+    except (csv.Error, ServiceError):
+        return path
+    with new.open("w", encoding="utf-8", newline="") as out:
+        for line in _all_lines(path, quotes=False):
+            cells = line.split(delimiter) if line.count('"') % 2 else [line]
+            if len(cells) > 1:
+                quoted = (cell.replace('"', '""') for cell in cells)
+                cells = [f'"{cell}"' for cell in quoted]
+            out.write(f"{delimiter.join(cells)}\n")
+    return new
+
+
+def _is_broken(text: str, delimiter: str) -> bool:
+    try:
+        deque(records(text, delimiter), maxlen=0)
+    except csv.Error:
+        return True
+    return False
+
+
+def _agree(lines: Iterable[str], delimiter: str) -> bool:
+    """Whether all lines have as many cells, at least two, if quotes left open are letters."""
+    width = 0
+    for line in lines:
+        if not line.strip():
+            continue
+        if line.count('"') % 2 or '"' not in line:
+            n_cells = line.count(delimiter) + 1
+        else:
+            n_cells = len(next(records(line, delimiter)))
+        width = width or n_cells
+        if n_cells != width:
+            return False
+    return width > 1
 
 
 def tidied(
@@ -301,8 +353,8 @@ def _comes_twice(path: Path, line: bytes) -> bool:
     return count > 1
 
 
-def _all_lines(path: Path) -> Iterator[str]:
-    for part in slices(path):
+def _all_lines(path: Path, *, quotes: bool = True) -> Iterator[str]:
+    for part in slices(path, quotes=quotes):
         yield from part.text.removesuffix("\n").split("\n")
 
 

@@ -61,7 +61,7 @@ def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str)
             raise
         rows = _read_plain(body, columns, limits, other)
     if rows.X.shape[0] > limits.rows:
-        raise too_many("rows", limits.rows)
+        raise too_many("rows to predict", limits.rows)
     return rows
 
 
@@ -244,7 +244,7 @@ def _read(
     try:
         for done, row in enumerate(rows, 1):
             if done > limits.rows:
-                raise too_many("rows", limits.rows)
+                raise too_many("rows to predict", limits.rows)
             widths.add(len(row))
             if len(row) != width:
                 faults.add(*ragged(len(row), width), row=done)

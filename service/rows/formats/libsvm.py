@@ -66,7 +66,7 @@ def read(spec: ParseSpec) -> Table:
     base = 1 if spec.index_base is None else spec.index_base
     limit = spec.limits.sparse_columns if spec.n_features is None else spec.n_features
     if limit > spec.limits.sparse_columns:
-        raise too_many("columns", spec.limits.sparse_columns)
+        raise too_many("sparse columns", spec.limits.sparse_columns)
     beyond = "raise n_features, or leave it out"
     if spec.onto is not None:
         beyond = "to add columns to the dataset, give n_features"
@@ -183,7 +183,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     if not lines:
         raise InvalidContent("empty-data", "the body holds no line of data")
     if len(lines) > limits.rows:
-        raise too_many("rows", limits.rows)
+        raise too_many("rows to predict", limits.rows)
     faults = Faults()
     n_features = columns.n_features
     parts = []
@@ -351,7 +351,7 @@ class _Careful:
         elif index < self.base + self.limit:
             return index
         elif self.growing:
-            raise too_many("columns", self.limit, row)
+            raise too_many("sparse columns", self.limit, row)
         else:
             message = f"has an index above the last column, {self.base + self.limit - 1}"
             hint = self.beyond_hint

@@ -99,7 +99,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     if len(shape) != 2:
         raise _not_two_dimensions(shape, "one row is an array of shape (1, features)")
     if shape[0] > limits.rows:
-        raise too_many("rows", limits.rows)
+        raise too_many("rows to predict", limits.rows)
     if shape[0] == 0:
         raise InvalidContent("empty-data", "the array holds no row")
     columns.require_numbers()

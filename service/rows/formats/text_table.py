@@ -25,7 +25,7 @@ from service.rows.kinds.dialect import (
     split_records,
 )
 from service.rows.kinds.feature import Batch
-from service.rows.kinds.roles import arranged
+from service.rows.kinds.roles import ColumnRoles, arranged
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.writers import Table
 
@@ -46,7 +46,7 @@ def read(spec: ParseSpec) -> Table:
 
     def passes(faults: Faults) -> Iterator[Batch]:
         blank.clear()
-        return _batches(dialect, spec.limits, faults, columns.names, blank)
+        return _batches(dialect, spec.limits, faults, columns, blank)
 
     if table is None:
         with _without_cycles():
@@ -90,7 +90,7 @@ def _batches(
     dialect: Dialect,
     limits: ReadLimits,
     faults: Faults,
-    names: list[str] | None,
+    columns: ColumnRoles,
     blank: list[int],
 ) -> Iterator[Batch]:
     """The cells of some rows, column by column; a row with another width is a fault. How many rows
@@ -118,7 +118,7 @@ def _batches(
             continue
         batch: Columns = list(zip(*rows, strict=True))
         if long:
-            batch = _without_long(batch, limits.cell_bytes, done, faults, names)
+            batch = _without_long(batch, limits.cell_bytes, done, faults, columns)
         yield batch
         done += len(batch[0])
 
@@ -169,12 +169,13 @@ def _checked(rows: list[list[str]], width: int, done: int, faults: Faults) -> li
 
 
 def _without_long(
-    batch: Columns, limit: int, done: int, faults: Faults, names: list[str] | None
+    batch: Columns, limit: int, done: int, faults: Faults, roles: ColumnRoles
 ) -> Columns:
     """The cells; one that is too long is a fault, another is in its place."""
     columns: list[Sequence[str]] = []
+    read = {*roles.features, roles.target, roles.weight}
     for position, column in enumerate(batch):
-        if len(max(column, key=len)) <= limit // 4:
+        if position not in read or len(max(column, key=len)) <= limit // 4:
             columns.append(column)
             continue
         cells = list(column)
@@ -183,8 +184,7 @@ def _without_long(
                 message = f"has more than {limit:,} bytes"
                 hint = "is a delimiter or a quote missing?"
                 fault = CellFault("csv-cell-too-large", message, cell, hint)
-                name = position if names is None else names[position]
-                faults.add(*fault, row=row, column=name)
+                faults.add(*fault, row=row, column=roles.name(position))
                 cells[row - done - 1] = PLACEHOLDER
         columns.append(cells)
     return columns

@@ -51,7 +51,7 @@ def read(spec: ParseSpec) -> Table:
 
 
 def _warnings(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was not read of the workbook, though nobody said so."""
+    """What was not read of the workbook, though the caller did not say so."""
     left_out = found["left_out"] + [
         f"the sheet {name[:64]!r}, which has no table" for name in found["without"]
     ]

@@ -81,7 +81,7 @@ def explained(
     number = 0
     for batch in batches:
         if number + len(batch) > row_limit:
-            raise too_many("rows", row_limit)
+            raise too_many("rows to predict", row_limit)
         rows = []
         for given in batch:
             row = columns.named(given) if type(given) is dict else given

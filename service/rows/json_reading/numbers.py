@@ -131,7 +131,7 @@ def _read(
 
 def _check_count(count: int, most: int) -> None:
     if count > most:
-        raise too_many("rows", most)
+        raise too_many("rows to predict", most)
 
 
 def _pieces(

@@ -131,6 +131,8 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
     if question.kind == "category":
         return _category(column, question)
     there = [text for text in texts if text not in question.words]
+    if question.kind is None and column.n_excel_texts == len(there) > 0:
+        return _category(column, question)
     if not there:
         return _without_values(column, question)
     if question.kind == "boolean":
@@ -285,11 +287,13 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
     there = {text for text in column.texts if text not in words}
     nearly = nearly_read(column, words)
     if column.overflowed:
-        return Ignored(_TOO_MANY if nearly is None else f"{_TOO_MANY}; {nearly}", "category")
+        return Ignored(
+            _TOO_MANY if nearly is None else f"{_TOO_MANY}; {nearly.message}", "category"
+        )
     if len(there) == 1 and n_there == sum(column.counts):
         return Ignored(f"constant: every cell is {next(iter(there))[:64]!r}", "category")
     if nearly is not None:
-        return _category(column, question, Warned("nearly-read", nearly))
+        return _category(column, question, nearly)
     if len(there) == n_there and n_there >= MIN_ROWS_OF_IDENTIFIERS:
         return Ignored("an identifier or free text: every text is different", "category")
     average = sum(map(len, there)) / max(1, len(there))

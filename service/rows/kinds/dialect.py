@@ -16,7 +16,12 @@ from service.rows.cell_texts.encodings import as_utf8
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
 from service.rows.cell_texts.text import Slice, records, slices
-from service.rows.cell_texts.tidying import tidied, without_nul_end, without_outer_quotes
+from service.rows.cell_texts.tidying import (
+    tidied,
+    with_closed_quotes,
+    without_nul_end,
+    without_outer_quotes,
+)
 from service.rows.faults import refuse, too_many
 from service.rows.spec import TSV, ParseSpec
 from service.rows.table.layout import has_header
@@ -58,7 +63,14 @@ def recognized(spec: ParseSpec) -> Dialect:
     folder = Path(spec.out)
     path, encoding, warnings = as_utf8(Path(spec.data), spec.encoding, folder / "as-utf-8")
     path = without_nul_end(path, folder / "without-nul")
-    head = _head(spec, path)
+    usual = spec.delimiter or ("\t" if spec.media_type == TSV else ",")
+    delimiters = (usual,) if spec.delimiter else (usual, *DELIMITERS)
+    opened, head = path, _head(spec, path)
+    path = with_closed_quotes(path, folder / "with-quotes", head.text, delimiters)
+    if path != opened:
+        head = _head(spec, path)
+        message = "a quote that is not closed in its line was read as a letter"
+        warnings.append({"code": "open-quotes", "message": message})
     quoted = path
     path = without_outer_quotes(path, folder / "without-quotes", head.text, DELIMITERS)
     if path != quoted:

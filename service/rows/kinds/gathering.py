@@ -17,7 +17,7 @@ import orjson
 
 from service.rows.cell_texts.levels import MAX_LEVELS
 from service.rows.cell_texts.number_styles import only_groups, survey
-from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER
+from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, EXCEL_TEXT, NUMBER, plain_text
 from service.rows.cell_texts.words import values_of
 from service.rows.json_reading.numbers import read_list
 
@@ -268,8 +268,14 @@ class TextColumn:
 
     @property
     def texts(self) -> list[str]:
-        """The different texts by code, without blanks around them; some may be equal now."""
-        return [text.strip(BLANKS) for text in self.lookup]
+        """The different texts by code, without blanks or Excel's `="…"` around them; some may be
+        equal now."""
+        return [plain_text(text) for text in self.lookup]
+
+    @property
+    def n_excel_texts(self) -> int:
+        """How many of the texts Excel must not take for numbers."""
+        return sum(EXCEL_TEXT.fullmatch(text.strip(BLANKS)) is not None for text in self.lookup)
 
     @property
     def counts(self) -> list[int]:

@@ -9,7 +9,7 @@ from math import isfinite
 from service.rows.cell_texts import dates
 from service.rows.cell_texts.number_styles import has_number, is_measure, is_number, survey
 from service.rows.cell_texts.number_text import BOOLEANS, NUMBER, is_not_finite
-from service.rows.kinds.decisions import Question
+from service.rows.kinds.decisions import Question, Warned
 from service.rows.kinds.gathering import TextColumn, Words
 
 FEW = 0.05
@@ -24,7 +24,7 @@ SHARE_OF_ODD, MOST_ODD = 0.01, 10
 _LIKE_NUMBERS = re.compile(r"[+-]?[0-9(][0-9.,:;/'\u2019\s_()\u2013-]*")
 """Digits and separators: another style, a range, a date or a time."""
 _MOST_LOOKED_AT = 200
-_NEARLY_DATES = re.compile(r"[^\W\d_]{3,9}\.?[ '/-]+[0-9]{2}|[0-9]{4}-?Q[1-4]")
+_NEARLY_DATES = re.compile(r"[^\W\d_]{3,9}\.?[ '/-]+[0-9]{2}")
 _FEET = re.compile(r"[0-9]+ ?(?:'|ft) ?[0-9]+ ?(?:\"|'')?")
 
 
@@ -46,31 +46,29 @@ def _may_be_value(text: str, kind: str) -> bool:
     return has_number(text) if kind == "number" else any(map(str.isdecimal, text))
 
 
-def nearly_read(column: TextColumn, words: Words) -> str | None:
+def nearly_read(column: TextColumn, words: Words) -> Warned | None:
     """What to say of a category whose cells are nearly numbers or dates."""
     texts = [text for text in column.texts if text not in words][:_MOST_LOOKED_AT]
     others = [text for text in texts if not has_number(text)]
-    surveyed = survey(texts)
-    units = [unit or "none" for unit, _ in surveyed.units.most_common(2)]
-    if (
-        len(units) == 2
-        and not others
-        and any(surveyed.units)
-        and all(map(is_measure, surveyed.units))
-    ):
-        message = f"its cells are numbers with different units, such as {' and '.join(units)}"
-        return f"{message}: write all of them with one unit, and they are numbers"
-    some = [text for text in texts if dates.any_form(text)]
-    if 2 * len(some) > len(texts) > 0:
-        other = next(text for text in [*texts, ""] if text not in some)
-        return f"most cells are dates such as {some[0]!r}, but not {other[:32]!r}: write all alike"
-    for pattern, what in ((_NEARLY_DATES, "a year in four digits"), (_FEET, "one number")):
-        if texts and all(map(pattern.fullmatch, texts)):
-            return f"cells such as {texts[0]!r} are nearly dates or numbers: write {what}"
-    if others and 2 * len(others) < len(texts) and len(texts) > MOST_CODES:
+    units = survey(texts).units
+    message = None
+    if len(units) > 1 and not others and all(map(is_measure, units)):
+        different = " and ".join(unit or "none" for unit, _ in units.most_common(2))
+        message = f"its cells are numbers with different units, such as {different}: use one unit"
+    elif texts and all(map(_FEET.fullmatch, texts)):
+        message = f"cells such as {texts[0]!r} are nearly numbers: write one number"
+    elif others and 2 * len(others) < len(texts) and len(texts) > MOST_CODES:
         message = f"most cells are numbers, but not {others[0][:32]!r}"
-        return f"{message}: name words for missing cells in `missing`, and it is a number"
-    return None
+        message += ": name words for missing cells in `missing`, and it is a number"
+    if message is not None:
+        return Warned("nearly-read", message)
+    some = [text for text in texts if dates.any_form(text)]
+    if 2 * len(some) > len(texts):
+        other = next(text for text in [*texts, ""] if text not in some)
+        message = f"most cells are dates such as {some[0]!r}, but not {other[:32]!r}"
+    elif texts and all(map(_NEARLY_DATES.fullmatch, texts)):
+        message = f"cells such as {texts[0]!r} are nearly dates: write years with four digits"
+    return None if message is None else Warned("undecided-dates", message)
 
 
 def boolean(text: str) -> float | None:

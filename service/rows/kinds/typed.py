@@ -56,7 +56,7 @@ class TypedColumn:
         if "" in cells:
             cells = [None if cell == "" else cell for cell in cells]
         if self.texts is None and self._is_undecided():
-            first = next((cell for cell in cells if cell is not None), None)
+            first = next((cell for cell in cells if cell not in (None, "")), None)
             if isinstance(first, str) and self.kind is None:
                 self.texts = TextColumn(NO_WORDS)
                 if self.n_missing:  # they came before the first text
@@ -99,7 +99,7 @@ class TypedColumn:
                 pass
         values = np.full(len(cells), nan)
         for i, cell in enumerate(cells):
-            if cell is None:
+            if cell is None or cell == "":
                 self.n_missing += 1
             elif self.is_wrong(cell):
                 self.n_wrong += 1

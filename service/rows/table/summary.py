@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from service.rows.cell_texts.levels import alike
+from service.rows.faults import listed
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
 from service.rows.table.moments import GappedMoments, Moments, SparseMoments
@@ -26,6 +28,10 @@ FEW_FRACTIONS, FEW_NUMBERS = 10, 50
 """Most different labels of classes that are numbers, if these are not whole and if they are."""
 EXACT = 2.0**53
 """Above it not every whole number is a float64."""
+_CODE = re.compile(
+    r"(?i:(?:^|[_ .-])(?:id|plz|zip|code)$|(?:zip|post|postal)[_ -]?code)|[a-z](?:Id|ID|Code)$"
+)
+"""In names of columns that count nothing."""
 
 
 def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
@@ -213,6 +219,15 @@ def _column_warnings(
             + " the same value in every row",
             "columns": [name_of(i) for i in constant[:20]],
         }
+    codes = [i for i in np.flatnonzero((low % 1 == 0) & (high % 1 == 0)) if _may_be_code(table, i)]
+    if codes:
+        named = [str(name_of(i)) for i in codes[:20]]
+        schema = json.dumps({name: {"kind": "category"} for name in named}, ensure_ascii=False)
+        yield {
+            "code": "may-be-codes",
+            "message": f"{listed(named)} may be codes, not amounts; if so, say schema={schema}",
+            "columns": named,
+        }
     inexact = np.flatnonzero(np.maximum(np.abs(low), np.abs(high)) > EXACT)
     if len(inexact):
         yield {
@@ -230,6 +245,13 @@ def _column_warnings(
             "code": "unscaled",
             "message": "columns differ in scale; train with `scaling`",
         }
+
+
+def _may_be_code(table: Table, i: np.intp) -> bool:
+    """Whether a column of numbers has the name of a code."""
+    if table.table and table.table[i]["kind"] != "number":
+        return False
+    return table.columns is not None and _CODE.search(table.columns[i]) is not None
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -16,18 +16,19 @@ def announced_bytes(request: Request) -> int | None:
     return int(announced) if announced.isdecimal() else None
 
 
-async def chunks_of(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
-    """Raises TooLarge as soon as more than `limit_bytes` are announced or received, and
-    InvalidRequest if the client disconnects or the body does not match its Content-Digest."""
+async def chunks_of(request: Request, limit_bytes: int, setting: str = "") -> AsyncIterator[bytes]:
+    """Raises TooLarge, which names the `setting`, as soon as more than `limit_bytes` are announced
+    or received, and InvalidRequest if the client disconnects or the body does not match its
+    Content-Digest."""
     if (announced_bytes(request) or 0) > limit_bytes:
-        raise _too_large(limit_bytes)
+        raise _too_large(limit_bytes, setting)
     digest = ContentDigest(request)
     size = 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit_bytes:
-                raise _too_large(limit_bytes)
+                raise _too_large(limit_bytes, setting)
             digest.update(chunk)
             yield chunk
     except ClientDisconnect:
@@ -36,9 +37,8 @@ async def chunks_of(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
     digest.check()
 
 
-def _too_large(limit_bytes: int) -> TooLarge:
-    return TooLarge(
-        "body-too-large",
-        f"the body is larger than {limit_bytes} bytes",
-        extra={"limit_bytes": limit_bytes},
-    )
+def _too_large(limit_bytes: int, setting: str) -> TooLarge:
+    detail = f"the body is larger than {limit_bytes} bytes"
+    if setting:
+        detail += f", the limit by the setting {setting}"
+    return TooLarge("body-too-large", detail, extra={"limit_bytes": limit_bytes})

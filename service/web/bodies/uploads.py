@@ -212,7 +212,7 @@ class _Form:
 async def _buffers(request: Request, limit_bytes: int) -> AsyncIterator[bytes]:
     buffer = bytearray()
     with share_of(request).another() as share:
-        async for chunk in chunks_of(request, limit_bytes):
+        async for chunk in chunks_of(request, limit_bytes, "SVM_LIMITS__UPLOAD_BYTES"):
             buffer += chunk
             # If the budget is used up, each chunk is written at once.
             if len(buffer) >= BUFFER_BYTES or not share.reserve(len(buffer)):

@@ -200,7 +200,7 @@ def test_calibrated_model_shows_probabilities(
         solver="newton",
     )
     browser.go("/models/sure")
-    browser.send("/models/sure/versions/1/predict")
+    browser.send("/models/sure/versions/1/predict", x0="9", x1="9", x2="9")
     shares = [
         float(share) for share in re.findall(r'<meter [^>]*value="([^"]*)"', browser.page.html)
     ]

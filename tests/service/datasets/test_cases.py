@@ -62,7 +62,7 @@ COLUMNS = dict(columns())
 
 
 def test_list_of_failures_names_cases() -> None:
-    """Whoever renames a case must not lose it from the list."""
+    """A case that gets another name must not get lost from the list."""
     assert NOT_YET.issubset(UPLOADS.keys() | COLUMNS.keys())
 
 

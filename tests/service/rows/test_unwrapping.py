@@ -151,6 +151,7 @@ def test_texts_that_begin_like_other_formats(text: str) -> None:
         (zipped({"a.csv": TABLE}), CSV),
         (gzipped(TABLE), CSV),
     ],
+    ids=range(9),
 )
 def test_formats_by_their_contents(content: bytes, media_type: str) -> None:
     """Of files whose name does not say what they are."""

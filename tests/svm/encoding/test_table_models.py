@@ -21,6 +21,7 @@ from svm.model.table_scorer import TableScorer
 from svm.solvers import SMO, DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import Stopping
 from svm.training import Training
+from svm.training.preparation import transformed
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
 from tests.svm.cases.stored import stored
 from tests.svm.cases.tables import NAN, SlowEncoder, table
@@ -212,6 +213,10 @@ def test_pairs_of_classes_share_one_encoder(dtype: Any) -> None:
     assert (fitted.predict(X) == y).mean() > 0.8
 
 
+def dense(X: Any) -> Any:
+    return X.toarray() if is_sparse(X) else X
+
+
 @pytest.mark.parametrize("n_levels", [5, 90])
 @pytest.mark.parametrize("name", ["linear", "rare", "square", "products", "fourier", "mean"])
 def test_rows_in_files_give_the_same_bits(name: str, n_levels: int, tmp_path: Path) -> None:
@@ -226,6 +231,11 @@ def test_rows_in_files_give_the_same_bits(name: str, n_levels: int, tmp_path: Pa
         pipeline, files[rows], y[rows], columns=columns, validation=(files[other], y[other])
     )
     assert bits(in_files.result()) == bits(in_memory.result())
+    prepared = in_memory.prepared  # as other machines make some of its rows
+    steps = prepared.encoder, prepared.scaling, prepared.features
+    some = transformed(*steps, pipeline, X[rows[20:50]])
+    given: Any = prepared.X
+    assert (dense(some) == dense(given[20:50])).all()
     encoder = in_files.result().fitted.encoder
     assert isinstance(encoder, Encoder)
 

@@ -8,6 +8,7 @@ from tests.service.rows.reading import refusal, upload
 
 ROWS = [f"{i},{i % 7}.5,{'uv'[i % 2]}" for i in range(30)]
 HEADER = "a,b,y"
+QUOTE = '"'
 
 
 def left_out(lines: list[str], **options: str) -> list[str]:
@@ -61,7 +62,7 @@ def test_totals_of_a_long_file() -> None:
 )
 def test_lines_that_may_be_rows(lines: list[str]) -> None:
     """They are faults as before."""
-    assert refusal("\n".join(lines)).code in ("ragged-row", "not-a-number")
+    assert refusal("\n".join(lines), odd_cells="refuse").code in ("ragged-row", "not-a-number")
 
 
 def test_full_rows_are_kept() -> None:
@@ -85,3 +86,23 @@ def test_lines_in_quotes() -> None:
     parsed = upload(quoted).parsed
     assert parsed.n_features == 2
     assert "quoted-lines" in {one["code"] for one in parsed.warnings}
+
+
+def test_quotes_left_open() -> None:
+    """They are letters if all lines have as many cells then; else they are faults."""
+    rows = [f"{i},{QUOTE * (i % 5 == 2)}text {i % 3},{'uv'[i % 2]}" for i in range(30)]
+    result = upload("\n".join(["n,text,y", *rows]))
+    assert result.parsed.n_samples == 30
+    assert result.parsed.table is not None
+    assert '"text 1' in result.parsed.table[1]["levels"]
+    assert "open-quotes" in {one["code"] for one in result.parsed.warnings}
+    rows[7] += ",1"
+    assert refusal("\n".join(["n,text,y", *rows])).code == "csv-unterminated-quote"
+
+
+def test_long_cells_of_a_column_that_is_not_kept() -> None:
+    """They may be as long as a line; those of other columns are faults."""
+    rows = [f"{i},{'word ' * 3000},{'uv'[i % 2]}" for i in range(9)]
+    text = "\n".join(["n,text,y", *rows])
+    assert upload(text, roles={"text": {"role": "ignored"}}).parsed.n_features == 1
+    assert refusal(text).code == "csv-cell-too-large"

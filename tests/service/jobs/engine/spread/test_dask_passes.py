@@ -130,7 +130,7 @@ def test_silent_worker_is_not_awaited(spread: Spread) -> None:
 
 def test_worker_without_access_is_refused_by_name(spread: Spread) -> None:
     """Here its file store is the default, a local folder. The job does not fail."""
-    given, spread.recipe = spread.recipe, DatasetRecipe(None, None, None, None, None)  # type: ignore[arg-type]
+    given, spread.recipe = spread.recipe, DatasetRecipe(*[None] * 6)  # type: ignore[arg-type]
     try:
         assert spread.bits_with(lambda _: None) == spread.expected
     finally:
