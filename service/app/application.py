@@ -173,7 +173,7 @@ def create_app(
     stores = Stores(job_store, dataset_store, registry, limits, destinations)
     renderer = Renderer(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
-    predictor = Predictor(loaded_models, limits)
+    predictor = Predictor(loaded_models, limits, parser, blobs)
     sweeper = Sweeper(database, blobs)
     reservations = Reservations(database, settings.lease_s)
     keys = Keys(database)

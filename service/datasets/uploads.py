@@ -123,14 +123,24 @@ def _with_parameters(options: UploadOptions, content_type: str) -> UploadOptions
     header = parameter(content_type, "header")
     if options.header == "auto" and tabular and header in ("present", "absent"):
         said["header"] = header
-    charset = parameter(content_type, "charset")
-    if charset not in _UTF8:
-        if not (tabular and is_text_codec(charset)):
-            message = f"send text as UTF-8, not as {charset[:40]}"
-            raise UnsupportedFormat("unsupported-format", message)
-        if options.encoding == "auto":
-            said["encoding"] = charset
+    charset = charset_of(content_type)
+    if charset is not None and options.encoding == "auto":
+        said["encoding"] = charset
     return options.model_copy(update=said)
+
+
+def charset_of(content_type: str) -> str | None:
+    """The encoding of a text by its media type; None if it is not said, or UTF-8.
+
+    Raises UnsupportedFormat for one that is not read.
+    """
+    charset = parameter(content_type, "charset")
+    if charset in _UTF8:
+        return None
+    if not (media_type(content_type) in (CSV, TSV) and is_text_codec(charset)):
+        message = f"send text as UTF-8, not as {charset[:40]}"
+        raise UnsupportedFormat("unsupported-format", message)
+    return charset
 
 
 def _spec(

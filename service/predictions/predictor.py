@@ -21,7 +21,9 @@ from service.predictions.metrics import PredictionMetrics
 from service.predictions.targets import Target, find_target
 from service.predictions.unknown_cells import UnknownCells
 from service.predictions.wire_format import PlainExchange
+from service.rows.parser import Parser
 from service.settings import Limits
+from service.storage.blobs import Blobs
 from service.web.http.headers import RawHeaders
 from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix
@@ -79,8 +81,9 @@ class PredictionCall:
 class Predictor:
     """Answers requests for any model: an `Answerer`. Belongs to one event loop."""
 
-    def __init__(self, models: LoadedModels, limits: Limits) -> None:
+    def __init__(self, models: LoadedModels, limits: Limits, parser: Parser, blobs: Blobs) -> None:
         self._models = models
+        self._parser, self._blobs = parser, blobs
         self._limits = limits
         self.body_limit_bytes = limits.predict_body_bytes
         """See `Answerer`."""
@@ -126,6 +129,9 @@ class Predictor:
 
     async def _answer_of(self, model: LoadedModel, exchange: Exchange, body: bytes) -> Reply:
         started, in_thread = perf_counter(), self._batcher.in_thread
+        if isinstance(exchange, PlainExchange) and exchange.is_packed:
+            with self._blobs.temporary_folder() as folder:
+                body = await exchange.unpacked(body, model, self._parser, folder)
         soon = _is_read_inline(exchange, body)
         if soon:
             asked = exchange.read(body, model)
@@ -197,4 +203,6 @@ def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:
 
 
 def _is_read_inline(exchange: Exchange, body: bytes) -> bool:
+    if isinstance(exchange, PlainExchange) and exchange.is_packed:
+        return False
     return len(body) <= (INLINE_BINARY_BYTES if exchange.is_binary else INLINE_BYTES)

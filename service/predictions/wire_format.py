@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from anyio import to_thread
+
+from service.datasets.uploads import charset_of, read_limits
 from service.errors import (
     Fault,
     InvalidContent,
@@ -22,7 +27,8 @@ from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.predictions.unknown_cells import UnknownCells
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
-from service.rows.spec import JSON, NPY, RowLimits
+from service.rows.parser import Parser
+from service.rows.spec import CSV, JSON, NPY, TSV, ConvertSpec, ParseSpec, RowLimits
 from service.settings import Limits
 from service.web.http.content_negotiation import best_of
 from service.web.http.encodings import inflate, media_type_of
@@ -55,9 +61,12 @@ class PlainExchange:
         self._limits = limits
         self._rows = RowLimits(limits.predict_rows, limits.cell_bytes, limits.line_bytes)
         content_type, accept, self._encoding = JSON, "*/*", ""
+        self._charset: str | None = None
         for name, value in headers:
             if name == b"content-type":
                 content_type = media_type_of(value)
+                if content_type in (CSV, TSV) and b"=" in value:
+                    self._charset = charset_of(value.decode("latin-1"))
             elif name == b"accept":
                 accept = (
                     value.decode("latin-1")
@@ -70,12 +79,36 @@ class PlainExchange:
         self._accept = best_of(accept, replies.MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
         self.is_binary = content_type == NPY and not self._encoding
+        self.is_packed = self._format is not None and self._format.packed
+        """The body has to be `unpacked` before it is read."""
+
+    async def unpacked(
+        self, body: bytes, model: LoadedModel, parser: Parser, folder: Path
+    ) -> bytes:
+        """The rows of a packed body as CSV, which `read` takes. Raises ServiceError."""
+        if self._encoding:
+            body = inflate(body, self._encoding, self._limits.predict_body_bytes)
+        check_format(self._content_type, bytes(body[:HEAD_BYTES]))
+        data = folder / "body"
+        await to_thread.run_sync(data.write_bytes, body)
+        limits = replace(
+            read_limits(self._limits),
+            rows=self._limits.predict_rows,
+            inflated_bytes=self._limits.predict_body_bytes,
+        )
+        file = ParseSpec(
+            media_type=self._content_type, data=str(data), out=str(folder), limits=limits
+        )
+        converted = await parser.convert(ConvertSpec(file, model.columns))
+        return await to_thread.run_sync(Path(converted.path).read_bytes)
 
     def read(self, body: bytes, model: LoadedModel) -> Instances:
         """Raises UnsupportedFormat, InvalidRequest, TooLarge, and InvalidContent with every bad
         row."""
-        if self._encoding:
+        if self._encoding and not self.is_packed:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
+        if self._charset is not None:
+            body = _decoded(body, self._charset)
         if self._format is None or self._format.read_rows is None:
             formats = ", ".join(ROW_FORMATS)
             raise UnsupportedFormat("unsupported-format", f"send the rows as {formats}")
@@ -87,7 +120,8 @@ class PlainExchange:
         try:
             given, others, ignored, again = self._format.read_rows(body, model.features, self._rows)
         except (InvalidContent, InvalidRequest):
-            check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
+            if not self.is_packed:
+                check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
             raise
         X = model.features.marked(given)
         unknown = None
@@ -107,6 +141,15 @@ class PlainExchange:
 
     def reply(self, asked: Instances, answer: Answer) -> Reply:
         return replies.write(self._accept, answer, asked)
+
+
+def _decoded(body: bytes, charset: str) -> bytes:
+    """A text in UTF-8. Raises InvalidRequest `bad-encoding`."""
+    try:
+        return body.decode(charset).encode()
+    except UnicodeError:
+        message = f"the body is not text in the encoding {charset[:40]}, as Content-Type says"
+        raise InvalidRequest("bad-encoding", message) from None
 
 
 def _check_lines(body: bytes, limit_bytes: int) -> None:

@@ -8,7 +8,9 @@ row is read cell by cell, so its values do not depend on other rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import date
+from functools import lru_cache
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
@@ -18,11 +20,11 @@ from service.rows.cell_faults import (
     fault_of_value,
     missing_fault,
 )
-from service.rows.cell_texts.dates import ISO
+from service.rows.cell_texts.dates import COMPACT, DAY_FIRST, ISO, MONTHS_ONLY, forms_of, iso
 from service.rows.cell_texts.dates import days as days_of
 from service.rows.cell_texts.digits import Form
 from service.rows.cell_texts.levels import level_of
-from service.rows.cell_texts.number_styles import NumberStyle
+from service.rows.cell_texts.number_styles import OTHER, NumberStyle
 from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_texts.words import MISSING_TEXTS
@@ -160,11 +162,22 @@ class _NumberTexts(dict[str, float]):
             return self.missing(cell)
         if text in self:
             return self[text]
+        if styled is None:
+            styled = _in_one_style(text, self._form)
         if styled is not None:
             return styled
         fault = fault_of_text(cell, NUMBER_HINT)
         assert fault is not None
         raise BadCell(fault)
+
+
+def _in_one_style(text: str, form: Form | None) -> float | None:
+    """A number that has a decimal comma, or separators of thousands, and is one with only one of
+    the decimal marks."""
+    style = form if isinstance(form, NumberStyle) else NumberStyle()
+    values = [replace(style, decimal=mark).value(text) for mark in OTHER]
+    known = [value for value in values if value is not None]
+    return known[0] if len(known) == 1 and isinstance(form, NumberStyle | None) else None
 
 
 class _StyledNumbers(dict[str, float]):
@@ -239,6 +252,15 @@ def _days(text: str) -> float | None:
     return days_of(text)
 
 
+@lru_cache(maxsize=4096)
+def _other_dates(text: str, form: str) -> list[float]:
+    """What a text may be as a date in other forms; if `form` says whether the day comes before the
+    month, only in such ones."""
+    day_first = True if form in DAY_FIRST else False if form.startswith("MM") else None
+    whole = (one for one in forms_of([text], day_first) if one not in (COMPACT, *MONTHS_ONLY))
+    return sorted({days for one in whole if (days := days_of(text, one)) is not None})
+
+
 def _date_reader(
     missing: Callable[[str | None], float], words: Collection[str], form: str
 ) -> Reader:
@@ -256,6 +278,12 @@ def _date_reader(
                 return days
             if text in words:
                 return missing(cell)
+            readings = _other_dates(text, form)
+            if len(readings) == 1:
+                return readings[0]
+            if readings:
+                what = f"may be {' or '.join(map(iso, readings))}"
+                raise BadCell(CellFault("not-a-date", what, cell, hint))
         elif type(cell) in _ONE_VALUE and level_of(cell) in words:
             return missing(_text(cell))
         raise BadCell(CellFault("not-a-date", "is not a date", _text(cell), hint))

@@ -12,6 +12,8 @@ from service.errors import InvalidContent, ServiceError
 from service.rows.format_table import FORMATS
 from service.rows.reader import read
 from service.rows.spec import (
+    Converted,
+    ConvertSpec,
     Divided,
     Parsed,
     ParseSpec,
@@ -46,8 +48,8 @@ def render(spec: RenderSpec) -> Rendered:
 
 
 def answer(
-    spec: ParseSpec | SplitSpec | RenderSpec,
-) -> Parsed | Divided | Rendered | ServiceError:
+    spec: ParseSpec | SplitSpec | RenderSpec | ConvertSpec,
+) -> Parsed | Divided | Rendered | Converted | ServiceError:
     """What was done, or why it was not."""
     try:
         with file_errors_reported():
@@ -55,6 +57,8 @@ def answer(
                 return read(spec)
             if isinstance(spec, RenderSpec):
                 return render(spec)
+            if isinstance(spec, ConvertSpec):
+                return FORMATS[spec.file.media_type].as_csv(spec)
             # Imported here: it brings all of svm, which reading does without.
             from service.rows.table.splitting import divide
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import call, itemgetter
 from typing import Any
@@ -171,6 +171,12 @@ class Columns:
             reading=self.reading,
             style=style,
         )
+
+    @cached_property
+    def of_csv(self) -> Columns:
+        """The same of rows that are CSV, whatever the training file was."""
+        as_usual = replace(self.reading, delimiter=",", encoding="utf-8", trailing=False)
+        return replace(self, reading=as_usual)
 
     @cached_property
     def _not_of_numbers(self) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import BinaryIO
 
 from service.errors import UnsupportedFormat
@@ -34,6 +35,8 @@ from service.rows.spec import (
     XZ,
     ZIP,
     ZSTD,
+    Converted,
+    ConvertSpec,
     ParseSpec,
     RowLimits,
     Rows,
@@ -92,6 +95,9 @@ class Format:
     """Labels may come in a file of their own of this format."""
     read_rows: Callable[[bytes, Columns, RowLimits], Rows] | None = None
     """Rows to predict. Raises ServiceError, InvalidContent with every bad row."""
+    packed: bool = False
+    """`read_rows` reads the CSV that `as_csv` of the module makes of them, in a process of its own.
+    """
     lines: bool = False
     """A row is a line."""
     write: Callable[[Stored, BinaryIO], None] | None = None
@@ -101,6 +107,12 @@ class Format:
         """An upload to arrays on disk. Raises ServiceError with every fault."""
         table: Table = import_module(f"service.rows.formats.{self.upload}").read(spec)
         return table
+
+    def as_csv(self, spec: ConvertSpec) -> Converted:
+        """Rows to predict, `packed`, as CSV. Raises ServiceError."""
+        text = Path(spec.file.out) / "rows"
+        import_module(f"service.rows.formats.{self.upload}").as_csv(spec, text)
+        return Converted(str(text))
 
 
 _OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
@@ -117,6 +129,8 @@ _SHEETS = partial(
     binary=True,
     upload="xlsx",
     options=frozenset({"sheet", *_OF_TEXTS}),
+    read_rows=delimited_rows.read_converted_rows,
+    packed=True,
 )
 """Each may have the name of another one: the library looks at the contents."""
 FORMATS = {
@@ -169,6 +183,8 @@ FORMATS = {
             binary=True,
             upload="parquet",
             options=frozenset({"schema"}),
+            read_rows=delimited_rows.read_converted_rows,
+            packed=True,
             write=columnar.write_parquet,
         ),
         Format(

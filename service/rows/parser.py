@@ -6,6 +6,8 @@ from typing import Any
 
 from service.errors import InvalidContent
 from service.rows.spec import (
+    Converted,
+    ConvertSpec,
     Divided,
     Parsed,
     ParseSpec,
@@ -43,11 +45,16 @@ class Parser:
         rendered: Rendered = await self._answer(spec)
         return rendered
 
+    async def convert(self, spec: ConvertSpec) -> Converted:
+        """Write rows to predict as CSV. Raises as `parse`."""
+        converted: Converted = await self._answer(spec)
+        return converted
+
     def close(self) -> None:
         """End all processes; uploads that are being read fail."""
         self._children.close()
 
-    async def _answer(self, spec: ParseSpec | SplitSpec | RenderSpec) -> Any:
+    async def _answer(self, spec: ParseSpec | SplitSpec | RenderSpec | ConvertSpec) -> Any:
         try:
             return decode(await self._children.ask(encode(spec)))
         except TookTooLong:

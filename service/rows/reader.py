@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from service.rows.table.row_numbers import without_row_numbers
 from service.rows.table.summary import finished
 from service.rows.table.target import Target
 from service.rows.table.unlabeled import without_unlabeled
+from service.rows.table.writers import Table
 from service.rows.unwrapping import unwrapped
 
 
@@ -43,8 +45,25 @@ def read(spec: ParseSpec) -> Parsed:
     if spec.onto is not None:
         table = append(spec.onto, table, folder, spec.limits)
     _check_labels(table.target, spec.limits.cell_bytes)
+    table = replace(table, reading=_with_positions(table))
     parsed = finished(folder, table, spec.limits.columns)
     return replace(parsed, media_type=spec.media_type)
+
+
+def _with_positions(table: Table) -> dict[str, Any] | None:
+    """The reading; in place of the `names` of a text file, the positions, from 1, of the columns
+    that are not features, if some are ignored: rows to predict may have them without names."""
+    reading = dict(table.reading or {})
+    names = reading.pop("names", None)
+    features = set(table.columns or ())
+    roles = {table.target_name: "label", table.weight: "weight"}
+    positions: dict[str, list[int]] = {}
+    for position, name in enumerate(names or (), 1):
+        if name not in features:
+            positions.setdefault(roles.get(name, "ignored"), []).append(position)
+    if "ignored" in positions:
+        reading["positions"] = positions
+    return reading or None
 
 
 def _check_labels(target: Target | None, limit_bytes: int) -> None:

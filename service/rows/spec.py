@@ -210,6 +210,22 @@ class ParseSpec:
         return (self.onto.classes if self.onto is not None else None) or []
 
 
+@dataclass(frozen=True, slots=True)
+class ConvertSpec:
+    """Rows to predict in a binary file, to write as CSV."""
+
+    file: ParseSpec
+    columns: list[str] | None
+    """Names of the model's columns; the cells of others may be left empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """The CSV file that was written, in UTF-8: names, then plain numbers and ISO dates."""
+
+    path: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSpec:
     """A dataset to part in two."""
@@ -266,6 +282,7 @@ class Rendered:
 
 
 _MESSAGES = Messages(
-    *(ParseSpec, SplitSpec, RenderSpec, ReadLimits, Stored, Parsed, Divided, Rendered)
+    *(ParseSpec, SplitSpec, RenderSpec, ConvertSpec, ReadLimits, Stored),
+    *(Parsed, Divided, Rendered, Converted),
 )
 encode, decode = _MESSAGES.encode, _MESSAGES.decode

@@ -43,6 +43,8 @@ class Reading:
     """The form of times of day and durations, which are numbers of seconds."""
     odd: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Words for missing cells of one column."""
+    positions: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Where the columns are, from 1, that are not features, by their role, if some are ignored."""
 
     @classmethod
     def of(cls, document: Mapping[str, Any] | None) -> Reading:
@@ -82,7 +84,20 @@ class Reading:
             dates=forms("dates", dates.FORMS),
             times=forms("times", times.FORMS),
             odd={name: _words(notes, "odd") for name, notes in columns.items() if "odd" in notes},
+            positions=_positions(document),
         )
+
+    def order(self, width: int, n_features: int) -> list[int] | None:
+        """The position of each feature in rows of this width without names that are those of the
+        file, with its labels and weights or without; None if there are none such."""
+        others = frozenset().union(*self.positions.values())
+        for left_out in ((), ("label",), ("label", "weight")):
+            absent = frozenset().union(*(self.positions.get(role, ()) for role in left_out))
+            if others and width == n_features + len(others - absent):
+                sent = (i for i in range(1, n_features + len(others) + 1) if i not in absent)
+                order = [at for at, i in enumerate(sent) if i not in others]
+                return order if len(order) == n_features else None
+        return None
 
     def is_plain(self, delimiter: str) -> bool:
         """Whether rows with this delimiter, decimal points and UTF-8 are written so."""
@@ -161,6 +176,15 @@ def _one_of(document: Mapping[str, Any], name: str, choices: tuple[str, ...], de
     if value not in choices:
         raise ValueError(f"`{name}` is not one of {', '.join(map(repr, choices))}")
     return str(value)
+
+
+def _positions(document: Mapping[str, Any]) -> dict[str, frozenset[int]]:
+    given = document.get("positions", {})
+    if not isinstance(given, dict) or not all(
+        isinstance(some, list) and all(type(one) is int for one in some) for some in given.values()
+    ):
+        raise ValueError("`positions` is not an object of lists of numbers")
+    return {role: frozenset(some) for role, some in given.items()}
 
 
 def _encoding(document: Mapping[str, Any]) -> str:

@@ -41,6 +41,11 @@ def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     return _read_rows(body, columns, limits, "\t")
 
 
+def read_converted_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
+    """Rows of a workbook or a Parquet file, which the parsing process wrote as CSV."""
+    return _read_rows(body, columns.of_csv, limits, ",")
+
+
 def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
     if body.startswith(UTF16) or b"\0" in body[:HEAD_BYTES]:
@@ -200,20 +205,23 @@ def _read_records(
         first = next(rows, None)
         if first is None:
             raise InvalidContent("empty-data", "the body holds no row")
-        named = _named(first, columns, readers)
+        order = columns.reading.order(len(first), columns.n_features)
+        named = _named(first, order, columns, readers)
     except csv.Error:
         raise unterminated(1) from None
     if named is None:
-        X = _read(chain([first], rows), None, columns.n_features, columns, limits, readers)
-        return Rows(X, again=read)
+        width = columns.n_features if order is None else len(first)
+        every = chain([first], rows)
+        X = _read(every, order, width, columns, limits, readers, check_width=order is None)
+        return Rows(X, again=lambda: _in_order(read(), order))
     order, ignored = named
     width = len(first)
     X = _read(rows, order, width, columns, limits, readers, check_width=not ignored)
-    return Rows(X, ignored=ignored, again=lambda: _below_header(read(), order))
+    return Rows(X, ignored=ignored, again=lambda: _in_order(islice(read(), 1, None), order))
 
 
-def _below_header(rows: Iterator[list[str]], order: list[int]) -> Iterator[list[str]]:
-    return ([row[i] for i in order] for row in islice(rows, 1, None))
+def _in_order(rows: Iterator[list[str]], order: list[int] | None) -> Iterator[list[str]]:
+    return rows if order is None else ([row[i] for i in order] for row in rows)
 
 
 def _read(
@@ -280,10 +288,10 @@ def _table_row(
 
 
 def _named(
-    first: list[str], columns: Columns, readers: list[Reader] | None
+    first: list[str], order: list[int] | None, columns: Columns, readers: list[Reader] | None
 ) -> tuple[list[int], tuple[str, ...]] | None:
     """The position of each feature, and the names that are not of features, if the first record
-    names the columns; None if it is a row.
+    names the columns; None if it is a row, whose features may be in some `order`.
 
     Raises InvalidContent `feature-mismatch`.
     """
@@ -292,7 +300,8 @@ def _named(
         unlike = _is_row(names, columns, readers)
         nameless = unlike or len(names) != columns.n_features
         return None if nameless else (list(range(len(names))), ())
-    if columns.names_set.isdisjoint(names) and _is_row(names, columns, readers):
+    cells = names if order is None else [names[i] for i in order]
+    if columns.names_set.isdisjoint(names) and _is_row(cells, columns, readers):
         return None
     return columns.select("the header", names)
 

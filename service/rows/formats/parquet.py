@@ -7,6 +7,7 @@ memory that its size justifies, whatever it announces.
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import re
@@ -22,11 +23,11 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.cell_faults import HINT, CellFault
-from service.rows.faults import Faults, inflates_too_much, refuse
+from service.rows.faults import Faults, inflates_too_much, refuse, too_many
 from service.rows.formats import npy
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import build, may_be_plain
-from service.rows.spec import ParseSpec, ReadLimits
+from service.rows.spec import ConvertSpec, ParseSpec, ReadLimits
 from service.rows.table.labels import Labels, too_many_texts
 from service.rows.table.layout import make_layout
 from service.rows.table.target import MAX_CLASSES
@@ -78,6 +79,37 @@ def read(spec: ParseSpec) -> Table:
                 if error.code not in ("not-a-number", "missing-value", "too-many-classes"):
                     raise
         return _read_table(spec, path, file, columns, n_samples)
+
+
+def as_csv(spec: ConvertSpec, text: Path) -> None:
+    """Write rows to predict. Raises ServiceError."""
+    limits, path = spec.file.limits, Path(spec.file.data).resolve()
+    with connect(path) as connection, _reported(spec.file):
+        file = _File(connection, str(path))
+        with _memory_for_directory(path):
+            n_samples = file.n_samples()
+        if n_samples > limits.rows:
+            raise too_many("rows", limits.rows)
+        columns = file.columns()
+        wanted = spec.columns if spec.columns is None else {name.strip() for name in spec.columns}
+        used = [one for one in columns if wanted is None or one.name.strip() in wanted]
+        n_bytes = n_samples * 8 * len(used)
+        n_bytes += sum(file.text_bytes(column) for column in used if column.type == _TEXT)
+        if n_bytes > limits.inflated_bytes:
+            raise inflates_too_much("file", limits.inflated_bytes)
+        cells = [one.cell(limits.cell_bytes) if one in used else "NULL" for one in columns]
+        with text.open("w", encoding="utf-8", newline="") as out:
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow([column.name for column in columns])
+            for rows in file.rows(cells):
+                writer.writerows(map(_text, row) for row in rows)
+
+
+def _text(cell: Any) -> str:
+    """A value of JSON as a text file has it."""
+    if type(cell) is float and cell.is_integer() and abs(cell) < 2**53:
+        return str(int(cell))
+    return "" if cell is None else str(cell).lower() if type(cell) is bool else str(cell)
 
 
 def _read_table(

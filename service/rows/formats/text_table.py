@@ -54,7 +54,11 @@ def read(spec: ParseSpec) -> Table:
             table = builder.build(comma_likely=dialect.delimiter == ";")
     return replace(
         table,
-        reading=_reading(dialect, sum(blank)) | (table.reading or {}),
+        reading={
+            "names": columns.names,
+            **_reading(dialect, sum(blank)),
+            **(table.reading or {}),
+        },
         warnings=[*dialect.warnings, *table.warnings],
     )
 

@@ -17,7 +17,7 @@ from service.errors import InvalidContent, InvalidRequest, ServiceError
 from service.rows.faults import inflates_too_much, refuse, too_many
 from service.rows.formats import text_table, xlsx_process
 from service.rows.formats.shared.archive import Archive, BadArchive
-from service.rows.spec import CSV, ParseSpec
+from service.rows.spec import CSV, ConvertSpec, ParseSpec
 from service.rows.table.writers import Table
 
 MAX_PARTS = 2000
@@ -33,10 +33,6 @@ HINT = "save the workbook again as .xlsx, without a password, or the sheet as CS
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the sheet."""
     text = Path(spec.out) / "sheet"
-    with Path(spec.data).open("rb") as file:
-        packed = file.read(2) == b"PK"
-    if packed:
-        _check_archive(spec)
     found = _converted(spec, text)
     name = str(found["sheet"])
     as_csv = replace(spec, data=str(text), media_type=CSV, delimiter=",", encoding="utf-8")
@@ -67,6 +63,11 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"code": "left-out-cells", "message": message + ", ".join(left_out)}]
 
 
+def as_csv(spec: ConvertSpec, text: Path) -> None:
+    """Write rows to predict. Raises ServiceError."""
+    _converted(spec.file, text)
+
+
 def _check_archive(spec: ParseSpec) -> None:
     """Raises InvalidContent for what is not an archive of XML, and TooLarge."""
     try:
@@ -80,6 +81,10 @@ def _check_archive(spec: ParseSpec) -> None:
 
 def _converted(spec: ParseSpec, text: Path) -> dict[str, Any]:
     """Write the sheet as CSV; its name, and the range of the table. Raises ServiceError."""
+    with Path(spec.data).open("rb") as file:
+        packed = file.read(2) == b"PK"
+    if packed:
+        _check_archive(spec)
     limits, sent = spec.limits, Path(spec.data).stat().st_size
     task = {
         "path": spec.data,

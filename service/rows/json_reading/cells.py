@@ -186,7 +186,7 @@ def _explained_row(
 
 def _value(cell: Any, position: int, columns: Columns) -> Any:
     """Raises BadCell."""
-    if not columns.is_plain:
+    if not columns.is_plain or type(cell) is str:
         return read_cell(columns.value_readers[position], cell)
     fault = fault_of_value(cell)
     if fault is not None:

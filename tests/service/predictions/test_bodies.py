@@ -281,9 +281,9 @@ def test_lines_of_json_have_no_pointer() -> None:
     ("cell", "code"),
     [
         (None, "missing-value"),
-        ("true", "not-a-number"),
-        ("1", "not-a-number"),
-        ("", "not-a-number"),
+        ("yes", "not-a-number"),
+        ("1,500", "not-a-number"),
+        ("", "missing-value"),
         ([1], "not-a-number"),
         ({}, "not-a-number"),
         (math.inf, "non-finite-value"),
@@ -308,7 +308,7 @@ def test_bad_cell_is_named(cell: object, code: str, columns: list[str] | None) -
 
 def test_every_bad_row_is_listed_up_to_a_hundred() -> None:
     """Once each, in order, and all are counted."""
-    bad: list[Any] = [[None, "x", 3], [1, 2], 7, [1, "True", 3]]
+    bad: list[Any] = [[None, "x", 3], [1, 2], 7, [1, "yes", 3]]
     error = refused({"instances": [[1, 2, 3], *bad, [4, 5, 6]]})
     codes = ["missing-value", "ragged-row", "invalid-field", "not-a-number"]
     assert [(fault.row, fault.code) for fault in error.faults] == list(

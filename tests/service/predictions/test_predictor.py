@@ -9,7 +9,9 @@ import pytest
 
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
+from service.rows.parser import Parser
 from service.settings import Settings
+from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.web.server.answerer import Reply
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
@@ -36,7 +38,7 @@ def test_long_replies_leave_the_loop_free(
     async def ask() -> tuple[bytes, int]:
         database = Database(settings.database_url)
         models = LoadedModels(database, registered.registry, 2**30)
-        predictor = Predictor(models, settings.limits)
+        predictor = Predictor(models, settings.limits, Parser(), open_blobs(settings))
         headers = [(b"content-type", b"application/json"), (b"accept", b"application/x-ndjson")]
         call = predictor.call(b"/v1/models/iris/predict", headers)
         assert call is not None
@@ -66,7 +68,7 @@ def test_short_replies_are_told_at_once(registered: RegisteredModels, settings: 
     async def ask() -> list[Reply | Exception]:
         database = Database(settings.database_url)
         models = LoadedModels(database, registered.registry, 2**30)
-        predictor = Predictor(models, settings.limits)
+        predictor = Predictor(models, settings.limits, Parser(), open_blobs(settings))
         call = predictor.call(b"/v1/models/iris/predict", [])
         assert call is not None
         await models.get("iris", None)
