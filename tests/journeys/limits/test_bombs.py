@@ -24,12 +24,20 @@ from tests.journeys.limits.table_bombs import (
     workbook_bombs,
     xml,
 )
-from tests.journeys.server import Server
+from tests.journeys.server import Server, running
 from tests.service.rows.arrays import parquet
 
 PEAK_BYTES, KEPT_BYTES = 64 * MIB, 10 * MIB
 TRIES = 3
 """A busy machine can be slow; what is loaded once stays in memory."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One that takes bodies of 256 MiB, so that an endless one ends sooner."""
+    own = {"SVM_WORKERS": "1", "SVM_LIMITS__UPLOAD_BYTES": str(256 * MIB)}
+    with running(tmp_path_factory.mktemp("service") / "var", **own) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
