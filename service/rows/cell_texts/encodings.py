@@ -34,7 +34,7 @@ _NOT_OFFERED = (
     "utf_7",  # keeps all of a sequence that does not end, and looks through it again
 )
 _NAME = re.compile("[a-zA-Z0-9_. :-]{1,40}")
-_SAMPLE_BYTES = 64 * 1024
+SAMPLE_BYTES = 16 * 1024
 """Of different cells that are not ASCII: what a guess is made from."""
 _CELL_BYTES = 4096
 _DELIMITERS = bytes.maketrans(b',;\t"\r', b"\n\n\n\n\n")
@@ -44,12 +44,12 @@ _DIGITS = b"0123456789.,"
 _WESTERN = "windows-1252"
 _CLOSE = 0.8
 """A western text is as likely as another one with this share of its score."""
+_MOST_LIKELY = 24
 _FEW_BYTES = 2
 """With as many different ones that are not ASCII, such as the sign of the euro, it is likelier."""
 _LEAST_PLAUSIBLE = 0.5
-_WRONG = re.compile("[\udc80-\udcff]")
+_WRONG = re.compile("[\udc80-\udcff]+")
 """Bytes that are not UTF-8, as they are decoded with `surrogateescape`."""
-_NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _WORD = re.compile(r"[^\x00-@\[-`{-\x7f\s’]+")
 _AROUND_WORDS = "“”„‘’«»‹›…–—€£¥¤§°±²³µ"
 _WITH_LATIN = {"LATIN", "COMBINING", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH"}
@@ -95,11 +95,14 @@ def as_utf8(path: Path, given: str | None, new: Path) -> Decoded:
     Raises InvalidRequest.
     """
     with path.open("rb") as file:
-        encoding = given or marked(file.read(1024)) or "utf-8"
+        head = file.read(SAMPLE_BYTES)
+    encoding = given or marked(head[:1024]) or "utf-8"
     warnings = []
     if encoding == "utf-8":
         if given is not None or _is_utf8(path):
             return Decoded(path, encoding, [])
+        if b"\0" in head:
+            raise _unreadable("the file is not text: it has NUL bytes", HINT)
         _check_not_mixed(path)
         encoding, warning = _guess(list(_cells(path)))
         warnings.append(warning)
@@ -143,12 +146,11 @@ def _check_not_mixed(path: Path) -> None:
     with path.open("rb") as file:
         while block := file.read(BLOCK_BYTES):
             text = decoder.decode(block)
-            wrong = [match.start() for match in _WRONG.finditer(text)]
-            if wrong and not first:
-                first = line + text.count("\n", 0, wrong[0])
+            if not first and (wrong := _WRONG.search(text)):
+                first = line + text.count("\n", 0, wrong.start())
             line += text.count("\n")
-            n_wrong += len(wrong)
-            n_others += sum(map(len, _NOT_ASCII.findall(text)))
+            n_wrong += len(text) - len(_WRONG.sub("", text))
+            n_others += len(text) - len(text.encode("ascii", "ignore"))
     if n_others - n_wrong < n_wrong:
         return
     message = f"line {first} is not UTF-8, but most of the text is: the file mixes encodings"
@@ -162,7 +164,7 @@ def _cells(path: Path) -> Counter[bytes]:
     counts: Counter[bytes] = Counter()
     size, rest = 0, b""
     with path.open("rb") as file:
-        while size < _SAMPLE_BYTES and (block := file.read(BLOCK_BYTES)):
+        while size < SAMPLE_BYTES and (block := file.read(BLOCK_BYTES)):
             *whole, rest = (rest + block).translate(_DELIMITERS).split(b"\n")
             for cell in [*whole, rest] if len(block) < BLOCK_BYTES else whole:
                 if not cell.isascii():
@@ -183,7 +185,8 @@ def _guess(cells: list[bytes]) -> tuple[str, dict[str, str]]:
 
     scores: dict[str, float] = {}
     texts: dict[str, list[str]] = {}
-    for one in detect_all(b"\n".join(cells), ignore_threshold=True, prefer_superset=False):
+    found = detect_all(b"\n".join(cells), ignore_threshold=True, prefer_superset=False)
+    for one in found[:_MOST_LIKELY]:
         name = (one["encoding"] or "").lower()
         name = _WESTERN if name == "iso-8859-1" else name
         try:

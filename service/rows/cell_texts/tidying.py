@@ -24,6 +24,8 @@ from service.rows.cell_texts.words import MISSING_VALUES
 MOST_ABOVE = 20
 MOST_BELOW = 5
 """Lines that are not of the table, above and below it."""
+MOST_REPEATED = 1000
+"""Headers; if there are more, they are rows."""
 MIN_ROWS = 3
 """They say what a row is like."""
 HEAD_RECORDS = 200
@@ -337,11 +339,13 @@ def _repeated(result: Tidied, path: Path, text: str, header: Line) -> set[int]:
     line = text.split("\n")[header.begin]
     if header.end > header.begin + 1 or not _comes_twice(path, line.encode()):
         return set()
-    again = {i for i, other in enumerate(_all_lines(path)) if other == line and i > header.begin}
-    if again:
+    numbers = (i for i, other in enumerate(_all_lines(path)) if other == line and i > header.begin)
+    again = set(islice(numbers, MOST_REPEATED + 1))
+    if 0 < len(again) <= MOST_REPEATED:
         more = f" and {len(again) - 1:,} more" if len(again) > 1 else ""
         result.note(f"line {min(again) + 1}{more}: the header again, left out", [header])
-    return again
+        return again
+    return set()
 
 
 def _comes_twice(path: Path, line: bytes) -> bool:

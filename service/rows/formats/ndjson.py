@@ -16,7 +16,7 @@ from typing import Any
 from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest
 from service.rows.cell_texts.text import check_lengths, slices
 from service.rows.columns import Columns
-from service.rows.faults import Faults, listed, refuse, shown
+from service.rows.faults import Faults, inflates_too_much, listed, refuse, shown
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import explained, in_order, plain_table
 from service.rows.json_reading.stream import MAX_DEPTH, loads
@@ -27,7 +27,11 @@ from service.rows.table.layout import check_columns, distinct_names
 from service.rows.table.row_numbers import ignoring
 from service.rows.table.writers import Table
 from service.web.bodies.strict_json import decode_json
+from service.web.http.encodings import MAX_RATIO
 
+CELLS_AT_ONCE = 500_000
+FREE_BYTES = 64 * 1024 * 1024
+"""Up to this size of the table its ratio to the file does not matter."""
 ROW_HINT = 'a row is an object, such as {"a": 1, "b": 2}'
 
 
@@ -87,6 +91,7 @@ class Names:
         lists: Counter[str] = Counter()
         there: Counter[str] = Counter()
         n_rows = 0
+        allowed = max(FREE_BYTES, MAX_RATIO * Path(spec.data).stat().st_size)
         for row in chain.from_iterable(batches):
             n_rows += 1
             if type(row) is dict:
@@ -95,6 +100,8 @@ class Names:
                     distinct_names(new, spec.limits.cell_bytes)  # refuses long ones
                     _insert(order, list(cells), set(new))
                 counts.update(cells.keys())
+                if 8 * n_rows * len(counts) > allowed:
+                    raise inflates_too_much("file", spec.limits.inflated_bytes)
                 groups.update(name for name, cell in row.items() if type(cell) is dict)
                 there.update(name for name, cell in cells.items() if cell is not None)
                 lists.update(name for name, cell in cells.items() if type(cell) is list)
@@ -116,11 +123,16 @@ def _build(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]], names: 
             rows = _rows(batch, keys)
             if names.of_first and (None in rows or _is_nested(rows)):
                 raise _OtherNames
-            if not names.of_first:
-                rows = [_cells(row, keys) for row in batch]
-                _examine(batch, done + 1, faults)
+            if names.of_first:
+                done += len(batch)
+                yield list(zip(*rows, strict=True))
+                continue
+            _examine(batch, done + 1, faults)
             done += len(batch)
-            yield list(zip(*rows, strict=True))
+            at_once = max(1, CELLS_AT_ONCE // len(keys))
+            for start in range(0, len(batch), at_once):
+                rows = [_cells(row, keys) for row in batch[start : start + at_once]]
+                yield list(zip(*rows, strict=True))
 
     table = build(spec, len(keys), keys, passes)
     ignored = [{"name": name, "reason": "its cells are lists"} for name in names.lists]

@@ -90,7 +90,7 @@ class LabelColumn:
         if self._chosen:
             return target
         count = self._labels.count
-        if target.classes is not None and isinstance(target.classes[0], str):
+        if target.classes and isinstance(target.classes[0], str):
             if len(target.classes) == count >= MIN_ROWS_OF_IDENTIFIERS:
                 message = f"the last column, {self._column!r}, has a different text in every row"
                 hint = self._hint or "name the label with `target`, or say target=none"

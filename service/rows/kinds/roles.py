@@ -163,7 +163,8 @@ def _roles(spec: ParseSpec, texts: list[str]) -> dict[str, dict[str, str]]:
 
 
 def _only(roles: dict[str, dict[str, str]], texts: list[str], role: str) -> int | None:
-    positions = [i for i, name in enumerate(texts) if roles.get(name, {}).get("role") == role]
+    names = {name for name, said in roles.items() if said.get("role") == role}
+    positions = [i for i, name in enumerate(texts) if name in names] if names else []
     if len(positions) > 1:
         message = f"`schema` has two columns with the role {role}"
         raise InvalidRequest("invalid-parameter", message)

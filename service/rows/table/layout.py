@@ -145,6 +145,9 @@ def distinct_names(
     """
     names = [name.strip() for name in names]
     taken = set(names)
+    short = 4 * max(map(len, names), default=0) <= limit_bytes
+    if short and len(taken) == len(names) and all(names) and "\0" not in "".join(names):
+        return names, []  # thousands of names are looked at together
     counts: Counter[str] = Counter()
     repeated: list[str] = []
     numbered: list[str] = []

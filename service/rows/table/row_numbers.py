@@ -43,9 +43,10 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     others = {i for i, column in enumerate(table.table) if column["kind"] != "number"}
     in_X = np.delete(np.arange(table.n_features), category_positions(table.table)).tolist()
     reasons: dict[int, str] = {}
+    path = folder / "X.npy"
     for place, i in enumerate(in_X):
         if i not in others and table.columns[i] not in spec.roles:
-            reason = _reason(folder / "X.npy", place, table.columns[i])
+            reason = _reason(path, place, table.columns[i])
             if reason is not None:
                 reasons[place] = reason
     if not reasons:

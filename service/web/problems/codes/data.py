@@ -13,7 +13,9 @@ DATA = {
         "A column name must not be blank, and must not be given twice.",
     ),
     "bad-encoding": Problem(
-        400, "The text is not UTF-8", "It has bytes that are not UTF-8, or a NUL byte."
+        400,
+        "The text is not UTF-8",
+        "It has bytes that are not UTF-8 and no text in the encoding given or guessed, or a NUL byte.",
     ),
     "csv-cell-too-large": Problem(
         422, "A cell or line is too large", "`/v1/info` lists the limits."
