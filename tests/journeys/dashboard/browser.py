@@ -88,7 +88,8 @@ class Watched:
     def assert_no_errors(self) -> None:
         assert any(map(self.is_own, self.requests))
         assert [url for url in self.requests if not self.is_own(url)] == []
-        assert [text for text in self.messages if not text.startswith(REFUSED)] == []
+        errors = [text for text in self.messages if not text.startswith(REFUSED)]
+        assert errors == [], errors
         assert self.findings == []
 
     def _note_sockets(self, page: Page) -> None:
