@@ -15,7 +15,8 @@ DATA = {
     "bad-encoding": Problem(
         400,
         "The text is not UTF-8",
-        "It has bytes that are not UTF-8 and no text in the encoding given or guessed, or a NUL byte.",
+        "It has bytes that are not UTF-8 and no text in the encoding given or guessed, or a NUL "
+        "byte.",
     ),
     "csv-cell-too-large": Problem(
         422, "A cell or line is too large", "`/v1/info` lists the limits."
