@@ -28,7 +28,7 @@ from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import Model, ModelVersion
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.targets import Target
+from service.predictions.predictor import Target
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.http.names import NAME, AliasName, ModelName

@@ -214,7 +214,8 @@ def _format(part: FormPart, offered: tuple[str, ...]) -> str:
     archive = ARCHIVES.get(suffix, sent_type)
     if archive in ARCHIVES.values():
         return archive
-    if sent_type in _SAY_NOTHING:
+    unread_text = sent_type.startswith("text/") and sent_type not in offered  # a9a.t is troff
+    if sent_type in _SAY_NOTHING or unread_text:
         plain = suffix in ("", ".txt") or suffix not in SUFFIXES
         sent_type = UNKNOWN if plain and UNKNOWN in offered else SUFFIXES.get(suffix, CSV)
     if sent_type not in offered:

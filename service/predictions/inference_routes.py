@@ -29,9 +29,8 @@ from service.predictions.inference.schemas import (
     TensorMetadata,
 )
 from service.predictions.inference.wire_format import HEAD_LENGTH, OUTPUTS, PROBABILITY
-from service.predictions.predictor import Predictor
+from service.predictions.predictor import Predictor, Target
 from service.predictions.routes import Version, respond
-from service.predictions.targets import Target
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_body, json_request

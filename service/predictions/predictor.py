@@ -7,24 +7,26 @@ Both give the path's target, the headers and the body.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
+from service.models.schemas import MAX_VERSION
 from service.predictions.answers import Answer
 from service.predictions.batcher import INLINE_WORK, Batcher, scored
 from service.predictions.inference.wire_format import InferenceExchange
-from service.predictions.loaded_models import LoadedModel, LoadedModels
+from service.predictions.loaded_models import LoadedModel, LoadedModels, Reference
 from service.predictions.metrics import PredictionMetrics
-from service.predictions.targets import Target, find_target
 from service.predictions.unknown_cells import UnknownCells
 from service.predictions.wire_format import PlainExchange
 from service.rows.parser import Parser
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.http.headers import RawHeaders
+from service.web.http.names import NAME
 from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix
 
@@ -33,7 +35,26 @@ INLINE_BYTES = 64 * 1024
 INLINE_BINARY_BYTES = 4 * 1024 * 1024
 """The same for numbers in binary, which are only checked to be finite."""
 
+_NAME = NAME.pattern.encode()
+_PATH = re.compile(
+    rb"/(?:v1/models/(?P<name>%b)(?:/versions/(?P<version>[1-9][0-9]{0,17})|/aliases/(?P<alias>%b))?/predict"
+    rb"|v2/models/(?P<model>%b)(?:/versions/(?P<number>[1-9][0-9]{0,17}))?/infer)"
+    % (_NAME, _NAME, _NAME)
+)
+
 Deliver: TypeAlias = Callable[[Reply | Exception], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model as a request names it, and the route that it came by."""
+
+    name: str
+    reference: Reference
+    route: str
+    """The route's template, as metrics show it."""
+    inference: bool = False
+    """By the Open Inference Protocol."""
 
 
 class Asked(Protocol):
@@ -96,7 +117,7 @@ class Predictor:
 
         Raises UnsupportedFormat, NotAcceptable.
         """
-        target = find_target(path)
+        target = _target_of(path)
         return None if target is None else self.call_of(target, headers)
 
     def call_of(
@@ -196,6 +217,26 @@ class Predictor:
         except Exception as error:  # `answer` meets it again and counts it
             reply = error
         deliver(reply)
+
+
+def _target_of(path: bytes) -> Target | None:
+    """What a path below `/v1/models` or `/v2/models` asks to predict; None for any other path."""
+    match = _PATH.fullmatch(path)
+    if match is None:
+        return None
+    part = {name: value.decode() for name, value in match.groupdict().items() if value is not None}
+    number = int(part.get("version") or part.get("number") or 1)
+    if number > MAX_VERSION:
+        return None
+    if "model" in part:
+        below = "/versions/{version}" if "number" in part else ""
+        reference: Reference = number if "number" in part else None
+        return Target(part["model"], reference, f"/v2/models/{{name}}{below}/infer", True)
+    if "version" in part:
+        return Target(part["name"], number, "/v1/models/{name}/versions/{version}/predict")
+    if "alias" in part:
+        return Target(part["name"], part["alias"], "/v1/models/{name}/aliases/{alias}/predict")
+    return Target(part["name"], None, "/v1/models/{name}/predict")
 
 
 def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:

@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from service.models.schemas import MAX_VERSION
 from service.predictions.loaded_models import Reference
-from service.predictions.predictor import PredictionCall, Predictor
+from service.predictions.predictor import PredictionCall, Predictor, Target
 from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
-from service.predictions.targets import Target
 from service.rows.format_table import FORMATS, ROW_FORMATS
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
 from service.web.access.routing import Routes
@@ -35,7 +34,7 @@ _BODY = (
     "may begin with a line of names. A JSON body may also be written as for an upload: records, "
     "columns, pandas' `split`, or `columns` and `rows`. Named columns that the model does "
     "not use are ignored, and listed as `ignored_columns`, so a training file can be predicted as "
-    "it is. "
+    "it is; cells that are missing or that no training row had are listed as `unknown`. "
     "`outputs` is a member of a JSON body or a query parameter. "
     "Accept picks the reply's format. A row's result is the same to the bit in any format and "
     "in any batch. "

@@ -79,7 +79,7 @@ class PlainExchange:
         self._accept = best_of(accept, replies.MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
         self.is_binary = content_type == NPY and not self._encoding
-        self.is_packed = self._format is not None and self._format.packed
+        self.is_packed = self._format is not None and self._format.packed is not None
         """The body has to be `unpacked` before it is read."""
 
     async def unpacked(

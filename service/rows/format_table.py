@@ -95,9 +95,9 @@ class Format:
     """Labels may come in a file of their own of this format."""
     read_rows: Callable[[bytes, Columns, RowLimits], Rows] | None = None
     """Rows to predict. Raises ServiceError, InvalidContent with every bad row."""
-    packed: bool = False
-    """`read_rows` reads the CSV that `as_csv` of the module makes of them, in a process of its own.
-    """
+    packed: str | None = None
+    """Module in `formats` whose `as_csv` makes a text of them, in the parsing process, which
+    `read_rows` reads."""
     lines: bool = False
     """A row is a line."""
     write: Callable[[Stored, BinaryIO], None] | None = None
@@ -111,7 +111,7 @@ class Format:
     def as_csv(self, spec: ConvertSpec) -> Converted:
         """Rows to predict, `packed`, as CSV. Raises ServiceError."""
         text = Path(spec.file.out) / "rows"
-        import_module(f"service.rows.formats.{self.upload}").as_csv(spec, text)
+        import_module(f"service.rows.formats.{self.packed}").as_csv(spec, text)
         return Converted(str(text))
 
 
@@ -130,7 +130,7 @@ _SHEETS = partial(
     upload="xlsx",
     options=frozenset({"sheet", *_OF_TEXTS}),
     read_rows=delimited_rows.read_converted_rows,
-    packed=True,
+    packed="xlsx",
 )
 """Each may have the name of another one: the library looks at the contents."""
 FORMATS = {
@@ -184,7 +184,7 @@ FORMATS = {
             upload="parquet",
             options=frozenset({"schema"}),
             read_rows=delimited_rows.read_converted_rows,
-            packed=True,
+            packed="parquet_rows",
             write=columnar.write_parquet,
         ),
         Format(

@@ -131,8 +131,10 @@ class NumberStyle:
     def _parts(self, text: str) -> tuple[str, float, bool] | None:
         """The number without its unit, by what it is multiplied, and whether thousands are
         separated."""
+        if len(text) > LONGEST:
+            return None
         number, unit, scale = _split(text)
-        if unit != self.unit or len(text) > LONGEST or (scale and not self.scaled):
+        if unit != self.unit or (scale and not self.scaled):
             return None
         match = _FORM.fullmatch(number)
         form = None if match is None else match.lastgroup
@@ -260,8 +262,10 @@ def only_groups(text: str) -> bool:
 
 def is_number(text: str) -> bool:
     """Whether a text is a finite number in some style, with a usual currency or % at most."""
+    if len(text) > LONGEST:
+        return False
     number, unit, scale = _split(text)
-    if len(text) > LONGEST or scale or not is_sure(unit) or _FORM.fullmatch(number) is None:
+    if scale or not is_sure(unit) or _FORM.fullmatch(number) is None:
         return False
     return number.isdecimal() or readings(text) != (None, None)
 

@@ -7,7 +7,6 @@ memory that its size justifies, whatever it announces.
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import re
@@ -23,11 +22,11 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.cell_faults import HINT, CellFault
-from service.rows.faults import Faults, inflates_too_much, refuse, too_many
+from service.rows.faults import Faults, inflates_too_much, refuse
 from service.rows.formats import npy
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import build, may_be_plain
-from service.rows.spec import ConvertSpec, ParseSpec, ReadLimits
+from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.labels import Labels, too_many_texts
 from service.rows.table.layout import make_layout
 from service.rows.table.target import MAX_CLASSES
@@ -54,7 +53,7 @@ MISSING = np.uint64(0x7FF8_0000_0000_0A11)
 """The bits of the NaN that means NULL in the file of columns."""
 
 _SOURCE = "read_parquet($1, hive_partitioning = false)"
-_TEXT = "VARCHAR"
+TEXT = "VARCHAR"
 _NUMBER = re.compile(
     r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|BOOLEAN|DECIMAL\(.*\)"
     r'|"NULL"'  # of a column without any value
@@ -66,9 +65,9 @@ _INDEX_OF_PANDAS = re.compile(r"__index_level_[0-9]+__")
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the file."""
     path = Path(spec.data).resolve()
-    with connect(path) as connection, _reported(spec):
-        file = _File(connection, str(path))
-        with _memory_for_directory(path):
+    with connect(path) as connection, reported(spec):
+        file = ParquetFile(connection, str(path))
+        with memory_for_directory(path):
             n_samples = file.n_samples()
         columns = file.columns()
         plain = not any(column.is_date or column.is_index for column in columns)
@@ -81,43 +80,12 @@ def read(spec: ParseSpec) -> Table:
         return _read_table(spec, path, file, columns, n_samples)
 
 
-def as_csv(spec: ConvertSpec, text: Path) -> None:
-    """Write rows to predict. Raises ServiceError."""
-    limits, path = spec.file.limits, Path(spec.file.data).resolve()
-    with connect(path) as connection, _reported(spec.file):
-        file = _File(connection, str(path))
-        with _memory_for_directory(path):
-            n_samples = file.n_samples()
-        if n_samples > limits.rows:
-            raise too_many("rows", limits.rows)
-        columns = file.columns()
-        wanted = spec.columns if spec.columns is None else {name.strip() for name in spec.columns}
-        used = [one for one in columns if wanted is None or one.name.strip() in wanted]
-        n_bytes = n_samples * 8 * len(used)
-        n_bytes += sum(file.text_bytes(column) for column in used if column.type == _TEXT)
-        if n_bytes > limits.inflated_bytes:
-            raise inflates_too_much("file", limits.inflated_bytes)
-        cells = [one.cell(limits.cell_bytes) if one in used else "NULL" for one in columns]
-        with text.open("w", encoding="utf-8", newline="") as out:
-            writer = csv.writer(out, lineterminator="\n")
-            writer.writerow([column.name for column in columns])
-            for rows in file.rows(cells):
-                writer.writerows(map(_text, row) for row in rows)
-
-
-def _text(cell: Any) -> str:
-    """A value of JSON as a text file has it."""
-    if type(cell) is float and cell.is_integer() and abs(cell) < 2**53:
-        return str(int(cell))
-    return "" if cell is None else str(cell).lower() if type(cell) is bool else str(cell)
-
-
 def _read_table(
-    spec: ParseSpec, path: Path, file: _File, columns: list[_Column], n_samples: int
+    spec: ParseSpec, path: Path, file: ParquetFile, columns: list[_Column], n_samples: int
 ) -> Table:
     """Columns with texts, dates or NULL."""
     n_bytes = n_samples * 8 * len(columns)
-    n_bytes += sum(file.text_bytes(column) for column in columns if column.type == _TEXT)
+    n_bytes += sum(file.text_bytes(column) for column in columns if column.type == TEXT)
     if n_bytes > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
         raise inflates_too_much("file", spec.limits.inflated_bytes)
     names = [column.name for column in columns]
@@ -141,7 +109,7 @@ def _written(cell: Any) -> Any:
 
 
 def _read_plain(
-    spec: ParseSpec, path: Path, file: _File, columns: list[_Column], n_samples: int
+    spec: ParseSpec, path: Path, file: ParquetFile, columns: list[_Column], n_samples: int
 ) -> Table:
     """Columns of finite numbers. Raises InvalidContent for others."""
     layout = make_layout(spec, len(columns), [column.name for column in columns])
@@ -172,7 +140,7 @@ class _Column:
 
     @property
     def is_number(self) -> bool:
-        return self.type != _TEXT and not self.is_date
+        return self.type != TEXT and not self.is_date
 
     @property
     def is_date(self) -> bool:
@@ -187,7 +155,7 @@ class _Column:
         """In SQL, as a value of JSON; dates as ISO texts, of a long text the beginning."""
         if self.is_date:
             return f"{self.sql}::VARCHAR"
-        if self.type == _TEXT:
+        if self.type == TEXT:
             return f"left({self.sql}, {longest})"
         return self.sql if self.type == "BOOLEAN" else self.number
 
@@ -205,7 +173,7 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class ParquetFile:
     connection: duckdb.DuckDBPyConnection
     path: str
 
@@ -268,7 +236,7 @@ class _File:
 
 
 @contextmanager
-def _reported(spec: ParseSpec) -> Iterator[None]:
+def reported(spec: ParseSpec) -> Iterator[None]:
     """What DuckDB cannot read is an error of the file."""
     import duckdb
 
@@ -282,7 +250,7 @@ def _reported(spec: ParseSpec) -> Iterator[None]:
 
 
 @contextmanager
-def _memory_for_directory(path: Path) -> Iterator[None]:
+def memory_for_directory(path: Path) -> Iterator[None]:
     """DuckDB allocates all that a directory announces before it reads it."""
     import duckdb
 
@@ -313,13 +281,13 @@ def unsupported(message: str, hint: str) -> InvalidContent:
 
 
 def _check_flat(name: str, kind: str) -> None:
-    if kind != _TEXT and not _NUMBER.fullmatch(kind) and not _DATE.match(kind):
+    if kind != TEXT and not _NUMBER.fullmatch(kind) and not _DATE.match(kind):
         message = f"the column {name[:64]!r} is of type {kind[:64]}"
         hint = "columns hold numbers, booleans, texts or dates"
         raise refuse("columnar-unsupported", message, column=name[:64], hint=hint)
 
 
-def _read_labels(file: _File, column: _Column, labels: Labels, spec: ParseSpec) -> None:
+def _read_labels(file: ParquetFile, column: _Column, labels: Labels, spec: ParseSpec) -> None:
     if not column.is_number:
         _read_texts(file, column, labels, spec.limits)
         return
@@ -334,7 +302,7 @@ def _read_labels(file: _File, column: _Column, labels: Labels, spec: ParseSpec) 
             labels.add_numbers(np.ma.getdata(block))
 
 
-def _read_texts(file: _File, column: _Column, labels: Labels, limits: ReadLimits) -> None:
+def _read_texts(file: ParquetFile, column: _Column, labels: Labels, limits: ReadLimits) -> None:
     long = file.first(f"left({column.sql}, 64)", f"strlen({column.sql}) > {limits.cell_bytes}")
     if long is not None:
         row, value = long
@@ -363,7 +331,7 @@ def _read_texts(file: _File, column: _Column, labels: Labels, limits: ReadLimits
 
 
 def _read_features(
-    file: _File, columns: list[_Column], n_samples: int, writer: DenseWriter, faults: Faults
+    file: ParquetFile, columns: list[_Column], n_samples: int, writer: DenseWriter, faults: Faults
 ) -> None:
     """Column by column to a file, which is then read row by row."""
     for column in columns:
@@ -399,7 +367,7 @@ def _add(
     writer.add(block)
 
 
-def _text_among_numbers(file: _File, column: _Column) -> InvalidContent:
+def _text_among_numbers(file: ParquetFile, column: _Column) -> InvalidContent:
     row, value = file.first(f"left({column.sql}, 64)", f"{column.sql} IS NOT NULL") or (1, None)
     message = f"the column {column.name[:64]!r} holds texts, such as {value!r} in row {row}"
     fault = Fault(

@@ -44,6 +44,7 @@ def test_row_of_a_table_is_predicted_by_lists_and_dates(browser: Browser, worker
         browser.go("/models/people")
         browser.send("/models/people/versions/1/predict", x0=sex, x1=age, x3="")
         assert f'<p class="label">{label}</p>' in browser.page.html, browser.page.text
+        assert ("or missing: age," in browser.page.text) == (age == "")
     browser.send("/models/people/versions/1/predict", x1="old")
     assert browser.page.status == 422
     assert "age" in browser.page.text

@@ -10,13 +10,12 @@ DATA = {
     "bad-column-name": Problem(
         422,
         "A column name is invalid",
-        "A column name must not be blank, and must not be given twice.",
+        "A name has a NUL character, or the first record may be a header or data.",
     ),
     "bad-encoding": Problem(
         400,
         "The text is not UTF-8",
-        "It has bytes that are not UTF-8 and no text in the encoding given or guessed, or a NUL "
-        "byte.",
+        "It has bytes that are not UTF-8, nor text in the encoding said or guessed; or a NUL byte.",
     ),
     "csv-cell-too-large": Problem(
         422, "A cell or line is too large", "`/v1/info` lists the limits."
