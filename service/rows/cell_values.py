@@ -72,7 +72,8 @@ def reader_of(
     for a list or an object.
     """
     if column.kind == "category":
-        return _Levels(column, refused, reading.missing).__getitem__
+        words = reading.missing | reading.odd.get(column.name, frozenset())
+        return _Levels(column, refused, words).__getitem__
     missing = _refuse_missing if refuses_missing else _accept_missing
     words = reading.words(column.name)
     if column.kind == "date":

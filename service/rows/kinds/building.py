@@ -154,6 +154,7 @@ class Builder:
         spec = self._spec
         return Question(
             words=self._words,
+            asked=frozenset(spec.missing),
             kind=self._kind(position),
             wanted=position in self._columns.wanted,
             decimal=spec.decimal or decimal,

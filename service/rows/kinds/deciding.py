@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import nan
 from typing import Any
@@ -269,7 +269,7 @@ def _coded(
     )
 
 
-def _odd_notes(odd: Mapping[str, int]) -> dict[str, Any]:
+def _odd_notes(odd: Collection[str]) -> dict[str, Any]:
     return {"odd": sorted(odd)} if odd else {}
 
 
@@ -328,6 +328,8 @@ def _category(column: TextColumn, question: Question, warned: Warned | None = No
         values=raw,
         missing=sum(n for text, n in counts if text in words),
         missing_words=frozenset(text for text in texts if text in words),
+        # Elsewhere these are missing among values only.
+        notes=_odd_notes(question.asked & MISSING_VALUES - MISSING_TEXTS),
         warnings=[warned] if warned else [*levels_warnings(levels)],
         n_labels=len(levels),
     )
@@ -337,4 +339,4 @@ def _missing_texts(question: Question) -> Words:
     """Texts that are never levels."""
     if question.typed:
         return NO_WORDS
-    return MISSING_TEXTS | (question.words - MISSING_VALUES)
+    return MISSING_TEXTS | (question.words - MISSING_VALUES) | question.asked

@@ -88,6 +88,8 @@ class Question:
     """What is known of a column before it is decided."""
 
     words: Words
+    asked: Words = frozenset()
+    """Those of the words that the caller names."""
     kind: str | None = None
     """The kind that the caller or the dataset demands."""
     wanted: bool = False
