@@ -44,8 +44,8 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
     with rewritten(folder) as part:
         columns = write_chosen(table, in_folder(folder), labeled, part, spec.limits)
     count, words = len(rows), {word: n for word, n in target.missing.items() if word}
-    what = "row has no label and is" if count == 1 else "rows have no label and are"
-    message = f"{count:,} {what} left out"
+    those = "1 row has no label and is" if count == 1 else f"{count:,} rows have no label and are"
+    message = f"{those} left out"
     if words:
         message += f": {_in_words(words)}; if it is a class, say in `schema` that the kind of the "
         message += "label is category"
