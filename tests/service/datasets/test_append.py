@@ -164,7 +164,7 @@ def test_too_many_words() -> None:
     first, second = (
         "".join(f"{i},w{i}\n" for i in range(*ends)) for ends in ((0, 600), (600, 1200))
     )
-    assert refusal(second, onto=upload(first)).code == "too-many-classes"
+    assert refusal(second, onto=upload(first, target="1")).code == "too-many-classes"
 
 
 def test_sparse_data_get_more_columns_if_asked() -> None:
