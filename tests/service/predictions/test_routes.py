@@ -185,7 +185,7 @@ def test_bad_row_is_a_problem_with_its_place(
             "value": "two",
             "code": "not-a-number",
             "message": "row 2, column 'b': 'two' is not a number",
-            "hint": "send numbers or booleans, without quotes",
+            "hint": "give a number; if it is missing, null in JSON and an empty cell in a text file",
         }
     ]
 
