@@ -122,7 +122,8 @@ def test_columns_without_names_are_called_by_position(client: TestClient) -> Non
 def test_problems_are_shown_by_column_with_ways_out(client: TestClient) -> None:
     """How many cells, which texts, and a button for each decision."""
     rows = [
-        f"{'n.v.' if i % 30 == 7 else i},{'<oops>' if i % 40 == 3 else i},x{i % 2}" for i in range(90)
+        f"{'n.v.' if i % 30 == 7 else i},{'<oops>' if i % 40 == 3 else i},x{i % 2}"
+        for i in range(90)
     ]
     page = _look(client, "size,price,label\n" + "\n".join(rows) + "\n")
     assert page.status == 422

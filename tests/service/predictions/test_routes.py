@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.predictions.predictor import INLINE_BYTES
+from service.rows.cell_values import NUMBER_HINT
 from service.settings import Limits, Settings
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
@@ -185,7 +186,7 @@ def test_bad_row_is_a_problem_with_its_place(
             "value": "two",
             "code": "not-a-number",
             "message": "row 2, column 'b': 'two' is not a number",
-            "hint": "give a number; if it is missing, null in JSON and an empty cell in a text file",
+            "hint": NUMBER_HINT,
         }
     ]
 
