@@ -228,7 +228,7 @@ def test_many_faults_cost_little_and_a_hundred_are_listed(begin: str, item: str,
     error, seconds = _refused(ComparisonCreate, body)
     assert 98 <= len(error.faults) <= 100
     assert error.faults_total >= 1900
-    assert seconds < 0.5
+    assert seconds < 2
 
 
 def test_a_body_of_very_many_values_is_refused_by_their_number() -> None:
