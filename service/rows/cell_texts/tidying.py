@@ -277,12 +277,22 @@ def _above(
         counts = first[0].isdecimal() and first[1:2] == [str(width - 1)]
         counts = counts and len(first) > 2 and not any(map(is_value, first[2:]))
         return head[:1] if counts and len(head[1].cells) == width else []
-    return head[:start]
+    return head[:start] if width > 2 or _names_numbers(rest) else []
+
+
+def _names_numbers(lines: list[Line]) -> bool:
+    """Whether texts are above a column of numbers: a line alone above them is a title, and not the
+    name of R, which leaves out that of the row names."""
+    names, *rows = ([cell.strip() for cell in line.cells] for line in lines)
+    columns = [set(column) - MISSING_VALUES for column in zip(*rows, strict=True)]
+    return MISSING_VALUES.isdisjoint(names) and any(
+        column and all(map(_NUMERIC.match, column)) for column in columns
+    )
 
 
 def _is_above(line: Line, width: int, delimiter: str) -> bool:
     n_cells = len(line.cells)
-    if len(line.texts) == 1 and width > 2:
+    if len(line.texts) == 1:
         return not is_value(line.texts[0])
     return n_cells < width - 1 or (n_cells > width and delimiter == " ")
 
