@@ -283,11 +283,14 @@ def _above(
 def _names_numbers(lines: list[Line]) -> bool:
     """Whether texts are above a column of numbers: a line alone above them is a title, and not the
     name of R, which leaves out that of the row names."""
-    names, *rows = ([cell.strip() for cell in line.cells] for line in lines)
-    columns = [set(column) - MISSING_VALUES for column in zip(*rows, strict=True)]
-    return MISSING_VALUES.isdisjoint(names) and any(
-        column and all(map(_NUMERIC.match, column)) for column in columns
-    )
+    named = MISSING_VALUES.isdisjoint(map(str.strip, lines[0].cells))
+    return named and any(one and all(map(_NUMERIC.match, one)) for one in _columns(lines[1:]))
+
+
+def _columns(lines: list[Line]) -> list[set[str]]:
+    """The different cells of each column, without missing ones."""
+    columns = zip(*(line.cells for line in lines), strict=True)
+    return [set(map(str.strip, column)) - MISSING_VALUES for column in columns]
 
 
 def _is_above(line: Line, width: int, delimiter: str) -> bool:
@@ -310,10 +313,7 @@ def _below_header(result: Tidied, header: Line, rows: list[Line]) -> set[int]:
         not name.strip() and cell.strip()
         for name, cell in zip(header.cells[1:], row.cells[1:], strict=True)
     )
-    columns = [
-        {cell.strip() for cell in column} - MISSING_VALUES
-        for column in zip(*(line.cells for line in others), strict=True)
-    ]
+    columns = _columns(others)
     of_numbers = 0
     for cell, column in zip(map(str.strip, row.cells), columns, strict=True):
         if cell in MISSING_VALUES:

@@ -145,7 +145,7 @@ def test_digits_that_would_change_stay_texts(texts: list[str]) -> None:
     [(["0,5", "1,5", "2"], True), (["0,5", "NA", "1,5"], True), (["1,2", "x"], False)],
 )
 def test_labels_with_a_decimal_comma_stay_texts(texts: list[str], warned: bool) -> None:
-    """A warning says so, and an error how to write the number."""
+    """A warning has one of them, and an error has the way to write it."""
     content = "\n".join(["x;k", *(f"{i},5;{text}" for i in range(9) for text in texts)])
     parsed = upload(content).parsed
     assert parsed.classes == sorted(set(texts) - {"NA"})

@@ -39,7 +39,7 @@ def test_lines_that_are_left_out(lines: list[str], said: str) -> None:
 
 @pytest.mark.parametrize("title", ["A title", "A title,"])
 def test_titles_above_two_columns(title: str) -> None:
-    """They are titles if the names below them stand above numbers."""
+    """They are titles if the names below them are those of numbers."""
     (message,) = left_out([title, "b,y", *(row.partition(",")[2] for row in ROWS)])
     assert "line 2" in message
 
