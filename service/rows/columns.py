@@ -80,9 +80,19 @@ class Columns:
         return [feature if feature in free else name for name, feature in features]
 
     def named(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The same row of an object whose names may have blanks around them."""
-        names = self.without_blanks(row)
-        return dict(zip(names, row.values(), strict=True)) if len(set(names)) == len(row) else row
+        """The same row of an object whose names may have blanks around them, and whose cells may
+        be objects with features, such as `a.b`."""
+        flat = dict(row)
+        for name, cell in row.items():
+            if type(cell) is dict:
+                inner = {f"{name}.{key}": value for key, value in cell.items()}
+                if flat.keys().isdisjoint(inner) and not self.names_set.isdisjoint(inner):
+                    del flat[name]
+                    flat |= inner
+        names = self.without_blanks(flat)
+        if len(set(names)) < len(flat):
+            return flat
+        return dict(zip(names, flat.values(), strict=True))
 
     @cached_property
     def take(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

@@ -277,12 +277,25 @@ def _above(
         counts = first[0].isdecimal() and first[1:2] == [str(width - 1)]
         counts = counts and len(first) > 2 and not any(map(is_value, first[2:]))
         return head[:1] if counts and len(head[1].cells) == width else []
-    return head[:start]
+    return head[:start] if width > 2 or _names_numbers(rest) else []
+
+
+def _names_numbers(lines: list[Line]) -> bool:
+    """Whether texts are above a column of numbers: a line alone above them is a title, and not the
+    name of R, which leaves out that of the row names."""
+    named = MISSING_VALUES.isdisjoint(map(str.strip, lines[0].cells))
+    return named and any(one and all(map(_NUMERIC.match, one)) for one in _columns(lines[1:]))
+
+
+def _columns(lines: list[Line]) -> list[set[str]]:
+    """The different cells of each column, without missing ones."""
+    columns = zip(*(line.cells for line in lines), strict=True)
+    return [set(map(str.strip, column)) - MISSING_VALUES for column in columns]
 
 
 def _is_above(line: Line, width: int, delimiter: str) -> bool:
     n_cells = len(line.cells)
-    if len(line.texts) == 1 and width > 2:
+    if len(line.texts) == 1:
         return not is_value(line.texts[0])
     return n_cells < width - 1 or (n_cells > width and delimiter == " ")
 
@@ -300,10 +313,7 @@ def _below_header(result: Tidied, header: Line, rows: list[Line]) -> set[int]:
         not name.strip() and cell.strip()
         for name, cell in zip(header.cells[1:], row.cells[1:], strict=True)
     )
-    columns = [
-        {cell.strip() for cell in column} - MISSING_VALUES
-        for column in zip(*(line.cells for line in others), strict=True)
-    ]
+    columns = _columns(others)
     of_numbers = 0
     for cell, column in zip(map(str.strip, row.cells), columns, strict=True):
         if cell in MISSING_VALUES:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from service.errors import InvalidContent
 from service.rows.cell_texts.levels import level_of
-from service.rows.cell_texts.number_text import is_not_finite
+from service.rows.cell_texts.number_text import is_not_finite, number_hint
 from service.rows.faults import Faults, refuse
 from service.rows.spec import LabelKind
 from service.rows.table.target import MAX_CLASSES, Target, joined, number_of
@@ -151,6 +151,7 @@ class Labels:
         numbers = [number_of(text) for text in texts]
         others = [text for text, number in zip(texts, numbers, strict=True) if number is None]
         if self._kind is None and (len(others) == len(texts) or not all(map(_is_gap, others))):
+            self._warn_of_commas(others)
             return texts
         for text in others:
             rows = np.flatnonzero(codes == texts.index(text))
@@ -173,6 +174,15 @@ class Labels:
         )
         pairs = zip(texts, numbers, strict=True)
         return [None if number is None else text for text, number in pairs]
+
+    def _warn_of_commas(self, texts: list[str]) -> None:
+        """If they would be numbers with a decimal point."""
+        words = [text for text in texts if not _is_gap(text)]
+        if not words or any(number_of(text.replace(",", ".", 1)) is None for text in words):
+            return
+        hint = number_hint(words[0]) or "write them plainly"
+        message = f"the labels stay texts, such as {words[0]!r}; if they are numbers, {hint}"
+        self._warnings.append({"code": "nearly-read", "message": message})
 
     def _code(self, label: Any) -> int:
         return self._lookup.setdefault(label, len(self._lookup) - 1)
@@ -224,7 +234,7 @@ class Labels:
         return np.array(numbers, dtype=np.float64)
 
     def _not_a_number(self, row: int, value: str, message: str) -> None:
-        hint = "labels are all numbers, or all texts; or say target=none"
+        hint = number_hint(value) or "labels are all numbers, or all texts; or say target=none"
         column = self._column
         self._faults.add("not-a-number", message, value, hint, row=row, column=column)
 

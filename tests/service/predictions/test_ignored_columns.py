@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -64,6 +65,33 @@ def bodies(rows: list[Record]) -> dict[str, tuple[str, bytes]]:
         "CSV, quoted": ("text/csv", csv_of(rows)),
         "TSV": ("text/tab-separated-values", csv_of(without_quotes(rows), "\t")),
     }
+
+
+@pytest.mark.parametrize("member", ["instances", "records", None])
+def test_objects_in_cells_are_columns_of_their_own(member: str | None) -> None:
+    """As in an upload; an object without a feature is ignored as it is."""
+    nested = replace(model(), columns=["user.age", "height", "user.weight"])
+    rows: list[Record] = [
+        {"user": {"age": age, "city": "x", "weight": weight}, "height": height, "more": {"a": []}}
+        for age, height, weight in ROWS.tolist()
+    ]
+    if member is None:
+        instances = decode_as(
+            "application/x-ndjson", "\n".join(map(json.dumps, rows)).encode(), nested
+        )
+    else:
+        instances = decode_as("application/json", json.dumps({member: rows}).encode(), nested)
+    np.testing.assert_array_equal(instances.X, ROWS)
+    assert instances.ignored == ("more", "user.city")
+
+
+def test_a_column_beside_an_object_with_its_name() -> None:
+    """The column counts."""
+    nested = replace(model(), columns=["user.age", "height", "weight"])
+    row = {"user": {"age": 5.0}, "user.age": 1.0, "height": 2.0, "weight": 3.0}
+    instances = decode_as("application/json", json.dumps({"instances": [row]}).encode(), nested)
+    np.testing.assert_array_equal(instances.X, [[1.0, 2.0, 3.0]])
+    assert instances.ignored == ("user",)
 
 
 def test_a_training_file_is_predicted(

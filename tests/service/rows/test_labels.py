@@ -140,6 +140,31 @@ def test_digits_that_would_change_stay_texts(texts: list[str]) -> None:
     assert not codes & {warning["code"] for warning in said.warnings}
 
 
+@pytest.mark.parametrize(
+    ("texts", "warned"),
+    [(["0,5", "1,5", "2"], True), (["0,5", "NA", "1,5"], True), (["1,2", "x"], False)],
+)
+def test_labels_with_a_decimal_comma_stay_texts(texts: list[str], warned: bool) -> None:
+    """A warning has one of them, and an error has the way to write it."""
+    content = "\n".join(["x;k", *(f"{i},5;{text}" for i in range(9) for text in texts)])
+    parsed = upload(content).parsed
+    assert parsed.classes == sorted(set(texts) - {"NA"})
+    messages = [one["message"] for one in parsed.warnings if one["code"] == "nearly-read"]
+    assert (
+        messages
+        == [
+            "the labels stay texts, such as '0,5'; if they are numbers, write a "
+            "decimal point instead of the comma"
+        ]
+        * warned
+    )
+    said = upload(content, roles={"k": {"kind": "category"}}).parsed.warnings
+    assert "nearly-read" not in {one["code"] for one in said}
+    if warned:
+        error = refusal(content, roles={"k": {"kind": "number"}})
+        assert error.faults[0].hint == "write a decimal point instead of the comma"
+
+
 def test_kind_of_the_label_that_does_not_fit() -> None:
     """A word is not a number, and a label is not a date."""
     error = refusal(csv(["1", "x", "2"]), roles={"k": {"kind": "number"}})

@@ -37,6 +37,21 @@ def test_lines_that_are_left_out(lines: list[str], said: str) -> None:
     assert said in message
 
 
+@pytest.mark.parametrize("title", ["A title", "A title,"])
+def test_titles_above_two_columns(title: str) -> None:
+    """They are titles if the names below them are those of numbers."""
+    (message,) = left_out([title, "b,y", *(row.partition(",")[2] for row in ROWS)])
+    assert "line 2" in message
+
+
+@pytest.mark.parametrize("first", ["Fiat,1.5", "Fiat,NA", "Fiat,soft"])
+def test_a_name_alone_above_names_of_rows(first: str) -> None:
+    """R leaves out the name of the row names: the line below has no names."""
+    other = "hard" if first == "Fiat,soft" else "2"
+    rows = [first, *(f"car {i},{other}" for i in range(9))]
+    assert upload("\n".join(["x", *rows]), target="none").parsed.n_samples == 10
+
+
 def test_the_end_of_a_file_after_a_crash() -> None:
     """NUL bytes at the end are no row."""
     content = "\n".join([HEADER, *ROWS, ""]).encode()
