@@ -72,6 +72,8 @@ def _check(spec: ParseSpec, table: Table, target: Target, rows: list[int]) -> No
         hints.append("give each row a label, or leave out `missing_labels`")
     elif too_many:
         hints.append("say missing_labels=drop to leave these rows out")
+        if spec.target is not None:
+            hints.append("name another column with `target`")
     hint = ", or ".join(hints) or "take another `target`"
     those = "1 row has" if count == 1 else f"{count:,} rows have"
     if too_many:

@@ -78,7 +78,7 @@ def read(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Table | Non
 
 
 def _may_be_plain(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> bool:
-    """Whether the caller asks for nothing but numbers, and each cell can be one or the label."""
+    """Whether the caller asks for numbers only, and each cell can be one or the label."""
     n_others = dialect.n_cells - len(columns.features) - (columns.target is not None)
     asked = dialect.trailing, spec.decimal == ",", spec.missing, n_others, not columns.features
     return (
