@@ -120,3 +120,14 @@ def test_long_cells_of_a_column_that_is_not_kept() -> None:
     text = "\n".join(["n,text,y", *rows])
     assert upload(text, roles={"text": {"role": "ignored"}}).parsed.n_features == 1
     assert refusal(text).code == "csv-cell-too-large"
+
+
+@pytest.mark.parametrize("first", ["2,2,x", "3,2,x", f"{'9' * 5000},2,x,y"])
+def test_a_row_is_not_taken_for_a_count(first: str) -> None:
+    """Of rows and columns, above a table without names."""
+    rows = ["3,3,y", "5,1,y", "6,2,x"]
+    text = "\n".join([first, *rows])
+    if first.count(",") == 2:
+        assert upload(text, header="absent").parsed.n_samples == len(rows) + 1
+    else:
+        refusal(text, header="absent")
