@@ -274,11 +274,9 @@ def _above(
         return []
     if not is_header(rest[0].cells):
         first = head[0].cells
-        # With names of two classes or more, and the number of rows below: a row is hardly like that.
-        counts = (
-            start < 2 and len(first) > 3 and first[0].isdecimal() and first[1] == str(width - 1)
-        )
-        counts = counts and len(first[0]) < 10 and int(first[0]) >= len(rest) - 1
+        # It has names of two classes or more, and the number of rows below: no row is like that.
+        counts = start < 2 and len(first) > 3 and first[0].isdecimal() and len(first[0]) < 10
+        counts = counts and first[1] == str(width - 1) and int(first[0]) >= len(rest) - 1
         return head[:1] if counts and not any(map(is_value, first[2:])) else []
     return head[:start] if width > 2 or _names_numbers(rest) else []
 
