@@ -22,18 +22,12 @@ from typing import TextIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from service.datasets.uploads import read_limits
 from service.rows.reader import read
-from service.rows.spec import CSV, ParseSpec, ReadLimits
+from service.rows.spec import CSV, ParseSpec
+from service.settings import Limits
 
-LIMITS = ReadLimits(
-    rows=100_000_000,
-    columns=20_000,
-    sparse_columns=20_000,
-    stored_values=1_000_000_000,
-    cell_bytes=4096,
-    line_bytes=1_048_576,
-    inflated_bytes=4_000_000_000,
-)
+LIMITS = read_limits(Limits())
 BLOCK_ROWS = 20_000
 MB = 1e6
 Writer: TypeAlias = Callable[[TextIO, int], None]

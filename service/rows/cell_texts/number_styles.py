@@ -58,7 +58,6 @@ _ONLY = {
     ",": frozenset({"comma", "point_groups", "groups_comma", "blanks_comma"}),
 }
 _EITHER = frozenset({"point_group", "comma_group"})
-_NEITHER = frozenset({"whole", "blanks"})
 _SEPARATORS = {
     "point_group": ".",
     "comma_group": ",",
