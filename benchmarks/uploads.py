@@ -22,7 +22,7 @@ from typing import TextIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.uploads import read_limits
+from service.datasets.upload_routes import read_limits
 from service.rows.reader import read
 from service.rows.spec import CSV, ParseSpec
 from service.settings import Limits

@@ -24,6 +24,8 @@ from service.app.background import (
     warm_up,
     warm_up_for_first_model,
 )
+from service.common.event_stream import EventStreams, Health
+from service.common.keys import Keys
 from service.dashboard import routes as dashboard
 from service.dashboard.context import PageContext
 from service.dashboard.distributions import Distributions
@@ -75,14 +77,12 @@ from service.web import audit, docs, guide, health, problem_pages
 from service.web.access import login
 from service.web.access.authenticator import Authenticator
 from service.web.access.hosts import Hosts
-from service.web.access.keys import Keys
 from service.web.access.routing import EVERY_ROUTE
 from service.web.access.scopes import Admission
 from service.web.bodies.body_budget import BodyBudget, BodyShares
 from service.web.bodies.control_bodies import LIMIT_BYTES
 from service.web.bodies.idempotency import RESERVATIONS
 from service.web.http.compression import Compression
-from service.web.http.event_stream import EventStreams
 from service.web.http.head_method import HeadAsGet
 from service.web.http.pagination import SECRET
 from service.web.problems import replies
@@ -137,7 +137,7 @@ class Application(docs.DocumentedAPI):
 
     http_protocol: partial[ServiceProtocol]
     connection_limits: ConnectionLimits
-    health: health.Health
+    health: Health
     first_key: Path | None = None
     """The file of the first API key, once the service has started and requires keys."""
 
@@ -179,7 +179,7 @@ def create_app(
     keys = Keys(database)
     hosts = Hosts((*host_names(settings.hosts), *own_names))
     authenticator = Authenticator(keys, settings.auth, limits.requests_per_s, hosts)
-    state = health.Health()
+    state = Health()
     event_log, audit_log = EventLog(database), AuditLog(database)
     watcher = Watcher(event_log, state)
     streams = EventStreams(limits.event_streams)

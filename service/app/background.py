@@ -12,6 +12,8 @@ from typing import TypeAlias
 import structlog
 from anyio.to_thread import run_sync
 
+from service.common.event_stream import Health
+from service.common.malloc import return_free_memory
 from service.errors import StorageFull, Unavailable
 from service.models.registry import ModelRegistry
 from service.predictions.warm_up import warm_up as warm_up_predictions
@@ -21,8 +23,6 @@ from service.storage.blobs import Blobs
 from service.storage.database import Database, UnusableDatabase
 from service.storage.database.pages import PageRequest
 from service.storage.ownership import ForeignFiles, claim
-from service.web.bodies.malloc import return_free_memory
-from service.web.health import Health
 from service.web.server.observability import Metrics
 
 START_S = 30.0

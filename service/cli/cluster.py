@@ -7,9 +7,9 @@ import socket
 
 from service.cli.environment import locked_data_dir
 from service.cli.output import USAGE, fail
+from service.common.logs import configure_logging
 from service.jobs.engine.child import Child
 from service.settings import Settings
-from service.web.server.logs import configure_logging
 
 
 def worker() -> None:

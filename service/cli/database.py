@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from service.cli.environment import make_data_dir
 from service.cli.output import fail
+from service.common.keys import KeyExists
 from service.errors import ServiceError
 from service.settings import Settings
 from service.storage.backups.manifest import BackupFailed
 from service.storage.database import Database, UnusableDatabase
 from service.storage.ownership import ForeignFiles
-from service.web.access.keys import KeyExists
 
 
 @contextmanager

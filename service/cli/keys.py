@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from service.cli.database import opened_database
 from service.cli.environment import read_settings
 from service.cli.output import USAGE, fail
-from service.web.access.keys import SCOPES, Key, Keys, Scope
-from service.web.http.names import NAME
+from service.common.keys import SCOPES, Key, Keys, Scope
+from service.common.names import NAME
 
 
 def create(name: str, scopes: list[Scope], requests_per_s: float | None) -> None:

@@ -23,10 +23,10 @@ from service.addresses import proxy_addresses
 from service.cli.descriptors import most_connections, raise_file_limit
 from service.cli.environment import locked_data_dir
 from service.cli.listener import BACKLOG, cannot_listen, listener_at, stop_listening
+from service.common.logs import configure_logging
+from service.common.malloc import keep_freed_memory
 from service.settings import Settings
 from service.subprocesses import ONE_THREAD
-from service.web.bodies.malloc import keep_freed_memory
-from service.web.server.logs import configure_logging
 
 if TYPE_CHECKING:
     from service.app.application import Application

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.names import DatasetId
 from service.dashboard.context import PageContext
 from service.dashboard.curves import Curve, curves_of
 from service.dashboard.forms.filled import number_in
@@ -23,7 +24,6 @@ from service.jobs.core.store import JobFilter
 from service.jobs.training import KIND as TRAINING
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.http.names import DatasetId
 from svm.solvers import SOLVERS
 from svm.transforms.scaling import ScalingName
 

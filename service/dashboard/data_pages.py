@@ -12,6 +12,7 @@ from fastapi import Path as InPath
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.names import DatasetId
 from service.dashboard.context import PageContext
 from service.dashboard.model_pages import with_latest
 from service.dashboard.page import HERE, go, page
@@ -24,7 +25,7 @@ from service.dashboard.proposals import (
 )
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
-from service.datasets.uploads import Upload, read_limits, receive
+from service.datasets.upload_routes import Upload, read_limits, receive
 from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.collection.schemas import JobRead
 from service.jobs.core.store import JobFilter
@@ -34,7 +35,6 @@ from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
-from service.web.http.names import DatasetId
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
 from service.web.problems.codes import PROBLEMS

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.names import JobId, ModelName
 from service.dashboard.context import PageContext
 from service.dashboard.curves import curves_of
 from service.dashboard.page import back, form_of, go, page
@@ -23,7 +24,6 @@ from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
 from service.web.access.scopes import requires_scope
-from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 from svm.data.splitting import held_out_rows
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.names import NAME, AliasName, ModelName
 from service.dashboard.context import PageContext
 from service.dashboard.forms.prediction import MAX_INPUTS, inputs_of, line_of, row_of
 from service.dashboard.page import back, checked, go, last_entries, page, queue
@@ -31,7 +32,6 @@ from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Target
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.http.names import NAME, AliasName, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
 from svm.model.unpredicted import unpredicted

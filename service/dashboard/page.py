@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from service import __version__
+from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
 from service.dashboard.curves import precision_recall
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
@@ -27,7 +28,6 @@ from service.jobs.core.submission import Body, Submission
 from service.jobs.kinds import KINDS
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
-from service.web.http.callers import caller_of, is_signed_in
 from service.web.http.compression import versioned
 from service.web.problems import status_of
 from service.web.problems.codes import PROBLEMS

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.names import NAME, DatasetReference, JobId
 from service.dashboard.context import PageContext
 from service.dashboard.forms.filled import Entries
 from service.dashboard.forms.questions import (
@@ -34,7 +35,6 @@ from service.jobs.training.solver_routes import describe
 from service.jobs.training.submission import JobPlanRead
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.http.names import NAME, DatasetReference, JobId
 from service.web.problems import status_of
 from svm.solvers import CHOICES, ChoosesSolver
 

@@ -9,13 +9,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.names import ModelName
 from service.dashboard.context import PageContext
 from service.dashboard.page import page
 from service.errors import ServiceError
 from service.models.card import card_of, training_data
 from service.models.plots import PlotKind, file_name
 from service.models.routes import Version
-from service.web.http.names import ModelName
 
 SHOWN: dict[PlotKind, str] = {
     "boundary": "Areas of the predicted classes, with the data and the margins",

@@ -10,6 +10,9 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.content_negotiation import choose
+from service.common.names import AnyDatasetId, DatasetId
+from service.common.schemas import MAX_TAGS
 from service.datasets import upload_routes
 from service.datasets.contents import Contents, formats_of
 from service.datasets.dataset import Dataset
@@ -30,13 +33,10 @@ from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
-from service.web.http.content_negotiation import choose
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.names import AnyDatasetId, DatasetId
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.http.tag_filter import TagFilter
-from service.web.http.tags import MAX_TAGS
 from service.web.problems import responses
 
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]

@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from service.common.schemas import ReadModel, TagKey, TagValue, WriteModel, rfc3339
 from service.datasets.dataset import Dataset, Origin
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.cell_texts.reading import ANY_DELIMITER
 from service.rows.spec import Description, Label, Parsed, TableColumn
-from service.web.http.tags import TagKey, TagValue
-from service.web.http.times import rfc3339
-from service.web.schemas import ReadModel, WriteModel
 
 MAX_NAME = 200
 MAX_LEVELS_SHOWN = 100

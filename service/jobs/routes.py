@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
+from service.common.content_negotiation import choose
+from service.common.names import JobId
 from service.jobs.collection.routes import Collection
 from service.jobs.collection.schemas import JOB_FORM, DeliveryList, DeliveryRead, TraceRead
 from service.jobs.core.access import JobAccess
@@ -15,8 +17,6 @@ from service.jobs.core.store import JobStore
 from service.jobs.kinds import KindName
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
-from service.web.http.content_negotiation import choose
-from service.web.http.names import JobId
 from service.web.problems import responses
 
 TRACE_COLUMNS = (

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
+from service.common.schemas import rfc3339
 from service.models.card import Card
 from service.models.versions import ModelVersion
-from service.web.http.times import rfc3339
 
 SHOWN_COLUMNS = 200
 

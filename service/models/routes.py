@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.content_negotiation import choose
+from service.common.names import AliasName, ModelName
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest
 from service.models.aliases import LATEST, Alias
@@ -32,10 +34,8 @@ from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
-from service.web.http.content_negotiation import choose
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.names import AliasName, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
 

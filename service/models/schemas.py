@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
+from service.common.schemas import ReadModel, WriteModel, rfc3339
 from service.models.aliases import Alias
 from service.models.card import Card
 from service.models.versions import Label, Model, ModelVersion
-from service.web.http.times import rfc3339
-from service.web.schemas import ReadModel, WriteModel
 
 MAX_VERSION = 2**31 - 1
 """The largest integer that every database stores."""

@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import __version__
+from service.common.event_stream import Health
+from service.common.names import ModelName
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
@@ -34,8 +36,7 @@ from service.predictions.routes import Version, respond
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
-from service.web.health import RETRY_AFTER_S, Health
-from service.web.http.names import ModelName
+from service.web.health import RETRY_AFTER_S
 from service.web.problems import responses
 
 EXAMPLE = {

@@ -11,8 +11,8 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from service.common.tally import Tally
 from service.predictions.unknown_cells import UnknownCells
-from service.web.server.observability import Tally
 
 MOST_VERSIONS = 200
 """Whose metrics are kept: each is a dozen lines of `/metrics`."""

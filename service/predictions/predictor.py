@@ -14,6 +14,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
+from service.common.answerer import RawHeaders, Reply
+from service.common.names import NAME
 from service.models.schemas import MAX_VERSION
 from service.predictions.answers import Answer
 from service.predictions.batcher import INLINE_WORK, Batcher, scored
@@ -25,9 +27,6 @@ from service.predictions.wire_format import PlainExchange
 from service.rows.parser import Parser
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.web.http.headers import RawHeaders
-from service.web.http.names import NAME
-from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix
 
 INLINE_BYTES = 64 * 1024

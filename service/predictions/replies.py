@@ -12,10 +12,10 @@ from urllib.parse import quote
 import numpy as np
 import orjson
 
+from service.common.answerer import Reply
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, InvalidRequest
 from service.predictions.answers import Answer
 from service.predictions.unknown_cells import UnknownCells
-from service.web.server.answerer import Reply
 
 JSON = "application/json"
 NPY = "application/x-npy"

@@ -8,6 +8,7 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.names import AliasName, ModelName
 from service.models.schemas import MAX_VERSION
 from service.predictions.loaded_models import Reference
 from service.predictions.predictor import PredictionCall, Predictor, Target
@@ -17,7 +18,6 @@ from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.bodies.control_bodies import json_request, read_limited
-from service.web.http.names import AliasName, ModelName
 from service.web.problems import responses
 from service.web.server.disconnects import unless_disconnected
 

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 from anyio import to_thread
 
-from service.datasets.uploads import charset_of, read_limits
+from service.common.answerer import RawHeaders, Reply
+from service.common.content_negotiation import best_of
+from service.common.encodings import inflate, media_type_of
+from service.datasets.upload_routes import charset_of, read_limits
 from service.errors import (
     Fault,
     InvalidContent,
@@ -30,10 +33,6 @@ from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_fo
 from service.rows.parser import Parser
 from service.rows.spec import CSV, JSON, NPY, TSV, ConvertSpec, ParseSpec, RowLimits
 from service.settings import Limits
-from service.web.http.content_negotiation import best_of
-from service.web.http.encodings import inflate, media_type_of
-from service.web.http.headers import RawHeaders
-from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix, is_sparse
 
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from service.common.logs import configure_logging
 from service.errors import InvalidContent, ServiceError
 from service.rows.format_table import FORMATS
 from service.rows.reader import read
@@ -25,7 +26,6 @@ from service.rows.spec import (
 )
 from service.storage.space import file_errors_reported
 from service.subprocesses.working import work
-from service.web.server.logs import configure_logging
 
 MEMORY_BYTES = 2 * 1024**3
 """No upload within the default limits needs a quarter of it."""

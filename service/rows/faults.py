@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from service.common.encodings import MAX_RATIO
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent, TooLarge
-from service.web.http.encodings import MAX_RATIO
 
 MAX_EXAMPLES = 5
 """Different wrong values of a column that its summary shows."""

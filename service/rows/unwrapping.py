@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from service.common.encodings import Decompressor, Inflater, Zlib
 from service.errors import InvalidContent, UnsupportedFormat
 from service.rows.faults import refuse
 from service.rows.format_table import FORMATS, HEAD_BYTES, LABEL_FORMATS, SUFFIXES, format_of
 from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.spec import BZIP2, CSV, GZIP, UNKNOWN, XZ, ZIP, ZSTD, ParseSpec
-from service.web.http.encodings import Decompressor, Inflater, Zlib
 
 if sys.version_info >= (3, 14):
     from compression.zstd import DecompressionParameter, ZstdDecompressor

@@ -8,13 +8,12 @@ from typing import Annotated, Any, Self
 from fastapi import Depends, Query
 from pydantic import AwareDatetime
 
+from service.common.schemas import ReadModel, rfc3339
 from service.storage.database.audit import Action, AuditLog, Change, ChangeFilter
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.http.times import rfc3339
 from service.web.problems import responses
-from service.web.schemas import ReadModel
 
 SUBJECT = r"^[a-z-]+/[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255})*$"
 

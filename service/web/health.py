@@ -15,6 +15,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from service import __version__
+from service.common.event_stream import Health
+from service.common.schemas import ReadModel
 from service.errors import Unavailable
 from service.settings import Limits, Settings
 from service.storage.database import Database
@@ -22,17 +24,10 @@ from service.storage.machine_code import is_compiling
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.problems import responses
-from service.web.schemas import ReadModel
 
 RETRY_AFTER_S = 1
 CHECK_S = 0.8
 """Timeout of the database; that of probes is a second."""
-
-
-class Health:
-    """Whether this process is shutting down; long requests check it and end early."""
-
-    draining = False
 
 
 class HealthRead(BaseModel):

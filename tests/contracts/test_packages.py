@@ -18,9 +18,9 @@ from svm.solvers import CHOICES
 ROOT = Path(__file__).parents[2]
 TREES = ("svm", "service", "tests")
 
-WIDEST = 16
+WIDEST = 24
 """Most modules and packages side by side."""
-LONGEST = 300
+LONGEST = 450
 """Most lines of code in a module, without blank lines, comments and docstrings."""
 
 LAYOUT = {
@@ -88,7 +88,7 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_packages_have_at_most_16_members() -> None:
+def test_packages_have_at_most_24_members() -> None:
     """No package has more modules and packages side by side than a reader can take in."""
     wide = {_name(package) for package in _packages() if len(_members(package)) > WIDEST}
     assert wide == set()
@@ -107,7 +107,7 @@ def test_members_of_a_package_import_each_other_in_no_circle() -> None:
     assert circles == {}
 
 
-def test_modules_have_at_most_300_lines_of_code() -> None:
+def test_modules_have_at_most_450_lines_of_code() -> None:
     """A longer module usually holds two ideas. Tests of one idea may be longer."""
     packages = (package for package in _packages() if package.relative_to(ROOT).parts[0] != "tests")
     paths = [path for package in packages for path in package.glob("*.py")]

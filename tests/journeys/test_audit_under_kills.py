@@ -13,9 +13,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from service.common.keys import Keys
 from service.jobs.kinds import KINDS
 from service.storage.database import Database
-from service.web.access.keys import Keys
 from tests.contracts.test_audit import CHANGE_NOTHING, CSV
 from tests.journeys.server import Server, ok, running
 from tests.service.jobs.data import csv_of, job_body

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
+from service.common.names import NAME
 from service.dashboard.formatting import counted, number, percent
 from service.dashboard.forms.filled import Entries, body_of, entries_of, number_in
 from service.dashboard.forms.schema import (
@@ -30,7 +31,6 @@ from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.training.schemas import JobCreate
-from service.web.http.names import NAME
 from svm.data.splitting import held_out_rows
 
 FRACTION, FOLDS = 0.25, 5

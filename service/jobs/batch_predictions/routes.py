@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
+from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
 from service.errors import Conflict
 from service.jobs.batch_predictions import KIND
@@ -21,7 +22,6 @@ from service.jobs.core.submission import Stores
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
-from service.web.http.names import JobId
 from service.web.problems import responses
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris", "outputs": ["label", "decision"]}

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from annotated_types import MinLen
 from pydantic import BaseModel, Field
 
+from service.common.names import ModelReference
+from service.common.schemas import ReadModel
 from service.jobs.batch_predictions.results import MEDIA_TYPES, Format
 from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.jobs.core.job import Job
-from service.web.http.names import ModelReference
-from service.web.schemas import ReadModel
 
 
 class BatchPredictionCreate(KindCreate):

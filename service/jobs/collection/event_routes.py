@@ -8,6 +8,10 @@ from typing import Annotated
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Header, Request, Response
 
+from service.common import event_stream
+from service.common.content_negotiation import choose
+from service.common.keys import Scope
+from service.common.names import JobId
 from service.errors import InvalidRequest, NotFound, Unavailable
 from service.jobs.collection.schemas import EventPage, EventRead
 from service.jobs.core.access import JobAccess
@@ -15,12 +19,8 @@ from service.jobs.core.events import Batch, Event
 from service.jobs.core.job import Job
 from service.jobs.core.watcher import Condition, Watcher
 from service.storage.database.pages import Cursor, Page, PageRequest
-from service.web.access.keys import Scope
 from service.web.access.scopes import requires_scope
-from service.web.http import event_stream
-from service.web.http.content_negotiation import choose
 from service.web.http.head_method import is_head
-from service.web.http.names import JobId
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
 

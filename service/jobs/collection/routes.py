@@ -10,6 +10,9 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel
 
+from service.common.callers import STATE, caller_of
+from service.common.keys import Scope
+from service.common.names import DatasetId, JobId, ModelName
 from service.errors import NotFound
 from service.jobs.collection.event_routes import add_events
 from service.jobs.collection.schemas import Form, JobCancel
@@ -19,17 +22,14 @@ from service.jobs.core.kind import Kind
 from service.jobs.core.lifecycle import Effect, State
 from service.jobs.core.store import JobFilter
 from service.jobs.core.submission import Submission
-from service.web.access.keys import Scope
 from service.web.access.routing import Routes
 from service.web.access.scopes import require, requires_scope
 from service.web.bodies import idempotency
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.bodies.idempotency import Once
 from service.web.http import etags
-from service.web.http.callers import STATE, caller_of
 from service.web.http.etags import check_if_match, etag, not_modified
 from service.web.http.json_reply import json_reply
-from service.web.http.names import DatasetId, JobId, ModelName
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.http.tag_filter import TagFilter
 from service.web.problems import responses

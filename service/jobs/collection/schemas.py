@@ -10,14 +10,12 @@ from urllib.parse import urlsplit
 from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, Field
 
+from service.common.names import DatasetReference
+from service.common.schemas import ReadModel, Tags, WriteModel, rfc3339
 from service.jobs.callbacks.deliveries import Delivery
 from service.jobs.core.events import Event, EventKind
 from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import State
-from service.web.http.names import DatasetReference
-from service.web.http.tags import Tags
-from service.web.http.times import rfc3339
-from service.web.schemas import ReadModel, WriteModel
 
 
 def _check_url(url: str) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Path, Request, Response
 
+from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
 from service.jobs.collection.routes import Collection
 from service.jobs.collection.schemas import Form
@@ -25,7 +26,6 @@ from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
-from service.web.http.names import JobId
 from service.web.problems import responses
 
 SVG = "image/svg+xml"

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from annotated_types import Ge, Le, MinLen
 from pydantic import Field, model_validator
 
+from service.common.names import ModelName
+from service.common.schemas import ReadModel, WriteModel
 from service.jobs.collection.schemas import (
     JobErrorRead,
     JobModelRead,
@@ -26,8 +28,6 @@ from service.jobs.training.schemas import (
     Validation,
     ValidationSplit,
 )
-from service.web.http.names import ModelName
-from service.web.schemas import ReadModel, WriteModel
 from svm.encoding import Encoding
 from svm.hyperparameters import Moderate, Positive
 from svm.model.multiclass import MulticlassName

@@ -9,10 +9,10 @@ import numpy as np
 from annotated_types import Ge, MinLen
 from pydantic import model_validator
 
+from service.common.schemas import WriteModel
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent
 from service.jobs.training.schemas import JobCreate, ValidationSplit
-from service.web.schemas import WriteModel
 from svm.data.matrices import Indices
 from svm.data.randomness import generator
 from svm.data.splitting import held_out_rows

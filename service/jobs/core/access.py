@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from service.common.event_stream import EventStreams
 from service.jobs.callbacks.deliveries import Deliveries
 from service.jobs.core.events import EventLog
 from service.jobs.core.kind import Kind
 from service.jobs.core.store import JobStore
 from service.jobs.core.watcher import Watcher
-from service.web.http.event_stream import EventStreams
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from service.common.schemas import rfc3339
 from service.errors import NotFound
 from service.jobs.callbacks import deliveries
 from service.jobs.core.events import EventBuilder, end, record
@@ -14,7 +15,6 @@ from service.jobs.core.job import Job
 from service.jobs.core.lifecycle import FINAL, State, sources
 from service.storage.database import now
 from service.storage.database.tables import job_parts, jobs
-from service.web.http.times import rfc3339
 
 
 def locked(connection: sa.Connection, job_id: str) -> Job:

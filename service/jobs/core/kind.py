@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from service.web.access.keys import Scope
+from service.common.keys import Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import anyio
 from anyio.to_thread import run_sync
 
+from service.common.event_stream import Health
 from service.jobs.core.events import Batch, EventLog, Snapshot
-from service.web.health import Health
 
 POLL_S = 0.1
 GROUP = 8

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from service.web.bodies.malloc import return_free_memory
+from service.common.malloc import return_free_memory
 
 logger = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from service.common.names import ModelReference
+from service.common.schemas import ReadModel
 from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.jobs.core.job import Job
 from service.models.versions import Label
-from service.web.http.names import ModelReference
-from service.web.schemas import ReadModel
 
 
 class EvaluationCreate(KindCreate):

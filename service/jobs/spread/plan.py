@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.web.schemas import ReadModel
+from service.common.schemas import ReadModel
 from svm.data.shards import expected_shards
 from svm.model.pipeline import Pipeline
 from svm.solvers.in_passes import expected_passes

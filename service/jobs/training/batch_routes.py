@@ -10,6 +10,8 @@ from typing import Annotated, Any
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Response
 
+from service.common.callers import caller_of
+from service.common.schemas import ReadModel, ShownAs
 from service.errors import MAX_FAULTS, ServiceError
 from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job
@@ -21,10 +23,8 @@ from service.web.access.scopes import requires_scope
 from service.web.bodies import idempotency
 from service.web.bodies.control_bodies import json_body, json_request, validated
 from service.web.bodies.idempotency import Once
-from service.web.http.callers import caller_of
 from service.web.http.json_reply import json_reply
 from service.web.problems import ProblemRead, problem_of, responses
-from service.web.schemas import ReadModel, ShownAs
 
 MOST_VALUES = 40 * MAX_JOBS
 """In all requests of a batch together."""

@@ -17,15 +17,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from service.common.names import INVALID_NAME, NAME, AliasName, DatasetReference, ModelName
+from service.common.schemas import ShownAs, Tags, WriteModel
 from service.datasets.dataset import Dataset
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.collection.schemas import Callback
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
-from service.web.http.names import INVALID_NAME, NAME, AliasName, DatasetReference, ModelName
-from service.web.http.tags import Tags
-from service.web.schemas import ShownAs, WriteModel
 from svm.encoding import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName

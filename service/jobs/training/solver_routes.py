@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from fastapi import Path
 from pydantic import BaseModel, TypeAdapter
 
+from service.common.schemas import ReadModel
 from service.errors import NotFound
 from service.web.access.routing import Routes
 from service.web.problems import responses
-from service.web.schemas import ReadModel
 from svm.solvers import CHOICES, sources_of
 from svm.solvers.protocol import HasDualCoefficients
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 
+from service.common.schemas import ReadModel
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, NotFound
 from service.jobs.core.submission import Draft, Submission
@@ -23,7 +24,6 @@ from service.jobs.training.validation_set import POINTER
 from service.jobs.training.warm_starts import check_start, find_start
 from service.models.versions import ModelVersion
 from service.storage.machine_code import is_compiling
-from service.web.schemas import ReadModel
 from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
 

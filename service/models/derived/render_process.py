@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from service.common.logs import configure_logging
 from service.datasets.store import DatasetStore
 from service.errors import InvalidContent, ServiceError
 from service.models.derived.files import DerivedFiles
@@ -25,7 +26,6 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.space import file_errors_reported
 from service.subprocesses.working import work
-from service.web.server.logs import configure_logging
 
 MEMORY_BYTES = 2 * 1024**3
 

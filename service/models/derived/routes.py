@@ -11,6 +11,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.names import ModelName
 from service.errors import UnsupportedFormat
 from service.models import exports
 from service.models.derived.renderer import Renderer
@@ -26,7 +27,6 @@ from service.web.access.routing import Routes
 from service.web.bodies.idempotency import Once
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
-from service.web.http.names import ModelName
 from service.web.problems import responses
 
 SVG = "image/svg+xml"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from service.common.strict_json import parse_json
 from service.models.exports.document import JSON_PARTS, MOST_JSON_VALUES, Parts
 from service.models.imports.parts import (
     ARRAYS,
@@ -27,7 +28,6 @@ from service.rows.json_reading.stream import Span, elements, is_object, members,
 from service.rows.spec import HEADER_BYTES
 from service.rows.table.arrays import ArrayWriter
 from service.settings import Limits
-from service.web.bodies.strict_json import parse_json
 
 MODEL = "model"
 COLUMNS = "columns"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from service.common.strict_json import parse_json
 from service.models.exports import JSON
 from service.models.exports.document import NAME, VERSION, About, Parts
 from service.models.imports import json_document, npz_archive
@@ -12,7 +13,6 @@ from service.models.imports.parts import invalid
 from service.rows.cell_texts.reading import Reading
 from service.rows.json_reading.stream import raw
 from service.settings import Limits
-from service.web.bodies.strict_json import parse_json
 
 ABOUT_BYTES = 2 * 1024**2
 """Longest JSON besides the model's parts: certificates of many pairs are long."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.web.schemas import ReadModel
+from service.common.schemas import ReadModel
 
 
 class Tensor(ReadModel):

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from service.common.strict_json import decode_json
 from service.errors import InvalidContent, InvalidRequest, pointer
 from service.predictions.datatypes import NUMBERS
 from service.rows.cell_faults import CellFault, fault_of_value
@@ -18,7 +19,6 @@ from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.stream import Span, beginning, members, raw_elements
-from service.web.bodies.strict_json import decode_json
 
 MARK = secrets.token_hex(16)
 """Replaces the list that was cut out of a document; no document is known to hold it."""

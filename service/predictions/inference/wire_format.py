@@ -14,6 +14,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from service.common.answerer import RawHeaders, Reply
+from service.common.encodings import inflate
+from service.common.strict_json import MAX_DEPTH, decode_json
 from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
 from service.predictions.answers import Answer
 from service.predictions.datatypes import NUMBERS, to_bytes
@@ -34,10 +37,6 @@ from service.predictions.unknown_cells import UnknownCells
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
 from service.settings import Limits
-from service.web.bodies.strict_json import MAX_DEPTH, decode_json
-from service.web.http.encodings import inflate
-from service.web.http.headers import RawHeaders
-from service.web.server.answerer import Reply
 from svm.data.matrices import Matrix
 
 OUTPUTS = ("label", "decision")

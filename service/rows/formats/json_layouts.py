@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from service.common.strict_json import decode_json
 from service.errors import InvalidContent, pointer_to_member
 from service.rows.faults import Faults, invalid_field
 from service.rows.formats.ndjson import read_objects
@@ -23,7 +24,6 @@ from service.rows.kinds.typed_tables import build
 from service.rows.spec import ParseSpec
 from service.rows.table.layout import check_columns
 from service.rows.table.writers import Table
-from service.web.bodies.strict_json import decode_json
 
 COLUMNS_BYTES = 64 * 1024 * 1024
 """Of a body of columns, which is in memory as a whole."""

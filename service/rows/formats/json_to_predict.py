@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from service.common.strict_json import decode_json
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, shown
 from service.rows.formats.json_layouts import RECORDS, SPLIT, UPLOADED, columns_of
@@ -20,7 +21,6 @@ from service.rows.json_reading.stream import (
     value,
     whole,
 )
-from service.web.bodies.strict_json import decode_json
 
 WHOLE_BYTES = 64 * 1024
 """A longer body is read some rows at a time: as objects they take up to fifty times its length."""

@@ -13,6 +13,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from service.common.encodings import MAX_RATIO
+from service.common.strict_json import decode_json
 from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest
 from service.rows.cell_texts.text import check_lengths, slices
 from service.rows.columns import Columns
@@ -26,8 +28,6 @@ from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.layout import check_columns, distinct_names
 from service.rows.table.row_numbers import ignoring
 from service.rows.table.writers import Table
-from service.web.bodies.strict_json import decode_json
-from service.web.http.encodings import MAX_RATIO
 
 CELLS_AT_ONCE = 500_000
 FREE_BYTES = 64 * 1024 * 1024

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from service.common.encodings import MAX_RATIO
 from service.errors import Fault, InvalidContent
 from service.rows.cell_faults import HINT, CellFault
 from service.rows.faults import Faults, inflates_too_much, refuse
@@ -32,7 +33,6 @@ from service.rows.table.layout import make_layout
 from service.rows.table.target import MAX_CLASSES
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 from service.storage.locked_duckdb import connect, identifier, literal
-from service.web.http.encodings import MAX_RATIO
 
 if TYPE_CHECKING:
     import duckdb

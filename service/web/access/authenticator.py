@@ -12,11 +12,11 @@ from typing import Literal
 import structlog
 from anyio.to_thread import run_sync
 
+from service.common.answerer import RawHeaders
+from service.common.callers import Caller, Rate
+from service.common.keys import SCOPES, Key, Keys, matching
 from service.errors import Unavailable
 from service.web.access.hosts import Hosts
-from service.web.access.keys import SCOPES, Key, Keys, matching
-from service.web.http.callers import Caller, Rate
-from service.web.http.headers import RawHeaders
 
 REFRESH_S = 1.0
 COOKIE = "svm_key"

@@ -15,12 +15,12 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.common import keys
+from service.common.answerer import RawHeaders
+from service.common.callers import FIND, SIGNED_IN, STATE, Caller, address_of, is_signed_in
 from service.errors import Forbidden, Misdirected, RateExceeded, Unauthorized
 from service.storage.database.audit import Actor, acting
-from service.web.access import keys
 from service.web.access.authenticator import Authenticator, cookie_of, without_cookies
-from service.web.http.callers import FIND, SIGNED_IN, STATE, Caller, address_of, is_signed_in
-from service.web.http.headers import RawHeaders
 from service.web.problems import render
 
 QUIET = frozenset({"/livez", "/readyz"})

@@ -15,8 +15,8 @@ from typing import Self
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.common.malloc import return_free_memory
 from service.errors import Unavailable
-from service.web.bodies.malloc import return_free_memory
 
 STATE = "body_share"
 """Attribute of the request's state: its `Share`."""

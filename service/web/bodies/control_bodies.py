@@ -10,13 +10,13 @@ from anyio.to_thread import run_sync
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
+from service.common.encodings import inflate
+from service.common.strict_json import BOM, MOST_VALUES, parse_json
 from service.errors import MAX_FAULTS, UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
 from service.web.bodies.chunks import announced_bytes, chunks_of
 from service.web.bodies.idempotency import add_to_fingerprint
-from service.web.bodies.strict_json import BOM, MOST_VALUES, parse_json
 from service.web.bodies.validation import body_error
-from service.web.http.encodings import inflate
 
 LIMIT_BYTES = "control_body_bytes"
 """Attribute of the request's state: the largest body of a control request, from the lifespan."""

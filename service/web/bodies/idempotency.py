@@ -20,9 +20,9 @@ from fastapi import Depends, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.callers import caller_of
 from service.errors import Unavailable
 from service.storage.database.idempotency import Reservation, Reservations, StoredReply, keep_reply
-from service.web.http.callers import caller_of
 
 HEADER = "Idempotency-Key"
 RESERVATIONS = "reservations"

@@ -8,9 +8,9 @@ from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel
 from starlette.requests import Request
 
+from service.common.names import INVALID_NAME
 from service.errors import Fault, InvalidRequest
 from service.web.bodies.validation import unknown_parameter
-from service.web.http.names import INVALID_NAME
 
 
 async def known_query_parameters(request: Request) -> None:

@@ -13,11 +13,11 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
+from service.common.encodings import Inflater
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
 from service.web.bodies.chunks import chunks_of
 from service.web.bodies.idempotency import add_to_fingerprint
-from service.web.http.encodings import Inflater
 
 BUFFER_BYTES = 1024 * 1024
 """Size of a write. Small writes cost more, because each one runs in another thread."""

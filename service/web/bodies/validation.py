@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import chain, islice, takewhile
 from typing import Any
 
+from service.common.names import INVALID_NAME
 from service.errors import (
     MAX_NAME_CHARACTERS,
     MAX_VALUE_CHARACTERS,
@@ -19,7 +20,6 @@ from service.errors import (
     pointer,
 )
 from service.web.bodies.hints import hint_of, other_name, with_known
-from service.web.http.names import INVALID_NAME
 from svm.solvers.other_names import did_you_mean
 
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")

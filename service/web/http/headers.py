@@ -5,12 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from typing import TypeAlias
 
 from starlette.datastructures import MutableHeaders
 
-RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
-"""As servers give them: names in lower case."""
 PAGE = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"

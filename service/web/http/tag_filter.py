@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import Depends, Query
 
+from service.common.schemas import KEY, VALUE
 from service.errors import InvalidRequest
-from service.web.http.tags import KEY, VALUE
 
 
 def _tag_filter(

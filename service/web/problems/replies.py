@@ -17,14 +17,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from service import errors
+from service.common.content_negotiation import choose
+from service.common.schemas import ReadModel
 from service.errors import MAX_VALUE_CHARACTERS, Fault, ServiceError
 from service.web.bodies.parameters import check_path
 from service.web.bodies.validation import parameter_error
-from service.web.http.content_negotiation import choose
 from service.web.problems import route_options
 from service.web.problems.codes import PROBLEMS
 from service.web.problems.plain_page import Frame, plain_page
-from service.web.schemas import ReadModel
 
 MEDIA_TYPE = "application/problem+json"
 

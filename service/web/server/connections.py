@@ -21,8 +21,8 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 from uvicorn.server import ServerState
 
+from service.common.malloc import return_free_memory
 from service.web.bodies.body_budget import BodyBudget
-from service.web.bodies.malloc import return_free_memory
 from service.web.http.headers import add_headers
 from service.web.problems import problem_bytes
 from service.web.server.observability import Metrics, request_id_of

@@ -6,7 +6,7 @@ import re
 
 from httptools import HttpParserError
 
-from service.web.http.headers import RawHeaders
+from service.common.answerer import RawHeaders
 
 HEADER_BYTES = 64 * 1024
 """The parser keeps a header until it is complete, and copies a long line repeatedly."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from service.common.answerer import Reply
 from service.web.bodies.body_budget import DETAIL
-from service.web.server.answerer import Reply
 from service.web.server.header_rules import (
     SMALL_BYTES,
     Refusal,

@@ -9,15 +9,16 @@ from starlette.datastructures import MutableHeaders
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
+from service.common.answerer import Answerer, RawHeaders, Reply
+from service.common.callers import Rate
+from service.common.tally import Tally
 from service.errors import ServiceError
 from service.web.access.authenticator import Authenticator
 from service.web.access.scopes import check_origin
-from service.web.http.callers import Rate
-from service.web.http.headers import RawHeaders, add_headers
-from service.web.server.answerer import Answerer, Reply
+from service.web.http.headers import add_headers
 from service.web.server.connections import ConnectionLimits
 from service.web.server.header_rules import size_of
-from service.web.server.observability import Metrics, Tally
+from service.web.server.observability import Metrics
 
 _UNUSUAL = frozenset({b"transfer-encoding", b"te", b"expect", b"content-digest", b"upgrade"})
 """Headers that only the application understands."""

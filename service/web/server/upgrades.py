@@ -10,7 +10,7 @@ from typing import Protocol
 
 from httptools import HttpRequestParser
 
-from service.web.http.headers import RawHeaders
+from service.common.answerer import RawHeaders
 
 _LENGTHS = (b"content-length", b"transfer-encoding")
 

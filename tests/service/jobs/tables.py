@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.store import DatasetStore
-from service.datasets.uploads import read_limits
+from service.datasets.upload_routes import read_limits
 from service.rows.table.arrays import write_array
 from service.rows.table.raw import RawWriter, kept_kinds
 from service.rows.table.summary import finished

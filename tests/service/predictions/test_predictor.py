@@ -7,13 +7,13 @@ import numpy as np
 import orjson
 import pytest
 
+from service.common.answerer import Reply
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from service.web.server.answerer import Reply
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 pytestmark = pytest.mark.one_application

@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+from service.common.logs import configure_logging
 from service.subprocesses.working import work
-from service.web.server.logs import configure_logging
 
 
 def answer(line: str) -> str:

@@ -13,13 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
+from service.common.names import JobId, ModelName
 from service.errors import Corrupt, Fault, InvalidContent, Unavailable
 from service.web.bodies.control_bodies import LIMIT_BYTES, json_body, json_request
 from service.web.bodies.parameters import known_query_parameters
 from service.web.docs import DocumentedAPI
 from service.web.http.etags import check_if_match, etag, not_modified
 from service.web.http.head_method import HeadAsGet
-from service.web.http.names import JobId, ModelName
 from service.web.http.pagination import SECRET, PageParams
 from service.web.problems import replies
 from service.web.server.observability import Metrics, Observability

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from service.common.encodings import MAX_RATIO
 from service.rows.faults import inflates_too_much
-from service.web.http.encodings import MAX_RATIO
 
 CHUNK_BYTES = 1024 * 1024
 _COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from service.common.event_stream import HEARTBEAT, RECONNECT, Health
 from service.jobs.collection.event_routes import follow
 from service.jobs.core import watcher as watcher_module
 from service.jobs.core.events import Event, EventKind, EventLog
@@ -22,8 +23,6 @@ from service.jobs.core.store import JobStore
 from service.jobs.core.watcher import Watcher
 from service.storage.database import Database
 from service.storage.database.tables import jobs as jobs_table
-from service.web.health import Health
-from service.web.http.event_stream import HEARTBEAT, RECONNECT
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import MEMORY, queue, report, take, trace_row
 

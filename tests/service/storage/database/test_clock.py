@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+from service.common.keys import Keys
 from service.jobs.core.leases import waiting_jobs
 from service.models.versions import next_version
 from service.storage.database import Database
 from service.storage.database.tables import jobs, metadata
-from service.web.access.keys import Keys
 from tests.backends import ON_ALL_BACKENDS
 
 pytestmark = ON_ALL_BACKENDS

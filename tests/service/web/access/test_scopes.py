@@ -15,10 +15,10 @@ from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.common.keys import SCOPES, KeyExists, Keys
 from service.settings import Limits, Settings
 from service.storage.database import Database
 from service.web.access import authenticator
-from service.web.access.keys import SCOPES, KeyExists, Keys
 from service.web.access.scopes import authorized
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import csv_of, job_body

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, create_model
 from starlette.testclient import TestClient
 
+from service.common.strict_json import parse_json
 from service.errors import InvalidContent, InvalidRequest, ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.web.bodies.control_bodies import json_request, validated
-from service.web.bodies.strict_json import parse_json
 from tests.service.web.conftest import EXAMPLE
 
 GOOD = json.dumps(EXAMPLE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
+from service.common.content_negotiation import choose
 from service.errors import NotAcceptable
-from service.web.http.content_negotiation import choose
 
 SUPPORTED = ("application/json", "text/csv")
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from service.common.encodings import PIECE_BYTES, Inflater, inflate
 from service.errors import TooLarge, UnsupportedFormat
-from service.web.http.encodings import PIECE_BYTES, Inflater, inflate
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, 2 * PIECE_BYTES + 5])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.web.http.times import rfc3339
+from service.common.schemas import rfc3339
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from starlette.testclient import TestClient
 
 from service import __version__
 from service.app.application import Application
+from service.common.event_stream import Health
 from service.settings import Settings
 from service.storage.database import Database
-from service.web.health import Health, router
+from service.web.health import router
 from service.web.problems import replies
 
 
@@ -103,7 +104,7 @@ def test_log_lines_are_json() -> None:
     """Our lines and those of libraries have the same form, tracebacks included."""
     program = """
 import logging, structlog
-from service.web.server.logs import configure_logging
+from service.common.logs import configure_logging
 configure_logging("info")
 structlog.stdlib.get_logger("ours").info("hello", job_id="job_1")
 logging.getLogger("theirs").warning("watch %s", "out")

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from service.common.callers import is_still_known
 from service.errors import Unavailable
-from service.web.http.callers import is_still_known
 
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
@@ -25,6 +25,12 @@ RETRY_AFTER_S = 5
 def message(id: int, event: str, data: dict[str, Any]) -> bytes:
     """One event. `json.dumps` writes no line breaks, so `data` is one line."""
     return f"id: {id}\nevent: {event}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+class Health:
+    """Whether this process is shutting down; long requests check it and end early."""
+
+    draining = False
 
 
 class EventStreams:

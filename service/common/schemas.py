@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any, overload
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 
@@ -37,3 +38,26 @@ class ShownAs:
             handler.generate_schema(self.model),
             serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
         )
+
+
+MAX_TAGS = 64
+
+KEY = r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$"
+VALUE = r"^[^\x00-\x1f\x7f]{0,255}$"
+TagKey = Annotated[str, Field(pattern=KEY)]
+TagValue = Annotated[str, Field(pattern=VALUE)]
+Tags = Annotated[dict[TagKey, TagValue], Field(max_length=MAX_TAGS)]
+"""At most 64 keys of 1 to 63 letters, digits, dots, slashes, hyphens and underscores; a value is up
+to 255 characters, none of them a control character."""
+
+
+@overload
+def rfc3339(seconds: float) -> str: ...
+@overload
+def rfc3339(seconds: None) -> None: ...
+def rfc3339(seconds: float | None) -> str | None:
+    """Seconds since 1970 as RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.250Z`."""
+    if seconds is None:
+        return None
+    time = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return time.replace("+00:00", "Z")

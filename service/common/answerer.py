@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from service.web.http.headers import RawHeaders
+RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
+"""As servers give them: names in lower case."""
 
 
 class Reply(NamedTuple):

@@ -1,0 +1,1 @@
+"""What all rooms use and no request needs: names, strict JSON, schemas, logs, callers, keys."""
