@@ -31,7 +31,7 @@ from service.predictions.unknown_cells import UnknownCells
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
 from service.rows.parser import Parser
-from service.rows.spec import CSV, JSON, NPY, TSV, ConvertSpec, ParseSpec, RowLimits
+from service.rows.spec import CSV, JSON, NPY, TSV, ConvertSpec, RowLimits, SentFile
 from service.settings import Limits
 from svm.data.matrices import Matrix, is_sparse
 
@@ -95,11 +95,11 @@ class PlainExchange:
             rows=self._limits.predict_rows,
             inflated_bytes=self._limits.predict_body_bytes,
         )
-        file = ParseSpec(
-            media_type=self._content_type, data=str(data), out=str(folder), limits=limits
+        file, out = SentFile(str(data), self._content_type), folder / "rows"
+        await parser.convert(
+            ConvertSpec(file=file, out=str(out), limits=limits, columns=model.columns)
         )
-        converted = await parser.convert(ConvertSpec(file, model.columns))
-        return await to_thread.run_sync(Path(converted.path).read_bytes)
+        return await to_thread.run_sync(out.read_bytes)
 
     def read(self, body: bytes, model: LoadedModel) -> Instances:
         """Raises UnsupportedFormat, InvalidRequest, TooLarge, and InvalidContent with every bad

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import BinaryIO
 
 from service.errors import UnsupportedFormat
+from service.rows import rendering
 from service.rows.columns import Columns
-from service.rows.formats import delimited_rows, json_rows, libsvm, ndjson, npy
-from service.rows.formats.shared.other_programs import other_program
-from service.rows.rendering import binary, columnar, text
+from service.rows.formats import delimited_rows, json_to_predict, libsvm, npy
 from service.rows.spec import (
     BZIP2,
     CSV,
@@ -62,6 +60,35 @@ _FIRST_MEMBER = 30
 _LIBSVM_LINE = re.compile(rb"[^\s:,;]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
 _JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*\{)')
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"')
+_CSV = "save its table as CSV"
+_PARQUET = "save its table as Parquet"
+_BEGINNINGS = {
+    rb"\s*<(?i:!doctype html|html|head|table)\b": (
+        "a page of HTML",
+        "was the download an error message or a login page?",
+    ),
+    rb"(?:[%@\s][^\n]*\n){0,99}?(?i:@relation)\s": ("an ARFF file of Weka", _CSV),
+    rb"ARROW1|FEA1": ("a Feather file of Arrow", _PARQUET),
+    rb"MATLAB [57]": ("a file of MATLAB", f"{_CSV}, with writetable"),
+    rb"<stata_dta>|[\x66-\x73][\x01\x02]\x01\x00": ("a file of Stata", f"{_CSV}, with export"),
+    rb"\$FL[23]": ("a file of SPSS", _CSV),
+    rb"\x00{12}\xc2\xea\x81\x60|HEADER RECORD\*": ("a file of SAS", f"{_CSV}, with proc export"),
+    rb"RD[AX][23]\n|[XA]\n\x00\x00\x00[23]": ("data of R", f"{_CSV}, with write.csv"),
+    rb"\x89HDF\r\n": ("an HDF5 file", _PARQUET),
+    rb"\x80[\x02-\x05]": ("a pickle of Python, which can run any code", _PARQUET),
+    rb"SQLite format 3": ("a database of SQLite", _CSV),
+    rb"Obj\x01|ORC[\x00-\x1f]": ("an Avro or ORC file", _PARQUET),
+    rb"%PDF-": ("a PDF document", _CSV),
+    rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|II\*\x00|MM\x00\*|RIFF.{4}WAVE": (
+        "an image or a sound",
+        "send a table",
+    ),
+    rb"7z\xbc\xaf|Rar!|.{257}ustar": ("an archive of another kind", "send a zip file of one file"),
+}
+_KNOWN = [
+    (re.compile(pattern, re.DOTALL), f"{what}: {way}")
+    for pattern, (what, way) in _BEGINNINGS.items()
+]
 
 
 def _never(_: bytes) -> bool:
@@ -88,9 +115,9 @@ class Format:
     binary: bool = False
     """All files begin so."""
     options: frozenset[str] = frozenset()
-    """Those of `ParseSpec` that only some formats have."""
+    """Those of `ReadOptions` that only some formats have."""
     upload: str
-    """Module in `formats` with `read(spec)`; the parsing process alone imports it."""
+    """Module in `formats` and its function of a `ParseSpec`, for the parsing process alone."""
     labels: bool = False
     """Labels may come in a file of their own of this format."""
     read_rows: Callable[[bytes, Columns, RowLimits], Rows] | None = None
@@ -105,20 +132,20 @@ class Format:
 
     def read(self, spec: ParseSpec) -> Table:
         """An upload to arrays on disk. Raises ServiceError with every fault."""
-        table: Table = import_module(f"service.rows.formats.{self.upload}").read(spec)
+        module, _, name = self.upload.partition(".")
+        table: Table = getattr(import_module(f"service.rows.formats.{module}"), name)(spec)
         return table
 
     def as_csv(self, spec: ConvertSpec) -> Converted:
         """Rows to predict, `packed`, as CSV. Raises ServiceError."""
-        text = Path(spec.file.out) / "rows"
-        import_module(f"service.rows.formats.{self.packed}").as_csv(spec, text)
-        return Converted(str(text))
+        import_module(f"service.rows.formats.{self.packed}").as_csv(spec)
+        return Converted()
 
 
 _OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
 _TABLE = partial(
     Format,
-    upload="text_table",
+    upload="text_table.read",
     options=frozenset({"delimiter", "encoding", *_OF_TEXTS}),
     labels=True,
     lines=True,
@@ -127,7 +154,7 @@ _SHEETS = partial(
     Format,
     begins=_magic(_OLE, _ARCHIVE),
     binary=True,
-    upload="xlsx",
+    upload="xlsx.read",
     options=frozenset({"sheet", *_OF_TEXTS}),
     read_rows=delimited_rows.read_converted_rows,
     packed="xlsx",
@@ -140,32 +167,32 @@ FORMATS = {
             media_type=CSV,
             suffixes=(".csv", ".txt"),
             read_rows=delimited_rows.read_csv_rows,
-            write=text.write_csv,
+            write=rendering.write_csv,
         ),
         Format(
             media_type=JSON,
             suffixes=(".json",),
             begins=_with(_JSON),
-            upload="json_rows",
+            upload="json_uploads.read",
             options=frozenset({"schema"}),
-            read_rows=json_rows.read_rows,
-            write=text.write_json,
+            read_rows=json_to_predict.read_document,
+            write=rendering.write_json,
         ),
         Format(
             media_type=NDJSON,
             suffixes=(".ndjson", ".jsonl"),
             begins=_with(_JSON_OBJECT),
-            upload="ndjson",
+            upload="json_uploads.read_lines",
             options=frozenset({"schema"}),
-            read_rows=ndjson.read_rows,
+            read_rows=json_to_predict.read_lines,
             lines=True,
-            write=text.write_ndjson,
+            write=rendering.write_ndjson,
         ),
         _TABLE(
             media_type=TSV,
             suffixes=(".tsv",),
             read_rows=delimited_rows.read_tsv_rows,
-            write=text.write_tsv,
+            write=rendering.write_tsv,
         ),
         Format(
             media_type=NPZ,
@@ -173,39 +200,39 @@ FORMATS = {
             begins=_magic(_ARCHIVE),
             binary=True,
             options=frozenset({"dense"}),
-            upload="npz",
-            write=binary.write_npz,
+            upload="npy.read_npz",
+            write=rendering.write_npz,
         ),
         Format(
             media_type=PARQUET,
             suffixes=(".parquet",),
             begins=_magic(b"PAR1", b"PARE"),
             binary=True,
-            upload="parquet",
+            upload="parquet.read",
             options=frozenset({"schema"}),
             read_rows=delimited_rows.read_converted_rows,
-            packed="parquet_rows",
-            write=columnar.write_parquet,
+            packed="parquet",
+            write=rendering.write_parquet,
         ),
         Format(
             media_type=NPY,
             suffixes=(".npy",),
             begins=_magic(npy.MAGIC),
             binary=True,
-            upload="npy",
+            upload="npy.read",
             labels=True,
             read_rows=npy.read_rows,
-            write=binary.write_npy,
+            write=rendering.write_npy,
         ),
         Format(
             media_type=LIBSVM,
             suffixes=(".libsvm", ".svm"),
             begins=_with(_LIBSVM_LINE),
             options=frozenset({"index_base", "dense"}),
-            upload="libsvm",
+            upload="libsvm.read",
             read_rows=libsvm.read_rows,
             lines=True,
-            write=text.write_libsvm,
+            write=rendering.write_libsvm,
         ),
         _SHEETS(media_type=XLS, suffixes=(".xls",)),
         _SHEETS(media_type=XLSX, suffixes=(".xlsx",)),
@@ -214,6 +241,8 @@ FORMATS = {
 }
 """By media type; those that are preferred for a stored dataset come first."""
 SUFFIXES = {suffix: one.media_type for one in FORMATS.values() for suffix in one.suffixes}
+ARCHIVES = {".zip": ZIP, ".gz": GZIP, ".bz2": BZIP2, ".xz": XZ, ".zst": ZSTD}
+"""By the suffix of a name."""
 DOWNLOADS = tuple(one.media_type for one in FORMATS.values() if one.write)
 ROW_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.read_rows)
 LABEL_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.labels)
@@ -262,3 +291,8 @@ def _kind_of_archive(head: bytes) -> str:
     if name.startswith(b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet"):
         return ODS
     return NPZ if _MEMBER_OF_NPZ.match(name) else ZIP
+
+
+def other_program(head: bytes) -> str | None:
+    """What a file is that begins so, and the way out; None if it is none of these."""
+    return next((what for pattern, what in _KNOWN if pattern.match(head)), None)

@@ -20,8 +20,8 @@ from service.models.imports.parts import (
     invalid,
 )
 from service.models.mapped import mapped
+from service.rows.formats.archive import Archive, BadArchive
 from service.rows.formats.npy import MAX_TEXT_BYTES, read_header, texts_of
-from service.rows.formats.shared.archive import Archive, BadArchive
 from service.settings import Limits
 
 ABOUT, README = "about", "readme"

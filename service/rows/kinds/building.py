@@ -58,7 +58,7 @@ class Builder:
         self._columns = columns
         self._passes = passes
         self._folder = Path(spec.out)
-        self._words: Words = MISSING_VALUES | {PLACEHOLDER, *spec.missing}
+        self._words: Words = MISSING_VALUES | {PLACEHOLDER, *spec.asked.missing}
         self._features: list[Feature] = []
         self._n_samples = 0
         self._marks: set[str] = set()
@@ -102,7 +102,7 @@ class Builder:
             table=kept_kinds(table),
             weight=self._columns.weight_name,
             ignored=ignored,
-            reading=reading(kept, table, self._marks, self._spec.missing),
+            reading=reading(kept, table, self._marks, self._spec.asked.missing),
             warnings=[*layout.warnings, *warnings(kept, ignored, self._columns)],
         )
 
@@ -120,7 +120,7 @@ class Builder:
             if self._typed:
                 features.append(Feature(position, TypedColumn(kind)))
                 continue
-            plain = kind in (None, "number") and self._spec.decimal != ","
+            plain = kind in (None, "number") and self._spec.asked.decimal != ","
             gatherer: Gatherer = TextColumn(self._words)
             if plain:
                 trial = ValueColumn(self._words)
@@ -154,16 +154,16 @@ class Builder:
         spec = self._spec
         return Question(
             words=self._words,
-            asked=frozenset(spec.missing),
+            asked=frozenset(spec.asked.missing),
             kind=self._kind(position),
             wanted=position in self._columns.wanted,
-            decimal=spec.decimal or decimal,
-            grouped=spec.thousands != "none",
+            decimal=spec.asked.decimal or decimal,
+            grouped=spec.asked.thousands != "none",
             tried_plain=tried_plain,
             comma_likely=comma_likely,
-            fixed=spec.decimal is not None,
-            odd=spec.odd_cells == "missing" and position != self._columns.weight,
-            day_first=spec.day_first,
+            fixed=spec.asked.decimal is not None,
+            odd=spec.asked.odd_cells == "missing" and position != self._columns.weight,
+            day_first=spec.asked.dayfirst,
         )
 
     def _kind(self, position: int) -> str | None:

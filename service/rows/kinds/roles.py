@@ -68,14 +68,14 @@ def arranged(
     _check_target(spec, texts, dropped)
     kept = [i for i in range(n_cells) if i not in dropped]
     if label is not None:
-        if spec.target not in (None, texts[label]) or spec.labels is not None:
+        if spec.asked.target not in (None, texts[label]) or spec.labels is not None:
             message = "the label is given twice: by `schema`, and by `target` or `labels`"
             raise InvalidRequest("invalid-parameter", message)
-        spec = replace(spec, target=texts[label])
-    if known is None and spec.target is not None and spec.target.isdecimal():
-        position = int(spec.target) if len(spec.target) < 10 else n_cells
+        spec = spec.asking(target=texts[label])
+    if known is None and spec.asked.target is not None and spec.asked.target.isdecimal():
+        position = int(spec.asked.target) if len(spec.asked.target) < 10 else n_cells
         if position in kept:
-            spec = replace(spec, target=str(kept.index(position)))
+            spec = spec.asking(target=str(kept.index(position)))
     layout = make_layout(spec, len(kept), None if known is None else [known[i] for i in kept])
     target = None if layout.target is None else kept[layout.target]
     if target is not None and roles.get(texts[target], {}).get("role") == "feature":
@@ -104,8 +104,8 @@ def arranged(
 
 
 def _check_target(spec: ParseSpec, texts: list[str], dropped: set[int]) -> None:
-    if spec.target in texts and texts.index(spec.target) in dropped:
-        name = spec.target[:64]
+    if spec.asked.target in texts and texts.index(spec.asked.target) in dropped:
+        name = spec.asked.target[:64]
         message = f"`target` names {name!r}, but in `schema` it is ignored or has the weights"
         raise InvalidRequest("invalid-parameter", f"{message}; name another column as `target`")
 
@@ -154,12 +154,12 @@ def check_roles(roles: Any) -> Roles:
 
 
 def _roles(spec: ParseSpec, texts: list[str]) -> dict[str, dict[str, str]]:
-    unknown = [name for name in spec.roles if name not in texts]
+    unknown = [name for name in spec.asked.schema if name not in texts]
     if unknown:
         message = f"`schema` names {unknown[0][:64]!r}, which is not a column"
         hint = f"the columns are called {', '.join(texts[:5])}, …"
         raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
-    return dict(spec.roles)
+    return dict(spec.asked.schema)
 
 
 def _only(roles: dict[str, dict[str, str]], texts: list[str], role: str) -> int | None:

@@ -22,7 +22,7 @@ LIST_HINT = "a single row is [[1, 2]], not [1, 2]"
 def may_be_plain(spec: ParseSpec) -> bool:
     """Whether the data may be finite numbers and the caller demands no kinds or roles."""
     onto = spec.onto
-    return not spec.roles and not (onto and (onto.table or onto.weight or onto.ignored))
+    return not spec.asked.schema and not (onto and (onto.table or onto.weight or onto.ignored))
 
 
 def build(

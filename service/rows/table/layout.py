@@ -61,7 +61,7 @@ def make_layout(spec: ParseSpec, n_cells: int, names: list[str] | None) -> Layou
     if layout.n_features == 0:
         message = "there is no feature column: the only column holds the labels"
         hint = "without labels say target=none"
-        if spec.media_type in (CSV, TSV):
+        if spec.file.media_type in (CSV, TSV):
             hint = f"is the delimiter right? {hint}"
         raise refuse("empty-data", message, column=layout.column(0), hint=hint)
     if layout.n_features > spec.limits.columns:
@@ -86,11 +86,11 @@ def feature_order(stored: Stored, names: list[str] | None, n_features: int) -> l
 
 def check_n_features(spec: ParseSpec, n_features: int) -> None:
     """Raises InvalidContent `feature-mismatch` if `n_features` was given and is another."""
-    if spec.n_features is not None and n_features != spec.n_features:
+    if spec.asked.n_features is not None and n_features != spec.asked.n_features:
         raise InvalidContent(
             "feature-mismatch",
-            f"the data have {n_features} feature columns, n_features says {spec.n_features}",
-            extra={"expected": spec.n_features, "got": n_features},
+            f"the data have {n_features} feature columns, n_features says {spec.asked.n_features}",
+            extra={"expected": spec.asked.n_features, "got": n_features},
         )
 
 
@@ -103,9 +103,9 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     InvalidContent `bad-column-name` if it may be either: numbers that count, such as 0, 1, 2, … or
     2019, 2020, …, beside a label that comes only once; booleans without a number.
     """
-    if spec.header != "auto":
-        return spec.header == "present"
-    target = None if spec.labels is not None else spec.target
+    if spec.asked.header != "auto":
+        return spec.asked.header == "present"
+    target = None if spec.labels is not None else spec.asked.target
     if target is not None and target != NO_TARGET and not target.isdecimal():
         return True
     cells = [cell.strip() for cell in first]
@@ -181,12 +181,12 @@ def distinct_names(
 
 def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | None:
     if spec.labels is not None:
-        if spec.target not in (None, NO_TARGET):
+        if spec.asked.target not in (None, NO_TARGET):
             raise InvalidRequest(
                 "invalid-parameter", "the labels are in a file of their own: leave out `target`"
             )
         return None
-    target = spec.target
+    target = spec.asked.target
     if target == NO_TARGET:
         return None
     if target is None and spec.onto is not None:  # as in the dataset that the rows are appended to

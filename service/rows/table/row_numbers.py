@@ -45,7 +45,7 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     reasons: dict[int, str] = {}
     path = folder / "X.npy"
     for place, i in enumerate(in_X):
-        if i not in others and table.columns[i] not in spec.roles:
+        if i not in others and table.columns[i] not in spec.asked.schema:
             reason = _reason(path, place, table.columns[i])
             if reason is not None:
                 reasons[place] = reason

@@ -28,8 +28,8 @@ from service.jobs.training.schemas import JobBatchCreate, JobCreate
 from service.predictions.inference.schemas import IndexRequest
 from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.wire_format import PlainExchange
-from service.rows.reader import read
-from service.rows.spec import JSON, ParseSpec, ReadLimits
+from service.rows.parsing_process import read
+from service.rows.spec import JSON
 from service.settings import Limits
 from service.web.bodies.control_bodies import validated
 from tests.journeys.limits.bombs import PREDICT
@@ -45,7 +45,7 @@ from tests.journeys.limits.small_items import (
 )
 from tests.journeys.server import Server
 from tests.service.predictions.test_bodies import model
-from tests.service.rows.reading import LIMITS
+from tests.service.rows.reading import make_spec
 
 PEAK_BYTES, KEPT_BYTES, STALL_S = 64 * MIB, 10 * MIB, 0.1
 TRIES = 3
@@ -102,13 +102,7 @@ def test_rows_to_predict(name: str) -> None:
 def test_uploads(name: str, tmp_path: Path) -> None:
     """The same in the reading process."""
     kind = UPLOADS[name]
-    (tmp_path / "body").write_bytes(kind.body(Random(name), MIB // 2))
-    spec = ParseSpec(
-        media_type=kind.media_type,
-        data=str(tmp_path / "body"),
-        out=str(tmp_path),
-        limits=ReadLimits(**LIMITS),
-    )
+    spec = make_spec(tmp_path, kind.body(Random(name), MIB // 2), kind.media_type)
     peak, seconds = _measured(lambda: read(spec))
     assert peak < 48 * MIB
     assert seconds < 10
@@ -225,7 +219,7 @@ def test_a_reader_whose_client_is_gone_ends(warm: Server) -> None:
 
 
 def _readers(server: Server) -> list[psutil.Process]:
-    return [one for one in server.processes() if "service.rows.child" in one.cmdline()]
+    return [one for one in server.processes() if "service.rows.parsing_process" in one.cmdline()]
 
 
 def _is_working(process: psutil.Process) -> bool:

@@ -17,7 +17,7 @@ from service.predictions import replies
 from service.predictions.answers import Answer, Scored
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.wire_format import Instances, PlainExchange, outputs_of
-from service.rows.formats.json_rows import explained_rows
+from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
 from tests.service.models.registered_models import fitted_pipeline
