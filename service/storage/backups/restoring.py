@@ -31,7 +31,7 @@ from service.storage.backups.manifest import (
     read_manifest,
 )
 from service.storage.blobs import Blobs
-from service.storage.database import Database, NewerTables, OlderTables, present_revision
+from service.storage.database import Database, present_revision
 from service.storage.ownership import MARKS, claim
 
 UNREADABLE = (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError)
@@ -155,15 +155,13 @@ def _check_revision(database: Database, manifest: Manifest) -> None:
     present = present_revision(database)
     if present not in (None, manifest.revision):
         raise BackupFailed("the database has tables of another version: use one without tables")
-    try:
-        database.check_revision(manifest.revision)
-    except OlderTables:
-        detail = "the backup was made before 0.1.0, the first release: it cannot be restored"
-        raise BackupFailed(detail) from None
-    except NewerTables:
-        version = manifest.service_version
-        detail = f"the backup is of version {version}, which is newer than this version"
-        raise BackupFailed(detail) from None
+    if manifest.revision not in database.revisions:
+        if manifest.revision < database.revisions[-1]:
+            detail = "the backup was made before 0.1.0, the first release: it cannot be restored"
+        else:
+            version = manifest.service_version
+            detail = f"the backup is of version {version}, which is newer than this version"
+        raise BackupFailed(detail)
 
 
 def _opened(path: Path) -> tarfile.TarFile:

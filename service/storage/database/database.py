@@ -63,37 +63,7 @@ def new_id(prefix: str) -> str:
 
 
 class UnusableDatabase(Exception):
-    """The service cannot work with this database."""
-
-
-class OtherEncoding(UnusableDatabase):
-    """The database cannot hold every text."""
-
-    def __init__(self, encoding: str) -> None:
-        super().__init__(
-            f"the database has the encoding {encoding}, the service needs UTF8; make one with "
-            "`CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`"
-        )
-
-
-class NewerTables(UnusableDatabase):
-    """A newer version of the service has migrated the database."""
-
-    def __init__(self, revision: str, newest: str) -> None:
-        super().__init__(
-            f"the database is of a newer version of svm-service (revision {revision}, this one "
-            f"knows {newest}); install that version, or restore an older backup"
-        )
-
-
-class OlderTables(UnusableDatabase):
-    """The database was made before the first release."""
-
-    def __init__(self, revision: str) -> None:
-        super().__init__(
-            f"the database was made before 0.1.0 (revision {revision}), the first release, and "
-            "cannot be upgraded; use another database and data directory"
-        )
+    """The service cannot work with this database, or would damage it."""
 
 
 class Database:
@@ -211,19 +181,29 @@ class Database:
             command.upgrade(config, revision or "head")
 
     def check_encoding(self) -> None:
-        """Raises OtherEncoding."""
+        """Raises UnusableDatabase if the database cannot hold every text."""
         if not self._is_sqlite:
             with self.read() as connection:
                 encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
             if encoding != "UTF8":
-                raise OtherEncoding(encoding)
+                raise UnusableDatabase(
+                    f"the database has the encoding {encoding}, the service needs UTF8; make one "
+                    "with `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`"
+                )
 
     def check_revision(self, revision: str) -> None:
-        """Raises OlderTables and NewerTables for what cannot become the newest revision."""
-        if revision not in self.revisions:
-            if revision < self.revisions[-1]:
-                raise OlderTables(revision)
-            raise NewerTables(revision, self.revisions[0])
+        """Raises UnusableDatabase for what cannot become the newest revision."""
+        if revision in self.revisions:
+            return
+        if revision < self.revisions[-1]:
+            raise UnusableDatabase(
+                f"the database was made before 0.1.0 (revision {revision}), the first release, and "
+                "cannot be upgraded; use another database and data directory"
+            )
+        raise UnusableDatabase(
+            f"the database is of a newer version of svm-service (revision {revision}, this one "
+            f"knows {self.revisions[0]}); install that version, or restore an older backup"
+        )
 
     def close(self) -> None:
         """Close all connections; waits a moment for those in use by other threads."""

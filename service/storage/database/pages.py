@@ -35,12 +35,10 @@ class Page(Generic[Item]):
     next: Cursor | None
 
 
-def numbered(table: str, *, index: bool = False) -> sa.Column[int]:
+def numbered(table: str) -> sa.Column[int]:
     """A column by which rows of the table are in the order of their insertion. The clock can be set
     back."""
-    return sa.Column(
-        "number", sa.BigInteger, nullable=False, index=index, default=next_number(table)
-    )
+    return sa.Column("number", sa.BigInteger, nullable=False, default=next_number(table))
 
 
 def next_number(table: str, column: str = "number") -> sa.ScalarSelect[int]:
