@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import sqlalchemy as sa
+from pydantic import ValidationError
+from pydantic_core import from_json
 
 from service.storage.backups.backup import (
+    FORMAT,
+    MANIFEST,
     OWN_TABLES,
     ROWS_AT_ONCE,
+    BackupFailed,
     FileRef,
+    Manifest,
     Saved,
     Show,
+    TableEntry,
     is_json,
     named_files,
     summary_of,
     tables_of,
-)
-from service.storage.backups.manifest import (
-    MANIFEST,
-    BackupFailed,
-    Manifest,
-    TableEntry,
-    read_manifest,
 )
 from service.storage.blobs import Blobs
 from service.storage.database import Database, present_revision
@@ -50,7 +50,7 @@ def restore(database: Database, blobs: Blobs, path: Path, show: Show | None = No
     BackupFailed, Unavailable, OSError.
     """
     with _opened(path) as archive, ExitStack() as unless_done:
-        manifest = read_manifest(_content(archive, MANIFEST))
+        manifest = _manifest_of(_content(archive, MANIFEST))
         _check_revision(database, manifest)
         _check_empty(database, blobs)
         _restore_files(archive, manifest, blobs, show or (lambda *_: None), unless_done)
@@ -162,6 +162,24 @@ def _check_revision(database: Database, manifest: Manifest) -> None:
             version = manifest.service_version
             detail = f"the backup is of version {version}, which is newer than this version"
         raise BackupFailed(detail)
+
+
+def _manifest_of(content: bytes) -> Manifest:
+    """Raises BackupFailed with the location of the error."""
+    try:
+        document: Any = from_json(content)
+    except ValueError as error:
+        raise BackupFailed(f"not a backup: {MANIFEST} is not JSON: {error}") from None
+    format = document.get("format") if isinstance(document, dict) else None
+    if type(format) is int and format > FORMAT:
+        raise BackupFailed(f"the backup has format {format}: use a newer version of svm-service")
+    try:
+        return Manifest.model_validate(document)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        location = ".".join(str(part) for part in fault["loc"]) or "the document"
+        detail = f"the backup is damaged: {MANIFEST}, {location}: {fault['msg']}"
+        raise BackupFailed(detail) from None
 
 
 def _opened(path: Path) -> tarfile.TarFile:

@@ -8,7 +8,7 @@ from service.storage.database.database import (
     put,
     transaction_lock,
 )
-from service.storage.database.work_signal import announce_work, follow_work
+from service.storage.database.signals import announce_work, follow_work
 
 __all__ = [
     "Database",
