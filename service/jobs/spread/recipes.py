@@ -14,7 +14,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
-from svm.encoding import AnyEncoder
+from svm.encoding.encoder import AnyEncoder
 from svm.model.pipeline import Pipeline
 from svm.training.preparation import Prepared, transformed
 from svm.transforms.features import FeatureMap
