@@ -18,7 +18,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
-from svm.encoding import AnyEncoder
+from svm.encoding.encoder import AnyEncoder
 from svm.model.pipeline import Pipeline
 from svm.problem import Problem
 from svm.problem.passes import Cluster
