@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from svm.encoding import Encoder, PlainEncoder
-from svm.encoding.notes import notes
+from svm.encoding.encoder import notes
 from svm.model.pipeline import FittedPipeline
 
 SHOWN_LEVELS = 20

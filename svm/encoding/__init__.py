@@ -1,10 +1,8 @@
 from typing import TypeAlias
 
-from svm.encoding.encoder import Encoder
+from svm.encoding.encoder import Encoder, PlainEncoder, notes
 from svm.encoding.fitting import fit_encoder
 from svm.encoding.hyperparameters import Encoding
-from svm.encoding.notes import notes
-from svm.encoding.plain import PlainEncoder
 from svm.encoding.recoding import recode, recoding
 
 AnyEncoder: TypeAlias = Encoder | PlainEncoder

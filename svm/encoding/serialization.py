@@ -10,9 +10,8 @@ from typing import Any, get_args
 import numpy as np
 
 from svm.data.columns import Column, Kind
-from svm.encoding.encoder import Encoder
+from svm.encoding.encoder import Encoder, PlainEncoder
 from svm.encoding.hyperparameters import Encoding
-from svm.encoding.plain import PlainEncoder
 from svm.errors import InvalidHyperparameter
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
-from service.datasets.files import DatasetFiles
+from service.datasets.store import DatasetFiles
 from service.jobs.spread.access import check_store
 from service.settings import Settings
 from service.storage.blobs import open_blobs

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from svm.data.columns import UNKNOWN, Column, bounds_of, require_raw
 from svm.data.matrices import read_only
 from svm.encoding import Encoding, fit_encoder
-from svm.encoding.notes import notes
+from svm.encoding.encoder import notes
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.loops.tables import are_raw
 from tests.svm.cases.strategies import PROPERTY
