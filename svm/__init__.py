@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from svm.data.columns import Column
-from svm.encoding import Encoding
+from svm.encoding.encoder import Encoding
 from svm.errors import (
     CheckpointMismatch,
     Diverged,

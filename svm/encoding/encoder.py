@@ -1,4 +1,4 @@
-"""A fitted encoder: raw values of a table to the outputs that a model multiplies.
+"""Encoders: raw values of a table to the outputs that a model multiplies.
 
 The outputs are, in this order: numbers, booleans and the parts of dates in column order; one
 indicator for each of these columns that had missing cells in training; then for each category one
@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Le
 
 from svm.data.columns import Columns, PlainColumns, raw_matrix, require_raw
-from svm.data.matrices import Indices, Matrix, Vector, as_matrix, read_only
-from svm.encoding.hyperparameters import Encoding
+from svm.data.matrices import LARGEST, Indices, Matrix, Vector, as_matrix, read_only
 from svm.errors import InvalidData
+from svm.hyperparameters import Checked, PositiveInt
 from svm.transforms.scaling import NO_SCALING, Scaling
 
 PARTS = ("year", "month", "weekday", "days")
@@ -27,18 +28,21 @@ BLOCK_ROWS = 4096
 """Whose numbers fit into the processor's cache."""
 
 
-def date_parts(days: Vector) -> Vector:
-    """(n, 4) of n dates in days since 1970-01-01; the parts of NaN are NaN."""
-    missing = np.isnan(days)
-    whole = np.floor(np.where(missing, 0.0, days)).astype(np.int64)
-    months = whole.view("datetime64[D]").astype("datetime64[M]").view(np.int64)
-    parts = np.empty((len(days), len(PARTS)))
-    for part, values in enumerate(
-        (months // 12 + 1970, months % 12 + 1, (whole + 3) % 7 + 1, days)
-    ):
-        parts[:, part] = values
-    parts[missing] = np.nan
-    return parts
+@dataclass(frozen=True, kw_only=True)
+class Encoding(Checked):
+    """How missing cells, rare levels and unseen ones are encoded. Everything is learned from the
+    training rows."""
+
+    missing: Literal["median", "mean", "constant", "refuse"] = "median"
+    """What replaces a missing number, boolean or date. A column with missing cells in training also
+    gets an indicator: 1 if the cell is missing. `refuse`: such rows are an error."""
+    constant: Annotated[float, Ge(-LARGEST), Le(LARGEST)] = 0.0
+    """The number for `missing: constant`; booleans and dates get their median then."""
+    min_count: PositiveInt = 1
+    """Levels of a category with fewer training rows share one output."""
+    unseen: Literal["zero", "refuse"] = "zero"
+    """A level without training rows counts as a rare one if there are such; if not, it adds nothing
+    to a score. `refuse`: such rows are an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,19 +223,20 @@ class Encoder:
         from svm.loops.tables import dense_outputs, sparse_outputs
 
         X, scaling = np.ascontiguousarray(X), scaling.first(self.n_numbers)
-        places = self.categories, self.starts, self.unknown, self.slots
-        n, width = len(X), self.n_numbers + len(self.categories)
+        # The output `n_outputs` does not exist: it is left out.
+        n, m, width = len(X), self.n_outputs, self.n_numbers + len(self.categories)
+
+        def inputs(rows: slice) -> tuple[Vector, Vector, Indices, Indices, Indices, Indices]:
+            """Raw values, scaled numbers, and where the outputs of the categories are."""
+            numbers: Any = scaling.transform(self.numbers(X[rows]))
+            places = self.categories, self.starts, self.unknown, self.slots
+            return read_only(X[rows]), read_only(numbers), *places
+
         blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
-
-        def numbers(raw: Vector) -> Vector:
-            scaled = scaling.transform(self.numbers(raw))
-            assert isinstance(scaled, np.ndarray)
-            return read_only(scaled)
-
         if not sparse:
-            out = np.zeros((n, self.n_outputs))
+            out = np.zeros((n, m))
             for rows in blocks:
-                dense_outputs(read_only(X[rows]), numbers(X[rows]), *places, out[rows])
+                dense_outputs(*inputs(rows), out[rows])
             return out
         from scipy.sparse import csr_array
 
@@ -240,12 +245,10 @@ class Encoder:
         indices: npt.NDArray[Any] = np.empty(n * width, dtype=wide)
         indptr: npt.NDArray[Any] = np.zeros(n + 1, dtype=wide)
         for rows in blocks:
-            some = read_only(X[rows]), numbers(X[rows]), *places
-            ends = indptr[rows.start : rows.stop + 1]
-            sparse_outputs(*some, self.n_outputs, data, indices, ends)
+            sparse_outputs(*inputs(rows), m, data, indices, indptr[rows.start : rows.stop + 1])
         if indptr[-1] < len(data):
             data, indices = data[: indptr[-1]].copy(), indices[: indptr[-1]].copy()
-        return csr_array((data, indices, indptr), shape=(n, self.n_outputs))
+        return csr_array((data, indices, indptr), shape=(n, m))
 
     def neutral_for(self, scaling: Scaling) -> Encoder:
         """This encoder, with the offset of the scaling for missing cells of columns that had none
@@ -383,7 +386,11 @@ class PlainEncoder:
     newly_missing = unseen
 
 
-def notes(encoder: Encoder) -> list[str]:
+AnyEncoder: TypeAlias = Encoder | PlainEncoder
+"""Of a table, or of rows of finite numbers."""
+
+
+def describe(encoder: Encoder) -> list[str]:
     """One sentence for each category, each date and each column with missing cells."""
     sentences, start, first = [], 0, 0
     for j, column in enumerate(encoder.columns):
@@ -418,3 +425,17 @@ def _category(encoder: Encoder, name: str, counts: list[int], missing: int) -> s
     if missing:
         parts.append(f"{missing:,} missing cell{'' if missing == 1 else 's'} as one more")
     return ", ".join(parts)
+
+
+def date_parts(days: Vector) -> Vector:
+    """(n, 4) of n dates in days since 1970-01-01; the parts of NaN are NaN."""
+    missing = np.isnan(days)
+    whole = np.floor(np.where(missing, 0.0, days)).astype(np.int64)
+    months = whole.view("datetime64[D]").astype("datetime64[M]").view(np.int64)
+    parts = np.empty((len(days), len(PARTS)))
+    for part, values in enumerate(
+        (months // 12 + 1970, months % 12 + 1, (whole + 3) % 7 + 1, days)
+    ):
+        parts[:, part] = values
+    parts[missing] = np.nan
+    return parts

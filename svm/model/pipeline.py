@@ -23,7 +23,7 @@ from svm.data.matrices import (
     is_sparse,
     matrix_bytes,
 )
-from svm.encoding import AnyEncoder, Encoding, PlainEncoder
+from svm.encoding.encoder import AnyEncoder, Encoding, PlainEncoder
 from svm.hyperparameters import Checked, Moderate
 from svm.kernel import AnyKernel
 from svm.kernel.kernel_evaluator import KernelEvaluator

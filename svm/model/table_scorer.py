@@ -9,7 +9,7 @@ import numpy as np
 
 from svm.data.columns import UNKNOWN
 from svm.data.matrices import Vector
-from svm.encoding import Encoder
+from svm.encoding.encoder import Encoder
 from svm.model.linear_scorer import LinearScorer, unscaled_weights
 from svm.transforms.scaling import Scaling
 

@@ -32,7 +32,8 @@ from svm.data.matrices import (
 )
 from svm.data.shards import shard_edges, subtrees
 from svm.data.stored_rows import Rows, StoredRows, pieces
-from svm.encoding import AnyEncoder, PlainEncoder, fit_encoder
+from svm.encoding.encoder import AnyEncoder, PlainEncoder
+from svm.encoding.fitting import fit_encoder
 from svm.errors import InvalidData
 from svm.kernel import LINEAR, AnyKernel
 from svm.kernel.kernel_rows import KernelRows

@@ -25,7 +25,7 @@ from service.jobs.collection.schemas import Callback
 from service.models.aliases import LATEST
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
-from svm.encoding import Encoding
+from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name

@@ -23,7 +23,7 @@ from service.models.exports.table_graph import (
     table_inputs,
 )
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.encoding import PlainEncoder
+from svm.encoding.encoder import PlainEncoder
 from svm.kernel import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import (

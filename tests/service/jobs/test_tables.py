@@ -15,7 +15,8 @@ from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from svm.data.columns import Column, Columns
 from svm.data.splitting import fold_numbers
-from svm.encoding import Encoding, recode
+from svm.encoding.encoder import Encoding
+from svm.encoding.recoding import recode
 from svm.model.metrics import confusion_matrix
 from svm.model.pipeline import Pipeline
 from svm.solvers import Newton

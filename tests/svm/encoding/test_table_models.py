@@ -11,7 +11,7 @@ import pytest
 
 from svm.data.columns import UNKNOWN, Column
 from svm.data.matrices import is_sparse
-from svm.encoding import Encoder, Encoding, PlainEncoder
+from svm.encoding.encoder import Encoder, Encoding, PlainEncoder
 from svm.errors import CheckpointMismatch, InvalidData
 from svm.kernel import GaussianKernel
 from svm.model.contributions import contributions

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from svm.data.columns import Column, PlainColumns
-from svm.encoding import Encoder
+from svm.encoding.encoder import Encoder
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.estimator import SVMClassifier
 from svm.model.pipeline import Pipeline

@@ -22,7 +22,7 @@ from service.models.imports.checking import model_of
 from service.models.imports.reading import read
 from service.settings import Limits
 from svm.data.columns import Column, Columns
-from svm.encoding import Encoding
+from svm.encoding.encoder import Encoding
 from svm.kernel import GaussianKernel
 from svm.model.calibration import CalibrationName
 from svm.model.pipeline import FittedPipeline, Pipeline
