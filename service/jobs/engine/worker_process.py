@@ -17,7 +17,7 @@ from pkgutil import iter_modules
 
 import structlog
 
-from service.datasets.kept import KeptDatasets
+from service.datasets.store import KeptDatasets
 from service.errors import ServiceError, StorageFull
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import PASSING, Attempt, Command, keeping

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
-from service.datasets.files import DatasetFiles
+from service.datasets.store import DatasetFiles
 from service.jobs.spread.connection import Connection, check_store
 from service.jobs.spread.dask_passes import DaskPasses
 from service.settings import Settings

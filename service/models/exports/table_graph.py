@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper
 
 from service.models.exports.nodes import Graph
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import MISSING_TEXTS
 from svm.data.columns import UNKNOWN, Columns
 from svm.data.matrices import Indices, Vector
 from svm.encoding.encoder import Encoder

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.errors import ServiceError
-from service.rows.cell_texts.number_text import is_value
+from service.rows.cell_texts.number_text import MISSING_VALUES, is_value
 from service.rows.cell_texts.text import BOM, records, slices
-from service.rows.cell_texts.words import MISSING_VALUES
 
 MOST_ABOVE = 20
 MOST_BELOW = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.errors import Fault, InvalidContent
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import MISSING_TEXTS
 from service.rows.faults import Faults
 from service.rows.kinds.blocks.cells import Cells
 from service.rows.kinds.blocks.coding import Coder

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.levels import level_of
 from service.rows.cell_texts.number_styles import NumberStyle
-from service.rows.cell_texts.number_text import is_not_finite, number_hint
+from service.rows.cell_texts.number_text import is_not_finite, level_of, number_hint
 from service.rows.faults import Faults, refuse
 from service.rows.spec import LabelKind
 from service.rows.table.target import MAX_CLASSES, Target, joined, number_of
