@@ -30,8 +30,8 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.training.routes import describe
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.solver_routes import describe
 from service.jobs.training.submission import JobPlanRead
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope

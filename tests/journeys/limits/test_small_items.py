@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from service.errors import ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
-from service.jobs.training.batch_routes import MOST_VALUES
+from service.jobs.training.routes import MOST_VALUES
 from service.jobs.training.schemas import JobBatchCreate, JobCreate
 from service.predictions.inference.schemas import IndexRequest
 from service.predictions.inference.wire_format import InferenceExchange
