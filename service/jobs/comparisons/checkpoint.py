@@ -16,7 +16,7 @@ from service.jobs.training.schemas import JobCreate
 from service.storage.arrays import Arrays, below, pack, under
 from svm.errors import CheckpointMismatch
 from svm.model.serialization import from_arrays, to_arrays
-from svm.training import Training
+from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 
 PLAIN = ("done", "chain", "position", "left", "spent_s", "cpu_s", "curve")

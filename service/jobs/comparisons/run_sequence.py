@@ -19,8 +19,8 @@ from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import progress_of
 from service.storage.arrays import Arrays
 from svm.errors import CheckpointMismatch, Interrupted
-from svm.training import Training
-from svm.training.curve.progress import Progress
+from svm.training.curve import Progress
+from svm.training.training import Training
 
 ATTEMPTS_FOR_AN_ENTRY = MAX_ATTEMPTS_WITHOUT_PROGRESS - 1
 WORKER_LOST: Error = {

@@ -10,7 +10,7 @@ from service.jobs.core.attempts import Attempt
 from service.jobs.core.model_columns import class_numbers
 from service.jobs.scoring import Scoring
 from svm.data.matrices import is_sparse
-from svm.model.importance import permutation_importance
+from svm.model.explanations import permutation_importance
 
 MAX_COLUMNS = 200
 MAX_ROWS = 2000

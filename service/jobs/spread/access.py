@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service import __version__
 from service.settings import Settings
-from svm.checkpoints import platform
+from svm.training.checkpoints import platform
 
 
 class NoAccess(Exception):

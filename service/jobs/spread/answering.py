@@ -12,8 +12,8 @@ from threading import Lock
 from service.errors import ServiceError
 from service.jobs.spread.access import NoAccess, check_versions
 from service.settings import Settings
+from svm.data.executors import one_blas_thread
 from svm.problem.keeper import SETUP, Answer, Keeper, KeptRows, Setup, Task
-from svm.training.blas import one_blas_thread
 
 KEPT = 2
 """Trainings that a process keeps values of rows for, and sets of rows that it keeps, also for

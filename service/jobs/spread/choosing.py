@@ -11,8 +11,8 @@ from service.jobs.spread.dask_passes import DaskPasses
 from service.jobs.spread.recipes import DatasetRecipe
 from svm.data.matrices import Indices
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.passes import Cluster
+from svm.problem.problem import Problem
 from svm.training.binary_problems import Spread
 from svm.training.preparation import Prepared
 

@@ -22,10 +22,10 @@ from service.jobs.spread.answering import Reply, reply
 from service.jobs.spread.connection import Connection
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
-from svm.problem import Problem
 from svm.problem.elsewhere import Elsewhere, reading
 from svm.problem.keeper import SETUP, Answer, Keeper, KeptRows, Recipe, Step
 from svm.problem.passes import Pass
+from svm.problem.problem import Problem
 
 CELLS_TO_WORKER = 4
 """Parts of the data for each worker, so that new ones can take over some."""

@@ -13,8 +13,7 @@ from service.jobs.training.validation_set import check_measured, check_validatio
 from service.rows.spec import Label
 from service.settings import Limits
 from svm.errors import InvalidData
-from svm.transforms.features import check_features
-from svm.transforms.terms import Terms, check_terms
+from svm.transforms.features import Terms, check_features, check_terms
 
 
 def check_trainable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from svm.stopping import Stopping
-from svm.training.curve.progress import Progress
+from svm.training.curve import Progress
 
 SPACING = math.log(1.3)
 """Of the times of two points that are compared: closer ones are noise."""

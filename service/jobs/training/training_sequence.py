@@ -22,9 +22,9 @@ from service.jobs.training.trainings import Trainings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch, Interrupted
-from svm.training import Training
-from svm.training.curve.progress import Evaluation, Progress
+from svm.training.curve import Evaluation, Progress
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 
 SHORTEST_S = 1e-3
 """The time for a training if the budget is spent."""

@@ -23,9 +23,9 @@ from service.jobs.training.warm_starts import load_start
 from service.settings import Settings
 from service.storage.arrays import Arrays
 from svm.data.matrices import Indices, Vector
-from svm.training import Training
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from svm.data.matrices import Indices, Matrix
-from svm.problem import Problem
 from svm.problem.elsewhere import Elsewhere
 from svm.problem.keeper import SETUP, Answer, Keeper, KeptRows, Step, Task
+from svm.problem.problem import Problem
 
 _stored: dict[int, Any] = {}
 

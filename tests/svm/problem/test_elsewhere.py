@@ -10,12 +10,12 @@ from scipy.sparse import csr_array
 
 from svm.data.matrices import Vector
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.elsewhere import Held
+from svm.problem.problem import Problem
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
 from svm.training.preparation import Prepared
+from svm.training.training import Training
 from tests.svm.cases.elsewhere import Processes
 from tests.svm.cases.trainings import bits, run, train
 

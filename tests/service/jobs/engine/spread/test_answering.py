@@ -13,9 +13,9 @@ import pytest
 from service.jobs.spread import answering
 from svm.data.matrices import Indices, Matrix
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.elsewhere import Elsewhere
 from svm.problem.keeper import Answer, Step
+from svm.problem.problem import Problem
 from svm.solvers import Newton
 from svm.stopping import Stopping
 from svm.training.preparation import Prepared
