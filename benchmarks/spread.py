@@ -19,10 +19,10 @@ import numpy as np
 
 from service.jobs.spread.connection import Connection
 from service.jobs.spread.dask_passes import DaskPasses
+from service.jobs.spread.remote_passes import nothing
 from svm import Newton
 from svm.data.matrices import Vector
 from svm.model.pipeline import Pipeline
-from svm.problem.elsewhere import nothing
 from svm.problem.passes import Pass
 from svm.problem.problem import Problem
 from svm.stopping import Stopping

@@ -21,6 +21,7 @@ from service.app.background import (
     prepare,
     prune_forever,
     return_memory_forever,
+    shorten_leases,
     warm_up,
     warm_up_for_first_model,
 )
@@ -68,11 +69,9 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
-from service.storage.database.leases import shorten_leases
+from service.storage.disk import private_folder
 from service.storage.machine_code import keep_machine_code
-from service.storage.ownership import secret_of
-from service.storage.private import private_folder
-from service.storage.sweep import Sweeper
+from service.storage.ownership import Sweeper, secret_of
 from service.web import audit, docs, guide, health, problem_pages
 from service.web.access import login
 from service.web.access.authenticator import Authenticator

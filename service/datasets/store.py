@@ -23,9 +23,15 @@ from service.rows.spec import TSV, Parsed, Stored
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.audit import record
-from service.storage.database.pages import Page, PageRequest, newest_first, next_number
+from service.storage.database.pages import (
+    Page,
+    PageRequest,
+    has_tag,
+    newest_first,
+    next_number,
+    replace_tags,
+)
 from service.storage.database.tables import dataset_tags, datasets
-from service.storage.database.tags import has_tag, replace_tags
 
 LATEST_DATASET = "latest"
 NEVER = 0

@@ -35,7 +35,7 @@ from service.jobs.training.validation_set import rare_classes
 from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 from service.storage.database import new_id
-from service.storage.space import file_errors_reported
+from service.storage.disk import file_errors_reported
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.metrics import unpredicted
 from svm.training.curve import Progress

@@ -28,8 +28,7 @@ from service.jobs.kinds import KINDS
 from service.jobs.parts.helping import Kept, PartWork, carry_out_part
 from service.jobs.parts.leases import PartLeases
 from service.jobs.parts.offers import Offers
-from service.jobs.spread.access import check_database, check_store, check_versions
-from service.jobs.spread.connection import Connection
+from service.jobs.spread.connection import Connection, check_database, check_store, check_versions
 from service.jobs.spread.hands import Hands
 from service.models.registry import ModelRegistry
 from service.settings import Settings

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
-from service.jobs.spread.access import versions
-from service.jobs.spread.connection import Connection
+from service.jobs.spread.connection import Connection, versions
 
 logger = logging.getLogger(__name__)
 

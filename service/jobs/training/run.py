@@ -26,7 +26,7 @@ from service.jobs.training.training_sequence import GROUPS, TrainingSequence, tr
 from service.jobs.training.trainings import Trainings
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.blobs import BlobDamaged
-from service.storage.space import file_errors_reported
+from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.calibration import cross_fitted

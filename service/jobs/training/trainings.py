@@ -13,7 +13,7 @@ import numpy as np
 
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
-from service.jobs.spread.choosing import spreading
+from service.jobs.spread.spreading import spreading
 from service.jobs.training.memory_plan import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate, ValidationDataset

@@ -42,6 +42,14 @@ _RULE = re.compile(r"\s*:?-{2,}:?\s*")
 """Below the names in Markdown."""
 
 
+_TYPES = re.compile(
+    "double|float(32|64)?|real|numeric|decimal|number|(big|small)?int(eger|32|64)?|long|bool(ean)?|"
+    "cat(egory)?|factor|string|str|text|(var)?char|object|date(time)?|timestamp",
+    re.IGNORECASE,
+)
+"""As programs call them, which write decimal points."""
+
+
 class Line(NamedTuple):
     """A record, not blank, and the lines that it has, from 0."""
 
@@ -63,6 +71,8 @@ class Tidied:
     """The line of its first record."""
     names: list[str] | None = None
     """Those of two lines."""
+    of_program: bool = False
+    """Types of the columns are below the names."""
     warnings: list[dict[str, Any]] = field(default_factory=list)
 
     def note(self, what: str, lines: list[Line]) -> set[int]:
@@ -330,6 +340,7 @@ def _below_header(result: Tidied, header: Line, rows: list[Line]) -> set[int]:
     if parted:
         result.names = _joined(header.cells, row.cells)
         return result.note(f"{where} belongs to the names, and is no row", [row])
+    result.of_program = all(map(_TYPES.fullmatch, row.texts))
     return result.note(f"{where} has units or types, left out", [row])
 
 

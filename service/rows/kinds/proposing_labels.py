@@ -32,7 +32,8 @@ class LabelColumn:
         words = spec.no_label(MISSING_TEXTS | frozenset(spec.missing))
         if kind == "category":
             words = frozenset({"", *spec.missing})
-        self._labels = Labels(faults, column, kind=kind or spec.label_kind, missing=words)
+        kind = kind or spec.label_kind
+        self._labels = Labels(faults, column, kind=kind, missing=words, decimal=spec.decimal)
         self._lookup = Lookup()
         self._coder = Coder([self._lookup])
         self._likely: list[str] = []

@@ -19,7 +19,7 @@ from svm.stopping import Stopping
 from svm.training.memory import DataSize
 from svm.training.preparation import Prepared
 from tests.service.jobs.data import csv_of, job_body, upload
-from tests.svm.cases.elsewhere import Processes
+from tests.service.jobs.engine.spread.processes import Processes
 from tests.svm.cases.trainings import train
 
 READ = "_changes_along", "_fresh", "_add_hessian", "_end_of_step", "_add_product", "_add_violations"

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.jobs.spread import answering
+from service.jobs.spread import pass_worker
+from service.jobs.spread.pass_worker import NamedPass, PassResult
+from service.jobs.spread.remote_passes import RemotePasses
 from svm.data.matrices import Indices, Matrix
 from svm.model.pipeline import Pipeline
-from svm.problem.elsewhere import Elsewhere
-from svm.problem.keeper import Answer, Step
 from svm.problem.problem import Problem
 from svm.solvers import Newton
 from svm.stopping import Stopping
@@ -43,15 +43,15 @@ class Noted:
         return part
 
 
-class InThisProcess(Elsewhere):
-    """The passes by `answering.answer`."""
+class InThisProcess(RemotePasses):
+    """The passes by `pass_worker.answer`."""
 
-    def carried_out(
-        self, units: Sequence[int], step: Step, *, fetch: bool = False
-    ) -> Iterator[Answer]:
-        answer = answering.answer(_moved(self.task(units, step, fetch=fetch)))
+    def carry_out(
+        self, units: Sequence[int], step: NamedPass, *, fetch: bool = False
+    ) -> Iterator[PassResult]:
+        answer = pass_worker.answer(_moved(self.task(units, step, fetch=fetch)))
         while answer.missing:
-            answer = answering.answer(_moved(self.task(units, step, answer.missing, fetch=fetch)))
+            answer = pass_worker.answer(_moved(self.task(units, step, answer.missing, fetch=fetch)))
         yield answer
 
 
@@ -61,8 +61,8 @@ def _moved(task: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    answering._keepers.clear()
-    answering._rows.clear()
+    pass_worker._keepers.clear()
+    pass_worker._rows.clear()
     _reads.clear()
 
 
@@ -87,11 +87,11 @@ def test_few_trainings_and_rows_are_kept() -> None:
     """Those that were used last."""
     for number, name in enumerate("abcc"):
         trained(name, str(number))
-    assert list(answering._keepers) == ["2", "3"]
-    assert len(answering._rows) == 2
+    assert list(pass_worker._keepers) == ["2", "3"]
+    assert len(pass_worker._rows) == 2
     _reads.clear()
     trained("b", "4")
     assert _reads == []
     trained("a", "5")
     assert set(_reads) == {"a"}
-    assert list(answering._keepers) == ["4", "5"]
+    assert list(pass_worker._keepers) == ["4", "5"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from service.jobs.spread.pass_worker import SETUP, KeptRows, NamedPass, PassResult, PassWorker, Task
+from service.jobs.spread.remote_passes import RemotePasses
 from svm.data.matrices import Indices, Matrix
-from svm.problem.elsewhere import Elsewhere
-from svm.problem.keeper import SETUP, Answer, Keeper, KeptRows, Step, Task
 from svm.problem.problem import Problem
 
 _stored: dict[int, Any] = {}
@@ -40,7 +40,7 @@ class Process:
     """Computes tasks as a worker does."""
 
     def __init__(self) -> None:
-        self.keepers: dict[str, Keeper] = {}
+        self.keepers: dict[str, PassWorker] = {}
         self.moved_bytes = 0
 
     def answer(self, content: bytes) -> bytes:
@@ -48,15 +48,15 @@ class Process:
         if task.setup is not None:
             setup = task.setup
             rows = KeptRows(setup.layout, setup.recipe.open(), 1 << 20)
-            self.keepers[task.training] = Keeper(rows)
+            self.keepers[task.training] = PassWorker(rows)
         if task.training not in self.keepers:
-            return pickle.dumps(Answer(missing=(SETUP,)))
+            return pickle.dumps(PassResult(missing=(SETUP,)))
         answer = pickle.dumps(self.keepers[task.training].answer(task))
         self.moved_bytes += len(content) + len(answer)
         return answer
 
 
-class Processes(Elsewhere):
+class Processes(RemotePasses):
     """Cells move between them, and they forget all, as `unrest` says before each task."""
 
     def __init__(
@@ -72,9 +72,9 @@ class Processes(Elsewhere):
         self._unrest = unrest
         self.round_trips = 0
 
-    def carried_out(
-        self, units: Sequence[int], step: Step, *, fetch: bool = False
-    ) -> Iterator[Answer]:
+    def carry_out(
+        self, units: Sequence[int], step: NamedPass, *, fetch: bool = False
+    ) -> Iterator[PassResult]:
         self.round_trips += 1
         for share in np.array_split(np.array(units), len(self.processes)):
             missing: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Processes(Elsewhere):
                 if self._unrest() < 0.1:
                     process.keepers.clear()
                 task = self.task(share.tolist(), step, missing, fetch=fetch)
-                answer: Answer = pickle.loads(process.answer(pickle.dumps(task)))
+                answer: PassResult = pickle.loads(process.answer(pickle.dumps(task)))
                 missing = answer.missing
                 if not missing:
                     yield answer

@@ -7,7 +7,7 @@ made again.
 from __future__ import annotations
 
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,32 +17,32 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.matrices import Floats, Vector
-from svm.data.shards import Sum
-from svm.problem.keeper import (
+from service.jobs.spread.pass_worker import (
     LABELS,
     SETUP,
     WEIGHTS,
-    Answer,
     Layout,
     Name,
+    NamedPass,
+    PassResult,
     Piece,
     Recipe,
     Setup,
-    Step,
     Task,
 )
-from svm.problem.passes import Pass, Passed, RowValues, Run
+from svm.data.matrices import Floats, Vector
+from svm.data.shards import Sum
+from svm.problem.passes import Cluster, Pass, Passed, RowValues, Run
 from svm.problem.problem import Problem
 
 GIVEN = 8
 """Row values of this process that are remembered by their name elsewhere."""
 
 
-class Held:
+class RemoteValues:
     """Values of rows that other processes keep, or make again. `np.asarray` fetches them."""
 
-    def __init__(self, owner: Elsewhere, name: Name, n: int, origin: Origin) -> None:
+    def __init__(self, owner: RemotePasses, name: Name, n: int, origin: Origin) -> None:
         self.name = name
         self.origin = origin
         self._owner = owner
@@ -53,14 +53,14 @@ class Held:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vector:
         del copy
-        return np.asarray(self._owner.fetched(self), dtype=dtype)
+        return np.asarray(self._owner.fetch_values(self), dtype=dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
     """Row values come from a pass, which read others."""
 
-    step: Step
+    step: NamedPass
     before: tuple[Origin, ...]
 
 
@@ -75,15 +75,16 @@ class Given:
 Origin: TypeAlias = Made | Given
 
 
-class Elsewhere(ABC):
-    """The passes of one problem, computed by other processes: a `Cluster`.
+class RemotePasses(Cluster):
+    """The passes of one problem, computed by other processes.
 
-    A subclass has the processes: its `carried_out` has each part computed at least once.
+    A subclass has the processes: its `carry_out` has each part computed at least once.
     """
 
     def __init__(self, problem: Problem, recipe: Recipe, cells: int, training: str) -> None:
         """`cells`: about how many parts there are; `training` is the name of this one, in all
         processes."""
+        super().__init__(problem.executor)
         n_leaves = len(problem.leaves) - 1
         leaves = 1
         while -(-n_leaves // (2 * leaves)) >= cells:
@@ -94,24 +95,24 @@ class Elsewhere(ABC):
         self._setup = Setup(self.layout, recipe)
         self._n = problem.n_samples
         self._names = (f"{k}" for k in count())
-        self._held: weakref.WeakSet[Held] = weakref.WeakSet()
+        self._held: weakref.WeakSet[RemoteValues] = weakref.WeakSet()
         self._row_values = [Given(LABELS, problem.y)]
         if weights is not None:
             self._row_values.append(Given(WEIGHTS, weights))
-        self._given: OrderedDict[int, Held] = OrderedDict()
+        self._given: OrderedDict[int, RemoteValues] = OrderedDict()
         self._later: list[Made] = []
         """Passes that only make row values. They are computed with the next one, in one task."""
 
     @abstractmethod
-    def carried_out(
-        self, units: Sequence[int], step: Step, *, fetch: bool = False
-    ) -> Iterator[Answer]:
+    def carry_out(
+        self, units: Sequence[int], step: NamedPass, *, fetch: bool = False
+    ) -> Iterator[PassResult]:
         """The answers for all units of a pass, each once. Raises Interrupted."""
 
     def compute(self, one: Pass, of: Sequence[RowValues]) -> Passed:
         held = [self._held_of(values) for values in of]
         n_made = one.makes + one.chooses
-        step = Step(
+        step = NamedPass(
             one, tuple(some.name for some in held), tuple(next(self._names) for _ in range(n_made))
         )
         made = Made(step, tuple(some.origin for some in held))
@@ -121,7 +122,7 @@ class Elsewhere(ABC):
         n_units = -(-self.layout.n_cells // self.layout.cells_together(one))
         nodes: dict[tuple[int, int], Sum] = {}
         notes: dict[int, Floats] = {}
-        for answer in self.carried_out(range(n_units), step):
+        for answer in self.carry_out(range(n_units), step):
             nodes |= {node: np.array(total) for node, total in answer.nodes.items()}
             notes |= answer.notes
         self._later.clear()
@@ -132,14 +133,19 @@ class Elsewhere(ABC):
         return Passed(total, notes, tuple(self._new(name, made) for name in made.step.makes))
 
     def task(
-        self, units: Sequence[int], step: Step, missing: Sequence[Name] = (), *, fetch: bool = False
+        self,
+        units: Sequence[int],
+        step: NamedPass,
+        missing: Sequence[Name] = (),
+        *,
+        fetch: bool = False,
     ) -> Task:
         """Of some units, with how the missing values were made, and the passes that had to wait."""
         if SETUP in missing:
             missing = (SETUP, *self.layout.row_values, *step.of)
         origins: list[Origin] = [own for own in self._row_values if own.name in missing]
         origins += [held.origin for held in self._held if held.name in missing]
-        earlier: dict[Name, Step] = {}
+        earlier: dict[Name, NamedPass] = {}
         if missing:
             origins += self._later
         else:
@@ -165,30 +171,30 @@ class Elsewhere(ABC):
             given=given,
         )
 
-    def _cells(self, units: Sequence[int], step: Step) -> list[int]:
+    def _cells(self, units: Sequence[int], step: NamedPass) -> list[int]:
         each = self.layout.cells_together(step.one)
         cells = (cell for unit in units for cell in range(unit * each, (unit + 1) * each))
         return [cell for cell in cells if cell < self.layout.n_cells]
 
-    def fetched(self, held: Held) -> Vector:
+    def fetch_values(self, held: RemoteValues) -> Vector:
         """(n_samples,)"""
         if isinstance(held.origin, Given):
             return held.origin.values
-        step = Step(Pass(function=nothing), (held.name,), ())
+        step = NamedPass(Pass(function=nothing), (held.name,), ())
         values: dict[int, Vector] = {}
-        for answer in self.carried_out(range(self.layout.n_cells), step, fetch=True):
+        for answer in self.carry_out(range(self.layout.n_cells), step, fetch=True):
             values |= answer.values
         self._later.clear()
         return np.concatenate([values[unit] for unit in range(self.layout.n_cells)])
 
-    def _new(self, name: Name, origin: Origin) -> Held:
-        held = Held(self, name, self._n, origin)
+    def _new(self, name: Name, origin: Origin) -> RemoteValues:
+        held = RemoteValues(self, name, self._n, origin)
         self._held.add(held)
         return held
 
-    def _held_of(self, values: RowValues) -> Held:
+    def _held_of(self, values: RowValues) -> RemoteValues:
         """By the name that others know them by; arrays of this process get one."""
-        if isinstance(values, Held):
+        if isinstance(values, RemoteValues):
             return values
         if id(values) not in self._given:  # which keeps the array, so that no other has its id
             name = next(self._names)

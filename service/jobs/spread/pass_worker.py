@@ -1,4 +1,4 @@
-"""Passes that other processes compute: what they are sent, what they keep, and what they answer.
+"""What a worker process of Dask does: parts of passes, with the rows that it keeps.
 
 A process keeps values of rows only because it has made them, or was sent them. If it lacks some, it
 answers which, and gets how they were made: from the data, by earlier passes. So any process may do
@@ -7,7 +7,11 @@ any part of a pass, and none of them is needed. Every part is a whole subtree of
 
 from __future__ import annotations
 
+import logging
+import os
+import socket
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -16,6 +20,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from service.errors import ServiceError
+from service.jobs.spread.connection import NoAccess, check_versions
+from service.settings import Settings
+from svm.data.executors import one_blas_thread
 from svm.data.matrices import Floats, Indices, Matrix
 from svm.data.shards import Sum
 from svm.problem.passes import Chosen, Leaves, Parts, Pass, RowValues
@@ -86,7 +94,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NamedPass:
     """A pass, by names of what it reads and makes."""
 
     one: Pass
@@ -99,7 +107,7 @@ class Task:
     """A part of a pass for one process."""
 
     training: str
-    step: Step
+    step: NamedPass
     units: tuple[int, ...]
     """Each of `cells_together` cells."""
     live: frozenset[Name]
@@ -109,7 +117,7 @@ class Task:
     fetch: bool = False
     """Whether the answer has the values that the pass reads."""
     setup: Setup | None = None
-    earlier: tuple[Step, ...] = ()
+    earlier: tuple[NamedPass, ...] = ()
     """The passes that made what is missing, and those that make `also`."""
     given: Mapping[Piece, npt.NDArray[Any]] = field(default_factory=dict)
 
@@ -122,7 +130,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PassResult:
     """Of a process to a task."""
 
     missing: tuple[Name, ...] = ()
@@ -171,7 +179,7 @@ class KeptRows:
         return operand
 
 
-class Keeper:
+class PassWorker:
     """Computes parts of the passes of one training, and keeps what later ones may need."""
 
     def __init__(self, rows: KeptRows) -> None:
@@ -182,7 +190,7 @@ class Keeper:
         self._ones = np.ones(longest)
         self._lock = Lock()
 
-    def answer(self, task: Task) -> Answer:
+    def answer(self, task: Task) -> PassResult:
         """Raises what reading the rows raises."""
         with self._lock, np.errstate(all="ignore"):  # the process that asks sees the numbers
             started = time.monotonic()
@@ -197,8 +205,8 @@ class Keeper:
                     for name in names:
                         self._ensure((name, cell), made_by, missing)
             if missing:
-                return Answer(missing=tuple(sorted(missing)))
-            answer = self._computed(task, each)
+                return PassResult(missing=tuple(sorted(missing)))
+            answer = self._compute_units(task, each)
             live = task.live.union(task.step.makes, self._layout.row_values)
             for piece in [piece for piece in self._values if piece[0] not in live]:
                 del self._values[piece]
@@ -207,7 +215,7 @@ class Keeper:
     def _cells(self, unit: int, each: int) -> range:
         return range(unit * each, min((unit + 1) * each, self._layout.n_cells))
 
-    def _ensure(self, piece: Piece, made_by: Mapping[Name, Step], missing: set[Name]) -> None:
+    def _ensure(self, piece: Piece, made_by: Mapping[Name, NamedPass], missing: set[Name]) -> None:
         """Make row values again, if they are missing and it is known how."""
         name, cell = piece
         if piece in self._values:
@@ -221,33 +229,33 @@ class Keeper:
         if not missing:
             self._compute(step, range(cell, cell + 1))
 
-    def _computed(self, task: Task, each: int) -> Answer:
+    def _compute_units(self, task: Task, each: int) -> PassResult:
         nodes, notes, values, checksums = {}, {}, {}, {}
         for unit in task.units:
             cells = self._cells(unit, each)
             if task.fetch:
                 (name,) = task.step.of
-                values[unit] = self._joined(name, cells)
+                values[unit] = self._join(name, cells)
             total, noted = self._compute(task.step, cells)
             nodes[0, unit], notes[unit] = total, noted
             made = [self._values[name, cell] for name in task.step.makes for cell in cells]
             checksums[unit] = _checksum(total, noted, *made)
-        return Answer(nodes=_merged(nodes), notes=notes, values=values, checksums=checksums)
+        return PassResult(nodes=_merged(nodes), notes=notes, values=values, checksums=checksums)
 
-    def _joined(self, name: Name, cells: range) -> RowValues:
+    def _join(self, name: Name, cells: range) -> RowValues:
         values = [self._values[name, cell] for cell in cells]
         if isinstance(values[0], Chosen):
             return Chosen.joined(values)
         return values[0] if len(values) == 1 else np.concatenate(values)
 
-    def _compute(self, step: Step, cells: range) -> tuple[Sum, Floats]:
+    def _compute(self, step: NamedPass, cells: range) -> tuple[Sum, Floats]:
         """One pass over some cells that are a subtree; keeps what it makes."""
         layout, one = self._layout, step.one
         first_leaf = cells.start * layout.leaves
         last_leaf = min(cells.stop * layout.leaves, layout.n_leaves)
         offset = int(layout.edges[first_leaf])
         n_rows = int(layout.edges[last_leaf]) - offset
-        of = [self._joined(name, cells) for name in step.of]
+        of = [self._join(name, cells) for name in step.of]
         made = tuple(np.empty(n_rows) for _ in range(one.makes))
         if one.over is not None:  # a copy, as the task may come again
             made[0][:] = of[one.over]
@@ -255,8 +263,8 @@ class Keeper:
         leaves = Leaves(
             leaf=first_leaf,
             edges=layout.edges[first_leaf : last_leaf + 1],
-            y=self._joined(LABELS, cells),
-            weights=self._joined(WEIGHTS, cells) if layout.weighted else None,
+            y=self._join(LABELS, cells),
+            weights=self._join(WEIGHTS, cells) if layout.weighted else None,
             ones=self._ones,
             of=of,
             made=made,
@@ -317,3 +325,87 @@ def _checksum(*arrays: RowValues) -> int:
             bits = np.ascontiguousarray(part).reshape(-1).view(np.uint64)
             total = (31 * total + int(bits.sum(dtype=np.uint64))) % (1 << 64)
     return total
+
+
+KEPT = 2
+"""Trainings that a process keeps values of rows for, and sets of rows that it keeps, also for
+trainings to come."""
+MEMORY_SHARE = 0.5
+"""Of the memory limit of a worker, for rows that stay in memory."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Training:
+    rows: str
+    """Their digest."""
+    keeper: PassWorker
+
+
+_keepers: OrderedDict[str, _Training] = OrderedDict()
+"""By the name of the training."""
+_rows: OrderedDict[str, KeptRows] = OrderedDict()
+"""By the digest of their recipe and layout."""
+_lock = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReply:
+    """An answer, or why there is none."""
+
+    worker: str
+    """Host and process."""
+    address: str
+    """By which Dask knows it."""
+    answer: PassResult | None = None
+    refusal: str = ""
+
+
+def reply(task: Task, expected: str) -> WorkerReply:
+    """Of this process to a task of a process with the `expected` versions."""
+    from distributed import get_worker
+
+    own = f"{socket.gethostname()}:{os.getpid()}", get_worker().address
+    try:
+        check_versions(expected)
+        with one_blas_thread:
+            return WorkerReply(*own, answer(task))
+    except NoAccess as error:
+        return WorkerReply(*own, refusal=str(error))
+    except (OSError, ServiceError) as error:
+        return WorkerReply(*own, refusal=f"it cannot read the rows: {error}")
+
+
+def answer(task: Task) -> PassResult:
+    """Of this process. Raises NoAccess, and what reading the rows raises."""
+    with _lock:
+        keeper = _keepers.get(task.training)
+        if keeper is None and task.setup is not None:
+            digest = _digest(task.setup)
+            keeper = _Training(digest, PassWorker(_rows_of(task.setup, digest)))
+            _keepers[task.training] = keeper
+        if keeper is None:
+            return PassResult(missing=(SETUP,))
+        _keepers.move_to_end(task.training)
+        _rows.move_to_end(keeper.rows)
+        # The rows of the trainings that are kept are those that are kept.
+        for kept in (_keepers, _rows):
+            while len(kept) > KEPT:
+                kept.popitem(last=False)
+    return keeper.keeper.answer(task)
+
+
+def _rows_of(setup: Setup, digest: str) -> KeptRows:
+    """Another training may have read them: rows are the same if they have the same recipe."""
+    if digest not in _rows:
+        memory = int(MEMORY_SHARE * Settings().limits.worker_memory_bytes / KEPT)
+        _rows[digest] = KeptRows(setup.layout, setup.recipe.open(), memory)
+    return _rows[digest]
+
+
+def _digest(setup: Setup) -> str:
+    from dask.tokenize import tokenize
+
+    digest: str = tokenize(setup)
+    return digest

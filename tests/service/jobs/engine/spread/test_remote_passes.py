@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from service.jobs.spread.remote_passes import RemoteValues
 from svm.data.matrices import Vector
 from svm.model.pipeline import Pipeline
-from svm.problem.elsewhere import Held
 from svm.problem.problem import Problem
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton
 from svm.stopping import CostChange, Stopping
 from svm.training.preparation import Prepared
 from svm.training.training import Training
-from tests.svm.cases.elsewhere import Processes
+from tests.service.jobs.engine.spread.processes import Processes
 from tests.svm.cases.trainings import bits, run, train
 
 ROWS, FEATURES = 42_000, 100
@@ -140,5 +140,5 @@ def test_little_is_moved(rows: tuple[Vector, Vector]) -> None:
     # Of few rows: the sums, most of it Hessians, do not grow with their number.
     assert moved < 0.05 * ROWS * 54 * 8
     state: Any = training._pairs[0].state
-    assert isinstance(state.scores, Held)
+    assert isinstance(state.scores, RemoteValues)
     assert len(state.scores) == ROWS

@@ -1,21 +1,28 @@
-"""How a worker of Dask gets the rows of a training: by the names and digests of their files."""
+"""Whether other machines compute the passes of a training, and how they get its rows: by the names
+and digests of their files. No bit depends on it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
 from service.datasets.files import DatasetFiles
-from service.jobs.spread.access import check_store
+from service.jobs.spread.connection import Connection, check_store
+from service.jobs.spread.dask_passes import DaskPasses
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
 from svm.encoding.encoder import AnyEncoder
 from svm.model.pipeline import Pipeline
+from svm.problem.passes import Cluster
+from svm.problem.problem import Problem
+from svm.training.binary_problems import Spread
 from svm.training.preparation import Prepared, transformed
 from svm.transforms.features import FeatureMap
 from svm.transforms.scaling import Scaling
@@ -75,3 +82,44 @@ class OpenRows:
         """As the solver sees them."""
         steps = self.encoder, self.scaling, self.features
         return transformed(*steps, self.pipeline, self.X.read(rows))
+
+
+SpreadMode: TypeAlias = Literal["auto", "never", "always"]
+
+AUTO_SHARDS = 512
+"""From this number on, 4 GiB of numbers, a step takes much longer than its messages."""
+
+
+def spreading(
+    mode: SpreadMode,
+    connection: Connection | None,
+    dataset: Dataset,
+    rows: Indices,
+    pipeline: Pipeline,
+    warn: Callable[[str], None],
+) -> Spread | None:
+    """What a training on these rows of a dataset asks for a cluster; None if it should not ask.
+
+    `warn` gets why a training that is always to be spread is not.
+    """
+    if mode == "never" or (connection is None and mode == "auto"):
+        return None
+
+    def chosen(prepared: Prepared, problem: Problem) -> Cluster | None:
+        reason = ""
+        if connection is None:
+            reason = "this service has no SVM_DASK_ADDRESS"
+        elif mode == "auto" and len(problem.leaves) <= AUTO_SHARDS:
+            return None
+        elif not connection.workers():
+            reason = "no worker of Dask can be reached"
+            if connection.trouble:
+                reason += f" ({connection.trouble})"
+        if connection is None or reason:
+            if mode == "always":
+                warn(f"The training was not spread over machines: {reason}.")
+            return None
+        recipe = DatasetRecipe.of(dataset, rows, prepared, pipeline)
+        return DaskPasses(problem, recipe, connection, warn=warn)
+
+    return chosen

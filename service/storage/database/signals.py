@@ -1,9 +1,9 @@
-"""Reports which models have changed, to invalidate caches.
+"""What processes tell each other through the database: models that changed, and queued jobs.
 
-A process caches the versions that references point to, and asks with every request which of them
-to drop: a comparison of times, and every 20 ms of requests a query. Each change of a model gives
-its name the next number in the table `model_changes`, in the same transaction
-(`database.note_change`); other commits, such as the progress of a training, do not write to it.
+A process caches the versions that references point to, and asks with every request which of them to
+drop: a comparison of times, and every 20 ms of requests a query. Each change of a model gives its
+name the next number in the table `model_changes`, in the same transaction (`database.note_change`);
+other commits, such as the progress of a training, do not write to it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ from urllib.parse import quote
 import sqlalchemy as sa
 import structlog
 
+from service.storage.database.dialects import connect
+
+CHANNEL = "svm_work"
+"""Of PostgreSQL's NOTIFY."""
+LISTEN_RETRY_S = 5.0
+"""Time until a worker's retry to listen for work."""
 POLL_S = 0.02
 """Interval of queries while there are readers: SQLite's answers are at most this old."""
 STALE_S = 0.05
@@ -149,3 +155,36 @@ class PostgresModelChanges:
                 self._wanted.clear()
             seen = max((number for _, number in rows), default=seen)
             self._closed.wait(POLL_S)
+
+
+def announce_work(connection: sa.Connection) -> None:
+    """Wake the workers at the commit of this transaction, on any machine at once.
+
+    Only a hint: it may be lost, so workers look for jobs without it, too. SQLite has one service,
+    whose workers are woken by their supervisor.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"NOTIFY {CHANNEL}")
+
+
+def follow_work(url: str, woken: threading.Event) -> None:
+    """Set `woken` whenever a job was queued, until this process ends. Returns at once."""
+    if sa.make_url(url).get_backend_name() == "postgresql":
+        threading.Thread(target=_listen, args=(url, woken), name="work", daemon=True).start()
+
+
+def _listen(url: str, woken: threading.Event) -> None:
+    import psycopg  # not needed with SQLite
+
+    engine = connect(url, 1)
+    while True:
+        try:
+            with engine.connect() as connection:
+                listening = connection.connection.driver_connection
+                assert isinstance(listening, psycopg.Connection)
+                listening.set_autocommit(True)
+                listening.execute(f"LISTEN {CHANNEL}")
+                for _ in listening.notifies():
+                    woken.set()
+        except (psycopg.Error, sa.exc.SQLAlchemyError):
+            time.sleep(LISTEN_RETRY_S)  # other connections report the error
