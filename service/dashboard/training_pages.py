@@ -36,7 +36,8 @@ from service.jobs.training.submission import JobPlanRead
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.problems import status_of
-from svm.solvers import CHOICES, ChoosesSolver
+from svm.solvers import CHOICES
+from svm.solvers.protocol import ChoosesSolver
 
 VERSION = rf"^{NAME.pattern}/[1-9][0-9]{{0,8}}$"
 OFFERED = PageRequest(size=200)

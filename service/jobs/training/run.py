@@ -29,9 +29,8 @@ from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.calibration import cross_fitted
-from svm.model.metrics import calibration_metrics
+from svm.model.metrics import calibration_metrics, unpredicted
 from svm.model.pipeline import FittedPipeline
-from svm.model.unpredicted import unpredicted
 
 NOT_CALIBRATED = (
     "The job was canceled before the first fold was done, so the model has no probabilities: there "

@@ -32,7 +32,7 @@ from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.solvers import CHOICES, AnyChoice
 from svm.stopping import Stopping
-from svm.training.curve.trace import Trace
+from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
 from svm.transforms.scaling import ScalingName
 

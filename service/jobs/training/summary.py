@@ -19,7 +19,7 @@ from service.models.described import described
 from svm.data.matrices import Indices
 from svm.model.pipeline import FittedPipeline
 from svm.stopping import Stopping, StopReason
-from svm.training.curve.progress import Progress
+from svm.training.curve import Progress
 from svm.training.results import TrainingResult
 from svm.training.warm_start import WarmStart
 

@@ -21,7 +21,7 @@ from svm.data.columns import Column
 from svm.encoding.encoder import Encoding
 from svm.model.pipeline import Pipeline
 from svm.solvers import Newton
-from svm.training import Training
+from svm.training.training import Training
 from tests.service.predictions.test_bodies import decode_as
 from tests.service.rows.reading import Result, upload
 

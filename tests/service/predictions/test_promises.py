@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from service.storage.database.signals import STALE_S
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
