@@ -14,7 +14,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.versions import ModelVersion
-from svm.model.unpredicted import unpredicted
+from svm.model.metrics import unpredicted
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
 

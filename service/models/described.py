@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svm.encoding import Encoder, PlainEncoder
-from svm.encoding.notes import notes
+from svm.encoding.encoder import Encoder, PlainEncoder, describe
 from svm.model.pipeline import FittedPipeline
 
 SHOWN_LEVELS = 20
@@ -33,7 +32,7 @@ def _columns(encoder: Encoder) -> list[dict[str, Any]]:
 
 
 def _notes(encoder: Encoder) -> list[str]:
-    sentences = notes(encoder)
+    sentences = describe(encoder)
     if len(sentences) <= SHOWN_NOTES:
         return sentences
     left_out = len(sentences) - SHOWN_NOTES

@@ -57,7 +57,7 @@ from service.rows.table.summary import finished
 from service.rows.table.target import Target
 from service.rows.table.unlabeled import without_unlabeled
 from service.rows.table.writers import Table
-from service.storage.space import file_errors_reported
+from service.storage.disk import file_errors_reported
 from service.subprocesses.working import work
 
 MEMORY_BYTES = 2 * 1024**3
@@ -262,7 +262,7 @@ def _read_labels(
     The first line is a header if there is one line more than there are rows, unless
     `header=absent`. Raises InvalidContent, `label-count` if the number of labels does not fit.
     """
-    labels = Labels(Faults(), kind=spec.label_kind)
+    labels = Labels(Faults(), kind=spec.label_kind, decimal=spec.asked.decimal)
     warnings: list[dict[str, Any]] = []
     if sent.media_type == NPY:
         for block in npy.read_labels(Path(sent.path)):

@@ -14,8 +14,7 @@ from service.common.names import DatasetReference
 from service.common.schemas import ReadModel, Tags, WriteModel, rfc3339
 from service.jobs.callbacks.deliveries import Delivery
 from service.jobs.core.events import Event, EventKind
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import State
+from service.jobs.core.job import Job, State
 
 
 def _check_url(url: str) -> str:

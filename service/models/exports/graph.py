@@ -23,8 +23,8 @@ from service.models.exports.table_graph import (
     table_inputs,
 )
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.encoding import PlainEncoder
-from svm.kernel import AnyKernel, GaussianKernel, PolynomialKernel
+from svm.encoding.encoder import PlainEncoder
+from svm.kernel.kernels import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import (
     FeatureMap,
@@ -34,8 +34,8 @@ from svm.transforms.features import (
     Polynomial,
     RandomFourier,
     Square,
+    Terms,
 )
-from svm.transforms.terms import Terms
 
 OPSET = 17
 OPSET_ML = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.models.imports.parts import invalid
-from service.rows.cell_texts.levels import MAX_LEVELS, MAX_LEVELS_IN_ALL, in_order
+from service.rows.cell_texts.number_text import MAX_LEVELS, MAX_LEVELS_IN_ALL, in_order
 from service.settings import Limits
 from svm.data.columns import Column, Columns
 

@@ -13,7 +13,7 @@ from service.errors import NotFound
 from service.models.plots.drawing import unavailable
 from service.models.sources import MULTIPLICATIONS, Sources
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.encoding import PlainEncoder
+from svm.encoding.encoder import PlainEncoder
 from svm.model.pipeline import WIDE, FittedPipeline
 from svm.transforms.features import Identity
 from svm.transforms.scaling import Scaling

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from service.common.encodings import MAX_RATIO
 from service.common.strict_json import decode_json
 from service.errors import MAX_FAULTS, InvalidContent, pointer_to_member
-from service.rows.cell_faults import NUMBERS
 from service.rows.cell_texts.text import check_lengths, slices
 from service.rows.faults import Faults, inflates_too_much, invalid_field, listed, refuse, shown
 from service.rows.formats.json_to_predict import (
@@ -438,7 +437,7 @@ def _matrix(rows: list[Any], layout: Layout, labels: Labels | None) -> NDArray[n
     kinds: set[type] = set()
     for row in rows:
         kinds.update(map(type, row))
-    if not kinds <= NUMBERS:
+    if not kinds <= {int, float}:
         return None
     X = np.array(rows, dtype=np.float64)
     return X if np.isfinite(X).all() else None

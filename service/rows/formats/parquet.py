@@ -69,7 +69,8 @@ def read(spec: ParseSpec) -> Table:
             n_samples = file.n_samples()
         columns = file.columns()
         plain = None
-        if may_be_plain(spec) and not any(one.is_date or one.is_index for one in columns):
+        others = any(one.is_date or one.is_index or one.is_boolean for one in columns)
+        if may_be_plain(spec) and not others:
             plain = _read_plain(spec, path, file, columns, n_samples)
         return plain or _read_table(spec, path, file, columns, n_samples)
 
@@ -118,6 +119,10 @@ class _Column:
         return _DATE.match(self.type) is not None
 
     @property
+    def is_boolean(self) -> bool:
+        return self.type == "BOOLEAN"
+
+    @property
     def is_index(self) -> bool:
         """Whether it is an index of pandas without a name."""
         return _INDEX_OF_PANDAS.fullmatch(self.name) is not None
@@ -128,7 +133,7 @@ class _Column:
             return f"{self.sql}::VARCHAR"
         if self.type == TEXT:
             return f"left({self.sql}, {longest})"
-        return self.sql if self.type == "BOOLEAN" else self.number
+        return self.sql if self.is_boolean else self.number
 
     @property
     def number(self) -> str:
