@@ -29,17 +29,14 @@ from service.datasets.schemas import (
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.cell_texts.encodings import is_text_codec
-from service.rows.format_table import ARCHIVES, FORMATS, LABEL_FORMATS, SUFFIXES
+from service.rows.format_table import ARCHIVES, FORMATS, LABEL_FORMATS, SUFFIXES, known_type
 from service.rows.kinds.roles import check_roles
 from service.rows.parser import Parser
 from service.rows.spec import (
-    BZIP2,
     CSV,
-    GZIP,
     TSV,
     UNKNOWN,
     ZIP,
-    ZSTD,
     Parsed,
     ParseSpec,
     ReadLimits,
@@ -276,17 +273,6 @@ _SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.m
 """What browsers and curl send for files that they do not know."""
 _UTF8 = (None, "utf-8", "utf8", "us-ascii", "ascii")
 """What the media type says of texts that may be anything else: clients say it of all texts."""
-_OTHER_NAMES = {
-    "application/csv": CSV,
-    "text/x-csv": CSV,
-    "text/comma-separated-values": CSV,
-    "application/x-zip-compressed": ZIP,
-    "application/x-gzip": GZIP,
-    "application/x-bzip": BZIP2,
-    "application/bzip2": BZIP2,
-    "application/x-zstd": ZSTD,
-}
-"""As browsers of some systems and other programs call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +289,7 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     if body.media_type == FORM:
         parts = await body.save_form(folder, ("file", "labels"), *sizes)
         return _of_form(parts, query, folder, limits)
-    sent_type = _OTHER_NAMES.get(body.media_type, body.media_type)
+    sent_type = known_type(body.media_type)
     if sent_type not in (*FORMATS, *ARCHIVES.values()):
         raise _unsupported(sent_type, (*FORMATS, ZIP, FORM))
     path = folder / "body"
@@ -352,7 +338,7 @@ def _with_parameters(options: UploadOptions, content_type: str) -> UploadOptions
     """
     said: dict[str, str] = {}
     sent_type = media_type(content_type)
-    tabular = _OTHER_NAMES.get(sent_type, sent_type) in (CSV, TSV)
+    tabular = known_type(sent_type) in (CSV, TSV)
     header = parameter(content_type, "header")
     if options.header == "auto" and tabular and header in ("present", "absent"):
         said["header"] = header
@@ -370,7 +356,7 @@ def charset_of(content_type: str) -> str | None:
     charset = parameter(content_type, "charset")
     if charset in _UTF8:
         return None
-    if not (media_type(content_type) in (CSV, TSV) and is_text_codec(charset)):
+    if not (known_type(media_type(content_type)) in (CSV, TSV) and is_text_codec(charset)):
         message = f"send text as UTF-8, not as {charset[:40]}"
         raise UnsupportedFormat("unsupported-format", message)
     return charset
@@ -435,7 +421,7 @@ def read_limits(limits: Limits) -> ReadLimits:
 def _sent(part: FormPart, offered: tuple[str, ...]) -> SentFile:
     """Raises UnsupportedFormat for a format that is not offered."""
     sent_type = media_type(part.content_type)
-    sent_type = _OTHER_NAMES.get(sent_type, sent_type)
+    sent_type = known_type(sent_type)
     suffix = PurePosixPath(part.filename).suffix.lower()
     # Clients that look a name up say `text/csv` of data.csv.gz.
     archive = ARCHIVES.get(suffix, sent_type)

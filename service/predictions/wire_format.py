@@ -29,7 +29,7 @@ from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.predictions.unknown_cells import UnknownCells
 from service.rows.faults import invalid_field, refuse, shown, too_many
-from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
+from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format, known_type
 from service.rows.parser import Parser
 from service.rows.spec import CSV, JSON, NPY, TSV, ConvertSpec, RowLimits, SentFile
 from service.settings import Limits
@@ -63,7 +63,7 @@ class PlainExchange:
         self._charset: str | None = None
         for name, value in headers:
             if name == b"content-type":
-                content_type = media_type_of(value)
+                content_type = known_type(media_type_of(value))
                 if content_type in (CSV, TSV) and b"=" in value:
                     self._charset = charset_of(value.decode("latin-1"))
             elif name == b"accept":
@@ -78,7 +78,7 @@ class PlainExchange:
         self._accept = best_of(accept, replies.MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
         self.is_binary = content_type == NPY and not self._encoding
-        self.is_packed = self._format is not None and self._format.packed is not None
+        self.is_packed = self._format is not None and self._format.packed
         """The body has to be `unpacked` before it is read."""
 
     async def unpacked(

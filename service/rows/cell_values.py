@@ -14,12 +14,7 @@ from functools import lru_cache
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-from service.rows.cell_faults import (
-    CellFault,
-    fault_of_text,
-    fault_of_value,
-    missing_fault,
-)
+from service.rows.cell_faults import CellFault, fault_of_text, fault_of_value, missing_fault
 from service.rows.cell_texts.dates import COMPACT, DAY_FIRST, ISO, MONTHS_ONLY, forms_of, iso
 from service.rows.cell_texts.dates import days as days_of
 from service.rows.cell_texts.digits import Form

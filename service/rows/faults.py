@@ -67,7 +67,7 @@ class Faults:
             self._listed.append(fault)
 
     def put_first(self, fault: Fault, extra: dict[str, Any]) -> None:
-        """The same of a fault that is before all others."""
+        """Add a fault that is before all others, and the members of its problem."""
         self.total += 1
         self._extra = extra
         self._listed = [fault, *self._listed][:MAX_FAULTS]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from service.errors import UnsupportedFormat
 from service.rows import rendering
@@ -91,18 +91,6 @@ _KNOWN = [
 ]
 
 
-def _never(_: bytes) -> bool:
-    return False
-
-
-def _with(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
-    return lambda head: pattern.match(head) is not None
-
-
-def _magic(*beginnings: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.startswith(beginnings)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """A format, and what can be done with it."""
@@ -110,10 +98,10 @@ class Format:
     media_type: str
     suffixes: tuple[str, ...]
     """Of file names; files that the service writes get the first one."""
-    begins: Callable[[bytes], bool] = _never
-    """Whether a body that begins so is plainly of this format."""
-    binary: bool = False
-    """All files begin so."""
+    magic: tuple[bytes, ...] = ()
+    """How all files begin, of a format that is not text."""
+    pattern: re.Pattern[bytes] | None = None
+    """How a text begins that plainly is of this format."""
     options: frozenset[str] = frozenset()
     """Those of `ReadOptions` that only some formats have."""
     upload: str
@@ -122,24 +110,32 @@ class Format:
     """Labels may come in a file of their own of this format."""
     read_rows: Callable[[bytes, Columns, RowLimits], Rows] | None = None
     """Rows to predict. Raises ServiceError, InvalidContent with every bad row."""
-    packed: str | None = None
-    """Module in `formats` whose `as_csv` makes a text of them, in the parsing process, which
-    `read_rows` reads."""
+    packed: bool = False
+    """`as_csv` of its module makes a text of them, in the parsing process, for `read_rows`."""
     lines: bool = False
     """A row is a line."""
     write: Callable[[Stored, BinaryIO], None] | None = None
     """A stored dataset to a file; None if only uploads are of this format."""
 
+    def begins(self, head: bytes) -> bool:
+        """Whether a body that begins so is plainly of this format."""
+        if self.pattern is not None:
+            return self.pattern.match(head) is not None
+        return head.startswith(self.magic)
+
     def read(self, spec: ParseSpec) -> Table:
         """An upload to arrays on disk. Raises ServiceError with every fault."""
-        module, _, name = self.upload.partition(".")
-        table: Table = getattr(import_module(f"service.rows.formats.{module}"), name)(spec)
+        table: Table = getattr(self._module, self.upload.partition(".")[2])(spec)
         return table
 
     def as_csv(self, spec: ConvertSpec) -> Converted:
         """Rows to predict, `packed`, as CSV. Raises ServiceError."""
-        import_module(f"service.rows.formats.{self.packed}").as_csv(spec)
+        self._module.as_csv(spec)
         return Converted()
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"service.rows.formats.{self.upload.partition('.')[0]}")
 
 
 _OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
@@ -152,12 +148,11 @@ _TABLE = partial(
 )
 _SHEETS = partial(
     Format,
-    begins=_magic(_OLE, _ARCHIVE),
-    binary=True,
+    magic=(_OLE, _ARCHIVE),
     upload="xlsx.read",
     options=frozenset({"sheet", *_OF_TEXTS}),
     read_rows=delimited_rows.read_converted_rows,
-    packed="xlsx",
+    packed=True,
 )
 """Each may have the name of another one: the library looks at the contents."""
 FORMATS = {
@@ -166,13 +161,13 @@ FORMATS = {
         _TABLE(
             media_type=CSV,
             suffixes=(".csv", ".txt"),
-            read_rows=delimited_rows.read_csv_rows,
-            write=rendering.write_csv,
+            read_rows=partial(delimited_rows.read_rows, delimiter=","),
+            write=partial(rendering.write_delimited, delimiter=","),
         ),
         Format(
             media_type=JSON,
             suffixes=(".json",),
-            begins=_with(_JSON),
+            pattern=_JSON,
             upload="json_uploads.read",
             options=frozenset({"schema"}),
             read_rows=json_to_predict.read_document,
@@ -181,7 +176,7 @@ FORMATS = {
         Format(
             media_type=NDJSON,
             suffixes=(".ndjson", ".jsonl"),
-            begins=_with(_JSON_OBJECT),
+            pattern=_JSON_OBJECT,
             upload="json_uploads.read_lines",
             options=frozenset({"schema"}),
             read_rows=json_to_predict.read_lines,
@@ -191,14 +186,13 @@ FORMATS = {
         _TABLE(
             media_type=TSV,
             suffixes=(".tsv",),
-            read_rows=delimited_rows.read_tsv_rows,
-            write=rendering.write_tsv,
+            read_rows=partial(delimited_rows.read_rows, delimiter="\t"),
+            write=partial(rendering.write_delimited, delimiter="\t"),
         ),
         Format(
             media_type=NPZ,
             suffixes=(".npz",),
-            begins=_magic(_ARCHIVE),
-            binary=True,
+            magic=(_ARCHIVE,),
             options=frozenset({"dense"}),
             upload="npy.read_npz",
             write=rendering.write_npz,
@@ -206,19 +200,17 @@ FORMATS = {
         Format(
             media_type=PARQUET,
             suffixes=(".parquet",),
-            begins=_magic(b"PAR1", b"PARE"),
-            binary=True,
+            magic=(b"PAR1", b"PARE"),
             upload="parquet.read",
             options=frozenset({"schema"}),
             read_rows=delimited_rows.read_converted_rows,
-            packed="parquet",
+            packed=True,
             write=rendering.write_parquet,
         ),
         Format(
             media_type=NPY,
             suffixes=(".npy",),
-            begins=_magic(npy.MAGIC),
-            binary=True,
+            magic=(npy.MAGIC,),
             upload="npy.read",
             labels=True,
             read_rows=npy.read_rows,
@@ -227,7 +219,7 @@ FORMATS = {
         Format(
             media_type=LIBSVM,
             suffixes=(".libsvm", ".svm"),
-            begins=_with(_LIBSVM_LINE),
+            pattern=_LIBSVM_LINE,
             options=frozenset({"index_base", "dense"}),
             upload="libsvm.read",
             read_rows=libsvm.read_rows,
@@ -243,9 +235,25 @@ FORMATS = {
 SUFFIXES = {suffix: one.media_type for one in FORMATS.values() for suffix in one.suffixes}
 ARCHIVES = {".zip": ZIP, ".gz": GZIP, ".bz2": BZIP2, ".xz": XZ, ".zst": ZSTD}
 """By the suffix of a name."""
+_OTHER_NAMES = {
+    "application/csv": CSV,
+    "text/x-csv": CSV,
+    "text/comma-separated-values": CSV,
+    "application/x-zip-compressed": ZIP,
+    "application/x-gzip": GZIP,
+    "application/x-bzip": BZIP2,
+    "application/bzip2": BZIP2,
+    "application/x-zstd": ZSTD,
+}
+"""As browsers of some systems and other programs call them."""
 DOWNLOADS = tuple(one.media_type for one in FORMATS.values() if one.write)
 ROW_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.read_rows)
 LABEL_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.labels)
+
+
+def known_type(media_type: str) -> str:
+    """The media type under which a format is in the table."""
+    return _OTHER_NAMES.get(media_type, media_type)
 
 
 def check_format(media_type: str, head: bytes) -> None:
@@ -254,7 +262,7 @@ def check_format(media_type: str, head: bytes) -> None:
     if expected.begins(head):
         return
     seen = _seen(head)
-    if expected.binary and head:
+    if expected.magic and head:
         seen = seen or "something else"
     if seen not in (None, media_type):
         message = f"Content-Type says {media_type}, but the body looks like {seen}"

@@ -159,7 +159,7 @@ def _check_labels(target: Target | None, limit_bytes: int) -> None:
 
 
 def _unwrap(spec: ParseSpec) -> ParseSpec:
-    """The same upload without archives, and with the format of a file whose name does not say it.
+    """The upload without archives, and with the format of a file whose name does not say it.
 
     Raises ServiceError for those that are not read.
     """

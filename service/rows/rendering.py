@@ -33,13 +33,33 @@ MIN_GROUP_ROWS = 2048
 MAX_GROUP_ROWS = 122_880
 
 
-def write_csv(stored: Stored, file: BinaryIO) -> None:
+def write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
     """A header if the columns have names; the labels are the last column."""
-    _write_delimited(stored, file, ",")
 
+    def cells(values: list[Any]) -> bytes:
+        text = io.StringIO(newline="")
+        # The writer quotes cells that hold a character of the terminator.
+        csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(values)
+        return text.getvalue()[:-2].encode()
 
-def write_tsv(stored: Stored, file: BinaryIO) -> None:
-    _write_delimited(stored, file, "\t")
+    def label_cell(label: Label) -> bytes:
+        return cells([label]) if isinstance(label, str) else orjson.dumps(label)
+
+    separator = delimiter.encode()
+    names = _names_of(stored)
+    if names is not None:
+        label_name = [_label_name(stored)] if stored.labeled else []
+        file.write(cells(names + label_name) + b"\n")
+    if stored.table:
+        file.writelines(cells(list(map(_csv_cell, row))) + b"\n" for row in _table_rows(stored))
+        return
+    for rows, labels in _rows(stored, label_cell):
+        if delimiter != ",":
+            rows = [row.replace(b",", separator) for row in rows]
+        if labels is not None:
+            pairs = zip(rows, labels, strict=True)
+            rows = [row + separator + label for row, label in pairs]
+        file.write(b"\n".join(rows) + b"\n")
 
 
 def write_json(stored: Stored, file: BinaryIO) -> None:
@@ -169,33 +189,6 @@ def nameable(names: list[str]) -> bool:
     return len({name.lower() for name in names}) == len(names)
 
 
-def _write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
-    def cells(values: list[Any]) -> bytes:
-        text = io.StringIO(newline="")
-        # The writer quotes cells that hold a character of the terminator.
-        csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(values)
-        return text.getvalue()[:-2].encode()
-
-    def label_cell(label: Label) -> bytes:
-        return cells([label]) if isinstance(label, str) else orjson.dumps(label)
-
-    separator = delimiter.encode()
-    names = _names_of(stored)
-    if names is not None:
-        label_name = [_label_name(stored)] if stored.labeled else []
-        file.write(cells(names + label_name) + b"\n")
-    if stored.table:
-        file.writelines(cells(list(map(_csv_cell, row))) + b"\n" for row in _table_rows(stored))
-        return
-    for rows, labels in _rows(stored, label_cell):
-        if delimiter != ",":
-            rows = [row.replace(b",", separator) for row in rows]
-        if labels is not None:
-            pairs = zip(rows, labels, strict=True)
-            rows = [row + separator + label for row, label in pairs]
-        file.write(b"\n".join(rows) + b"\n")
-
-
 def _rows(
     stored: Stored, encode: Callable[[Label], bytes]
 ) -> Iterator[tuple[list[bytes], list[bytes] | None]]:
@@ -256,7 +249,7 @@ def _label_name(stored: Stored) -> str:
 
 
 def _names_of(stored: Stored) -> list[str] | None:
-    """Of the features, then of the weights of the rows; None if the columns have no names."""
+    """The names of the features and of the weights; None if the columns have no names."""
     if stored.columns is None or stored.weight is None:
         return stored.columns
     return [*stored.columns, stored.weight]

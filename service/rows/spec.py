@@ -213,7 +213,7 @@ class ParseSpec:
     """The dataset that the rows are appended to."""
 
     def asking(self, **options: Any) -> ParseSpec:
-        """The same upload with other options."""
+        """This upload with other options."""
         return replace(self, asked=replace(self.asked, **options))
 
     @property

@@ -34,20 +34,12 @@ _UNUSUAL = b'"\r\0#='
 """What is more than cells: such as quotes, comments, Excel's line that says the delimiter."""
 
 
-def read_csv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
-    return _read_rows(body, columns, limits, ",")
-
-
-def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
-    return _read_rows(body, columns, limits, "\t")
-
-
 def read_converted_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     """Rows of a workbook or a Parquet file, which the parsing process wrote as CSV."""
-    return _read_rows(body, columns.of_csv, limits, ",")
+    return read_rows(body, columns.of_csv, limits, ",")
 
 
-def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
+def read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
     if body.startswith(UTF16) or b"\0" in body[:HEAD_BYTES]:
         body = columns.reading.as_utf8(body)
@@ -145,7 +137,7 @@ def _as_lists(lines: bytes) -> bytes:
 
 
 def _table_at_once(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows | None:
-    """The same of raw values: of some rows whose header, if there is one, has the names of the
+    """Rows as raw values, if they are few, and their header, if there is one, has the names of the
     model in its order."""
     if len(body) > PIECE_BYTES or columns.n_features == 1 or body.startswith(BOM):
         return None
@@ -379,7 +371,7 @@ def _uploaded_records(text: str, columns: Columns) -> Iterator[list[str]]:
 
 
 def _explained(error: InvalidContent, reading: Reading, delimiter: str) -> InvalidContent:
-    """The same error; of columns, its hint says which delimiters are expected."""
+    """The error with a hint that says which delimiters are expected, if it is about columns."""
     own = reading.delimiter or ","
     if error.code not in ("feature-mismatch", "ragged-row") or own == delimiter:
         return error

@@ -69,8 +69,7 @@ def read(spec: ParseSpec) -> Table:
             n_samples = file.n_samples()
         columns = file.columns()
         plain = None
-        others = any(one.is_date or one.is_index or one.is_boolean for one in columns)
-        if may_be_plain(spec) and not others:
+        if may_be_plain(spec) and not any(one.is_date or one.is_index for one in columns):
             plain = _read_plain(spec, path, file, columns, n_samples)
         return plain or _read_table(spec, path, file, columns, n_samples)
 
@@ -263,7 +262,7 @@ def _read_plain(
         layout = make_layout(spec, len(columns), [column.name for column in columns])
         labels = labels_of(layout, Faults())
         features = [one for i, one in enumerate(columns) if i != layout.target]
-        if n_samples == 0 or not all(one.is_number for one in features):
+        if n_samples == 0 or not all(one.is_number and not one.is_boolean for one in features):
             return None
         with DenseWriter(Path(spec.out), len(features), spec.limits) as writer:
             writer.check(n_samples)

@@ -139,7 +139,7 @@ def _error(reply: dict[str, Any], limits: ReadLimits, sheet: str | None) -> Serv
 
 
 def _of_sheet(error: ServiceError, sheet: str) -> ServiceError:
-    """The same error, which names the sheet."""
+    """The error with the name of the sheet."""
     if not isinstance(error, InvalidContent):
         return error
     where = f"sheet {sheet[:64]!r}: "

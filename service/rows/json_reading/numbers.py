@@ -206,7 +206,7 @@ def read_any_document(
 def read_any_lines(
     lines: Iterable[bytes], columns: Columns, most_rows: int = sys.maxsize
 ) -> tuple[Array, tuple[str, ...]] | None:
-    """The same of a list or an object on each line."""
+    """As `read_any_document`, of a list or an object on each line."""
 
     def part(some: list[bytes]) -> Part:
         return _of_values(list(map(orjson.loads, some)), columns, b"\n".join(some), 0)
