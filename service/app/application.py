@@ -72,19 +72,16 @@ from service.storage.database.idempotency import Reservations
 from service.storage.disk import private_folder
 from service.storage.machine_code import keep_machine_code
 from service.storage.ownership import Sweeper, secret_of
-from service.web import audit, docs, guide, health, problem_pages
+from service.web import audit, docs, health, problem_pages, problems
 from service.web.access import login
-from service.web.access.authenticator import Authenticator
-from service.web.access.hosts import Hosts
-from service.web.access.routing import EVERY_ROUTE
-from service.web.access.scopes import Admission
+from service.web.access.authenticator import Authenticator, Hosts
+from service.web.access.scopes import EVERY_ROUTE, Admission
 from service.web.bodies.body_budget import BodyBudget, BodyShares
 from service.web.bodies.control_bodies import LIMIT_BYTES
 from service.web.bodies.idempotency import RESERVATIONS
 from service.web.http.compression import Compression
-from service.web.http.head_method import HeadAsGet
+from service.web.http.headers import HeadAsGet
 from service.web.http.pagination import SECRET
-from service.web.problems import replies
 from service.web.server.connections import ConnectionLimits
 from service.web.server.http_protocol import ServiceProtocol
 from service.web.server.observability import Metrics, Observability
@@ -274,7 +271,7 @@ def create_app(
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
-    replies.install(app, framed)
+    problems.install(app, framed)
     app.add_routes(datasets.router(dataset_store, contents, parser, blobs, limits))
     app.add_routes(predictions.router(predictor))
     for kind in KINDS.values():
@@ -287,7 +284,6 @@ def create_app(
     app.add_routes(audit.router(audit_log))
     app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
-    guide.mount(app)
     app.add_routes(problem_pages.router(framed))
     dashboard.mount(
         app,

@@ -13,7 +13,7 @@ from service.dashboard import (
 from service.dashboard.context import PageContext
 from service.dashboard.forms.questions import job_fields
 from service.dashboard.page import ASSETS, PageRoute, compile_templates
-from service.web.access.routing import Routes
+from service.web.access.scopes import Routes
 from service.web.docs import DocumentedAPI
 from service.web.http.compression import CompressedFiles
 

@@ -15,8 +15,7 @@ from service.jobs.collection.schemas import JOB_FORM, DeliveryList, DeliveryRead
 from service.jobs.core.access import JobAccess
 from service.jobs.core.store import JobStore
 from service.jobs.kinds import KindName
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 
 TRACE_COLUMNS = (

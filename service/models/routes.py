@@ -30,8 +30,7 @@ from service.models.schemas import (
     ModelVersionPage,
     ModelVersionRead,
 )
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads

@@ -20,7 +20,7 @@ from service.jobs.core.job import Job
 from service.jobs.core.watcher import Condition, Watcher
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.http.head_method import is_head
+from service.web.http.headers import is_head
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
 

@@ -24,8 +24,7 @@ from service.jobs.comparisons.size_plot import SizePlot, plot
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 
 SVG = "image/svg+xml"

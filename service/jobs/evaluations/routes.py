@@ -20,7 +20,7 @@ from service.jobs.evaluations.schemas import (
     EvaluationSummary,
 )
 from service.jobs.evaluations.submission import Evaluations
-from service.web.access.routing import Routes
+from service.web.access.scopes import Routes
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris"}
 

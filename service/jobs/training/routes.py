@@ -10,7 +10,7 @@ from service.jobs.core.submission import Stores
 from service.jobs.training.batch_routes import add_batch
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.submission import JobPlanRead, Trainings
-from service.web.access.routing import Routes
+from service.web.access.scopes import Routes
 
 EXAMPLE = {
     "dataset_id": LATEST_DATASET,

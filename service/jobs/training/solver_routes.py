@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from service.common.schemas import ReadModel
 from service.errors import NotFound
-from service.web.access.routing import Routes
+from service.web.access.scopes import Routes
 from service.web.problems import responses
 from svm.solvers import CHOICES, sources_of
 from svm.solvers.protocol import HasDualCoefficients

@@ -7,7 +7,7 @@ from typing import Any
 
 from service.models.files import PreparedVersion
 from service.storage.blobs import Blob
-from service.subprocesses.messages import Messages
+from service.subprocesses.working import Messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

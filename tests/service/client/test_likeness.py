@@ -23,7 +23,7 @@ from service.client.rows import MEDIA_TYPES
 from service.client.specs import TrainSpec
 from service.errors import Fault
 from service.settings import Settings
-from service.web.problems.codes import PROBLEMS
+from service.web.problem_codes import PROBLEMS
 
 NULL_IF_ONLY_VALIDATED = {"id", "created_at"}
 """Null in the reply to `validate_only`, which creates no dataset."""
