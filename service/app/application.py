@@ -27,9 +27,8 @@ from service.app.background import (
 from service.common.event_stream import EventStreams, Health
 from service.common.keys import Keys
 from service.dashboard import routes as dashboard
-from service.dashboard.context import PageContext
 from service.dashboard.distributions import Distributions
-from service.dashboard.page import framed
+from service.dashboard.page import PageContext, framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore

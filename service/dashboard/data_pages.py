@@ -13,9 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import DatasetId
-from service.dashboard.context import PageContext
 from service.dashboard.model_pages import with_latest
-from service.dashboard.page import HERE, go, page
+from service.dashboard.page import HERE, PageContext, go, page
 from service.dashboard.proposals import (
     SHOWN_COLUMNS,
     column_problems,

@@ -66,7 +66,7 @@ def router(access: JobAccess) -> Routes:
     def list_deliveries(request: Request, id: JobId) -> DeliveryList:
         collection.get(request, id)
         listed = access.deliveries.of_job(id)
-        return DeliveryList(deliveries=[DeliveryRead.of(each) for each in listed])
+        return DeliveryList(deliveries=[DeliveryRead.model_validate(each) for each in listed])
 
     return routes
 

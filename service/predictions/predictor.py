@@ -17,8 +17,7 @@ from typing import Any, Protocol, TypeAlias
 from service.common.answerer import RawHeaders, Reply
 from service.common.names import NAME
 from service.models.schemas import MAX_VERSION
-from service.predictions.answers import Answer
-from service.predictions.batcher import INLINE_WORK, Batcher, scored
+from service.predictions.batcher import INLINE_WORK, Answer, Batcher, scored
 from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels, Reference
 from service.predictions.metrics import PredictionMetrics

@@ -22,8 +22,7 @@ from service.common.schemas import ShownAs, Tags, WriteModel
 from service.datasets.dataset import Dataset
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.collection.schemas import Callback
-from service.models.aliases import LATEST
-from service.models.versions import ModelVersion
+from service.models.versions import LATEST, ModelVersion
 from service.rows.spec import Label
 from svm.encoding import Encoding
 from svm.hyperparameters import Moderate

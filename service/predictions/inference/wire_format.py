@@ -18,7 +18,7 @@ from service.common.answerer import RawHeaders, Reply
 from service.common.encodings import inflate
 from service.common.strict_json import MAX_DEPTH, decode_json
 from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
-from service.predictions.answers import Answer
+from service.predictions.batcher import Answer
 from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
     HEAD_BYTES,
