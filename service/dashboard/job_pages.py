@@ -16,9 +16,8 @@ from service.dashboard.page import PageContext, back, form_of, go, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons import KIND as COMPARISON
-from service.jobs.comparisons.reading import comparison
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import FINAL, State
+from service.jobs.comparisons.routes import comparison
+from service.jobs.core.job import FINAL, Job, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation

@@ -35,8 +35,8 @@ from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
+from svm.model.metrics import unpredicted
 from svm.model.multiclass import splits_of
-from svm.model.unpredicted import unpredicted
 
 ROUTE = "/models/{name}/versions/{version}/predict"
 VERSIONS = PageRequest(size=20)

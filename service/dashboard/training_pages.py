@@ -18,13 +18,14 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.training.routes import describe
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.solver_routes import describe
 from service.jobs.training.submission import JobPlanRead
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.problems import status_of
-from svm.solvers import CHOICES, ChoosesSolver
+from svm.solvers import CHOICES
+from svm.solvers.protocol import ChoosesSolver
 
 VERSION = rf"^{NAME.pattern}/[1-9][0-9]{{0,8}}$"
 OFFERED = PageRequest(size=200)

@@ -10,9 +10,8 @@ from fastapi import Query, Request, Response
 
 from service.common.content_negotiation import choose
 from service.common.names import JobId
-from service.jobs.collection.routes import Collection
+from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import JOB_FORM, DeliveryList, DeliveryRead, TraceRead
-from service.jobs.core.access import JobAccess
 from service.jobs.core.store import JobStore
 from service.jobs.kinds import KindName
 from service.web.access.routing import Routes

@@ -17,7 +17,7 @@ from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.models.versions import ModelVersion
-from svm.model.unpredicted import unpredicted
+from svm.model.metrics import unpredicted
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
 
@@ -286,7 +286,7 @@ def interval(share: float, n: int) -> tuple[float, float]:
 
     Wilson, Journal of the American Statistical Association 22 (1927).
     """
-    z = 1.96
+    z = 1.959964
     middle = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = ((middle + sign * spread) / (1 + z * z / n) for sign in (-1, 1))

@@ -21,8 +21,7 @@ from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import Blob, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, note_change, now
 from service.storage.database.tables import IN_ROWS, model_files, model_versions
-from svm.encoding import PlainEncoder
-from svm.encoding.notes import notes
+from svm.encoding.encoder import PlainEncoder, describe
 from svm.model.pipeline import FittedPipeline
 
 SMALL_BYTES = 64 * 1024
@@ -196,7 +195,7 @@ def describe_table(fitted: FittedPipeline) -> dict[str, Any] | None:
             entry["levels"] = list(column.levels[:SHOWN_LEVELS])
             entry["n_levels"] = len(column.levels)
         columns.append(entry)
-    sentences = notes(encoder)
+    sentences = describe(encoder)
     if (left_out := len(sentences) - SHOWN_NOTES) > 0:
         sentences = [*sentences[:SHOWN_NOTES], f"and {left_out:,} more columns"]
     return {"columns": columns, "notes": sentences}

@@ -23,11 +23,9 @@ from service.rows.cell_faults import (
 from service.rows.cell_texts.dates import COMPACT, DAY_FIRST, ISO, MONTHS_ONLY, forms_of, iso
 from service.rows.cell_texts.dates import days as days_of
 from service.rows.cell_texts.digits import Form
-from service.rows.cell_texts.levels import level_of
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
-from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER
+from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, MISSING_TEXTS, NUMBER, level_of
 from service.rows.cell_texts.reading import USUAL, Reading
-from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import shown
 from svm.data.columns import UNKNOWN, Column
 

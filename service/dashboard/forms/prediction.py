@@ -13,7 +13,7 @@ from service.datasets.dataset import Dataset
 from service.predictions.loaded_models import LoadedModel
 from svm.data.columns import Column, Kind
 from svm.data.matrices import Indices
-from svm.encoding import PlainEncoder
+from svm.encoding.encoder import PlainEncoder
 
 MAX_INPUTS = 24
 """With more columns a row is entered as a line, not with an input for each."""

@@ -13,8 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from service.common.names import DatasetReference
 from service.common.schemas import ReadModel, Tags, Timestamp, WriteModel, rfc3339
 from service.jobs.core.events import Event, EventKind
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import State
+from service.jobs.core.job import Job, State
 
 
 def _check_url(url: str) -> str:

@@ -17,7 +17,7 @@ from service.rows.spec import Label
 from service.rows.table.target import matched
 from svm.data.columns import Column, Columns, PlainColumns
 from svm.data.matrices import is_sparse
-from svm.encoding import recoding
+from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline
 

@@ -34,7 +34,7 @@ from service.models.sources import Sources
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from service.storage.space import file_errors_reported
+from service.storage.disk import file_errors_reported
 from service.subprocesses.working import work
 
 MEMORY_BYTES = 2 * 1024**3

@@ -22,13 +22,12 @@ from service.models.exports.table_graph import (
     table_inputs,
 )
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.encoding import PlainEncoder
-from svm.kernel import AnyKernel, GaussianKernel, PolynomialKernel
+from svm.encoding.encoder import PlainEncoder
+from svm.kernel.kernels import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.calibration import CLOSEST, Calibration
 from svm.model.pipeline import FittedPipeline
 from svm.transforms import features as maps
 from svm.transforms.features import FeatureMap
-from svm.transforms.terms import Terms
 
 OPSET = 17
 OPSET_ML = 3
@@ -129,7 +128,7 @@ def _features(graph: Graph, features: FeatureMap, X: str) -> str:
             return _products(graph, X, features.n_inputs, degree, 0)
         case maps.Interactions():
             return _products(graph, X, features.n_inputs, 2, 1)
-        case Terms():
+        case maps.Terms():
             assert weights is not None
             return _terms(graph, X, weights)
         case maps.RandomFourier():

@@ -13,10 +13,10 @@ import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper
 
 from service.models.exports.nodes import Graph
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import MISSING_TEXTS
 from svm.data.columns import UNKNOWN, Columns
 from svm.data.matrices import Indices, Vector
-from svm.encoding import Encoder
+from svm.encoding.encoder import Encoder
 from svm.model.pipeline import FittedPipeline
 
 RESERVED = frozenset({"label", "decision", "probability"})

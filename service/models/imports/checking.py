@@ -12,19 +12,18 @@ import numpy.typing as npt
 from service.models.exports.document import Parts
 from service.models.imports.files import ARRAYS, REAL, invalid
 from service.models.mapped import BLOCK_VALUES, blocks, release
-from service.rows.cell_texts.levels import MAX_LEVELS, MAX_LEVELS_IN_ALL, in_order
+from service.rows.cell_texts.number_text import MAX_LEVELS, MAX_LEVELS_IN_ALL, in_order
 from service.settings import Limits
 from svm.data.columns import Column, Columns
 from svm.data.matrices import Vector, is_sparse
 from svm.errors import InvalidData
-from svm.kernel import AnyKernel, GaussianKernel
+from svm.kernel.kernels import AnyKernel, GaussianKernel
 from svm.model.calibration import Calibration
 from svm.model.multiclass import MulticlassName
 from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import from_arrays, to_arrays
-from svm.transforms.features import Nystroem, RandomFourier, check_features
+from svm.transforms.features import Nystroem, RandomFourier, Terms, are_factors, check_features
 from svm.transforms.scaling import ScalingName
-from svm.transforms.terms import Terms, are_factors
 
 _SCALED = {
     "none": (False, False),

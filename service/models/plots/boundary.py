@@ -19,7 +19,7 @@ from service.models.plots.drawing import SHOWN_CLASSES, color, dots, names_of, p
 from service.models.plots.palette import CARD, INK, SOFT
 from service.models.sources import MULTIPLICATIONS, Sources
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.encoding import PlainEncoder
+from svm.encoding.encoder import PlainEncoder
 from svm.model.pipeline import WIDE, FittedPipeline
 from svm.transforms.features import Identity
 from svm.transforms.scaling import Scaling

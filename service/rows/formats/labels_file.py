@@ -23,7 +23,7 @@ def read(spec: ParseSpec, n_samples: int) -> tuple[Target, list[dict[str, Any]]]
     `header=absent`. Raises InvalidContent, `label-count` if the number of labels does not fit.
     """
     assert spec.labels is not None
-    labels = Labels(Faults(), kind=spec.label_kind)
+    labels = Labels(Faults(), kind=spec.label_kind, decimal=spec.decimal)
     warnings: list[dict[str, Any]] = []
     if spec.labels_media_type == NPY:
         for block in npy.read_labels(Path(spec.labels)):

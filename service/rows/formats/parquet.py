@@ -70,7 +70,8 @@ def read(spec: ParseSpec) -> Table:
         with memory_for_directory(path):
             n_samples = file.n_samples()
         columns = file.columns()
-        plain = not any(column.is_date or column.is_index for column in columns)
+        kinds = (column.is_date or column.is_index or column.is_boolean for column in columns)
+        plain = not any(kinds)
         if plain and may_be_plain(spec):
             try:
                 return _read_plain(spec, path, file, columns.copy(), n_samples)
@@ -147,6 +148,10 @@ class _Column:
         return _DATE.match(self.type) is not None
 
     @property
+    def is_boolean(self) -> bool:
+        return self.type == "BOOLEAN"
+
+    @property
     def is_index(self) -> bool:
         """Whether it is an index of pandas without a name."""
         return _INDEX_OF_PANDAS.fullmatch(self.name) is not None
@@ -157,7 +162,7 @@ class _Column:
             return f"{self.sql}::VARCHAR"
         if self.type == TEXT:
             return f"left({self.sql}, {longest})"
-        return self.sql if self.type == "BOOLEAN" else self.number
+        return self.sql if self.is_boolean else self.number
 
     @property
     def number(self) -> str:

@@ -12,12 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.levels import MAX_LEVELS_IN_ALL
-from service.rows.cell_texts.words import MISSING_VALUES
+from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
 from service.rows.faults import Faults, no_features, refuse, too_many
 from service.rows.kinds.blocks.all_columns import AllColumns
 from service.rows.kinds.deciding import decide
-from service.rows.kinds.decisions import Again, Gatherer, Ignored, Kept, Question, Wrong
 from service.rows.kinds.describing import (
     ignored_columns,
     likely_labels,
@@ -25,13 +23,21 @@ from service.rows.kinds.describing import (
     table_columns,
     warnings,
 )
-from service.rows.kinds.feature import Feature, KeptFeatures, Passes
-from service.rows.kinds.form_column import FormColumn
-from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
+from service.rows.kinds.feature import (
+    Again,
+    Feature,
+    Gatherer,
+    Ignored,
+    Kept,
+    KeptFeatures,
+    Passes,
+    Question,
+    Wrong,
+)
+from service.rows.kinds.gathering import FormColumn, TextColumn, TypedColumn, ValueColumn, Words
 from service.rows.kinds.locating import add_wrong, refuse_undecided
 from service.rows.kinds.proposing_labels import LabelColumn
 from service.rows.kinds.roles import ColumnRoles
-from service.rows.kinds.typed import TypedColumn
 from service.rows.kinds.weights import write_weights
 from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from service.rows.cell_texts.levels import alike, separator_of_lists
-from service.rows.kinds.decisions import Ignored, Kept, Warned
-from service.rows.kinds.feature import Feature, KeptFeatures
+from service.rows.cell_texts.number_text import alike, separator_of_lists
+from service.rows.kinds.feature import Feature, Ignored, Kept, KeptFeatures, Warned
 from service.rows.kinds.gathering import MOST_LABELS
 from service.rows.kinds.roles import ASKED, ColumnRoles
 from service.rows.spec import TableColumn

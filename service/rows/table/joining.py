@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.levels import MAX_LEVELS, in_order
+from service.rows.cell_texts.number_text import MAX_LEVELS, in_order
 from service.rows.faults import refuse, too_many
 from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import ArrayWriter, in_folder, rewritten, write_array

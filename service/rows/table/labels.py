@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.levels import level_of
-from service.rows.cell_texts.number_text import is_not_finite, number_hint
+from service.rows.cell_texts.number_styles import NumberStyle
+from service.rows.cell_texts.number_text import is_not_finite, level_of, number_hint
 from service.rows.faults import Faults, refuse
 from service.rows.spec import LabelKind
 from service.rows.table.target import MAX_CLASSES, Target, joined, number_of
@@ -40,16 +40,19 @@ class Labels:
         *,
         kind: LabelKind | None = None,
         missing: frozenset[str] = frozenset({""}),
+        decimal: str | None = None,
     ) -> None:
         """`kind`: that which the caller or the dataset demands.
 
-        `missing`: texts of a file that say that there is no label.
+        `missing`: texts of a file that say that there is no label. `decimal`: the mark that the
+        caller gives.
         """
         self.count = 0
         self._words = missing
         self._faults = faults
         self._column = column
         self._kind = kind
+        self._number = _with_comma if decimal == "," else number_of
         self._text = False  # all labels came as text, whatever they mean
         self._lookup: dict[Any, int] = {None: -1}
         self._codes: list[npt.NDArray[np.int32]] = []
@@ -148,7 +151,7 @@ class Labels:
 
     def _meanings(self, texts: list[str], codes: npt.NDArray[np.int32]) -> list[Any]:
         """What the texts of a file mean: themselves, numbers, or None for no label."""
-        numbers = [number_of(text) for text in texts]
+        numbers = [self._number(text) for text in texts]
         others = [text for text, number in zip(texts, numbers, strict=True) if number is None]
         if self._kind is None and (len(others) == len(texts) or not all(map(_is_gap, others))):
             self._warn_of_commas(others)
@@ -181,6 +184,7 @@ class Labels:
         if not words or any(number_of(text.replace(",", ".", 1)) is None for text in words):
             return
         hint = number_hint(words[0]) or "write them plainly"
+        hint += ", or say decimal=," if "," in words[0] else ""
         message = f"the labels stay texts, such as {words[0]!r}; if they are numbers, {hint}"
         self._warnings.append({"code": "nearly-read", "message": message})
 
@@ -209,7 +213,7 @@ class Labels:
         distinct: list[Any] = list(self._lookup)[1:]
         codes = np.concatenate(self._codes)
         if self._text and self._kind != "category":
-            if not all(number_of(text) is not None or _is_gap(text) for text in distinct):
+            if not all(self._number(text) is not None or _is_gap(text) for text in distinct):
                 raise too_many_texts(self._column)
             self._kind = "number"  # digits that would change, too: texts would be too many
             distinct = self._meanings(distinct, codes)
@@ -222,7 +226,7 @@ class Labels:
     def _numbers(self, labels: list[Any], first_row: int) -> npt.NDArray[np.float64]:
         numbers = labels
         if self._text:
-            numbers = [None if label is None else number_of(label) for label in labels]
+            numbers = [None if label is None else self._number(label) for label in labels]
             for row, (label, number) in enumerate(zip(labels, numbers, strict=True), first_row):
                 if number is not None or label is None:
                     continue
@@ -247,6 +251,11 @@ class Labels:
             value=value,
             hint="remove the row, or upload without labels (target=none)",
         )
+
+
+def _with_comma(text: str) -> int | float | None:
+    """The number in a cell with a decimal comma."""
+    return NumberStyle(",").value(text) if "," in text or "." in text else number_of(text)
 
 
 def _is_gap(text: str) -> bool:

@@ -23,7 +23,7 @@ MISSING_CODE = -1
 
 def kept_kinds(table: list[TableColumn]) -> list[TableColumn]:
     """What is kept of the columns: nothing of finite numbers."""
-    raw = any(column["kind"] in ("category", "date") or column["missing"] for column in table)
+    raw = any(column["kind"] != "number" or column["missing"] for column in table)
     return table if raw else []
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.spec import Divided, Parsed, SplitSpec, Stored
-from service.rows.table.chosen_rows import Mask, write_chosen
 from service.rows.table.summary import finished
 from service.rows.table.target import Target, joined
+from service.rows.table.unlabeled import Mask, write_chosen
 from service.rows.table.writers import Table
 from svm.data.splitting import split
 from svm.errors import InvalidData

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.cell_texts.levels import level_of
-from service.rows.cell_texts.number_text import NUMBER
+from service.rows.cell_texts.number_text import NUMBER, level_of
 from service.rows.faults import refuse
 from service.rows.spec import Label
 

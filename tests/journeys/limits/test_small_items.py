@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from service.errors import ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
-from service.jobs.training.batch_routes import MOST_VALUES
+from service.jobs.training.routes import MOST_VALUES
 from service.jobs.training.schemas import JobBatchCreate, JobCreate
 from service.predictions.inference.schemas import IndexRequest
 from service.predictions.inference.wire_format import InferenceExchange
@@ -102,7 +102,7 @@ def test_rows_to_predict(name: str) -> None:
 def test_uploads(name: str, tmp_path: Path) -> None:
     """The same in the reading process."""
     kind = UPLOADS[name]
-    (tmp_path / "body").write_bytes(kind.body(Random(name), MIB // 2))
+    (tmp_path / "body").write_bytes(kind.body(Random(name), MIB // 8))
     spec = ParseSpec(
         media_type=kind.media_type,
         data=str(tmp_path / "body"),
@@ -110,8 +110,8 @@ def test_uploads(name: str, tmp_path: Path) -> None:
         limits=ReadLimits(**LIMITS),
     )
     peak, seconds = _measured(lambda: read(spec))
-    assert peak < 48 * MIB
-    assert seconds < 10
+    assert peak < 20 * MIB
+    assert seconds < 3
 
 
 @pytest.mark.parametrize("frame", ['{"instances":[[1,2],@]}', '{"records":[@]}', '{"rows":[@]}'])

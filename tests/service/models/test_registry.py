@@ -17,7 +17,7 @@ from service.models.files import SMALL_BYTES
 from service.models.versions import Alias
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import IN_ROWS, model_files
-from service.storage.sweep import sweep
+from service.storage.ownership import sweep
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.changes import reported
 from tests.service.jobs.rows import add_dataset, queue

@@ -15,7 +15,7 @@ from service.rows.cell_texts.digits import NINES, Form
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.kinds.blocks.cells import Cells
 from service.rows.kinds.blocks.coding import Coder
-from service.rows.kinds.form_column import FormColumn
+from service.rows.kinds.gathering import FormColumn
 
 NUMBERS = r"[-+(]?\$?[0-9]{1,4}([,. '][0-9]{3}){0,4}([.,][0-9]{0,9})?( ?km|K|M|%|\))?"
 ZONES = ["", "Z", " UTC", "+02", "-0730", "+23:59", "+24:00", "+00:60"]
