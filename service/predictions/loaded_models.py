@@ -21,7 +21,7 @@ from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
 from service.storage.database import Database
 from service.storage.database.signals import ANY
-from svm.encoding import Encoder
+from svm.encoding.encoder import Encoder
 from svm.model.pipeline import FittedPipeline
 
 MAX_KNOWN = 10_000

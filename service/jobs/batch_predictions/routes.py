@@ -15,9 +15,8 @@ from service.jobs.batch_predictions.schemas import (
     BatchPredictionRead,
 )
 from service.jobs.batch_predictions.submission import BatchPredictions
-from service.jobs.collection.routes import Collection
+from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads

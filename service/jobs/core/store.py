@@ -12,9 +12,8 @@ import sqlalchemy as sa
 
 from service.errors import Conflict, Corrupt, NotFound, ServiceError, Unavailable
 from service.jobs.core import events
-from service.jobs.core.changes import change, locked, move
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import WAITING, Effect, State, cancellation, pausing, resumption
+from service.jobs.core.events import change, locked, move
+from service.jobs.core.job import WAITING, Effect, Job, State, cancellation, pausing, resumption
 from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
