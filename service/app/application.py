@@ -21,36 +21,34 @@ from service.app.background import (
     prepare,
     prune_forever,
     return_memory_forever,
+    shorten_leases,
     warm_up,
     warm_up_for_first_model,
 )
 from service.common.event_stream import EventStreams, Health
 from service.common.keys import Keys
 from service.dashboard import routes as dashboard
-from service.dashboard.context import PageContext
 from service.dashboard.distributions import Distributions
-from service.dashboard.page import framed
+from service.dashboard.page import PageContext, framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
 from service.jobs import routes as jobs
 from service.jobs import training
-from service.jobs.callbacks.deliveries import Deliveries
-from service.jobs.callbacks.destinations import Destinations
+from service.jobs.callbacks.deliveries import Deliveries, Destinations
 from service.jobs.callbacks.sending import Sender
+from service.jobs.collection.routes import JobAccess
 from service.jobs.comparisons.submission import Comparisons
-from service.jobs.core.access import JobAccess
 from service.jobs.core.events import EventLog
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.needs import job_with_dataset, job_with_model
 from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
 from service.jobs.core.watcher import Watcher
-from service.jobs.engine.child import Child
-from service.jobs.engine.forked import Forked
+from service.jobs.engine.child import Child, Forked
 from service.jobs.evaluations.submission import Evaluations
 from service.jobs.kinds import KINDS
-from service.jobs.training import solver_routes as solvers
+from service.jobs.training import routes as solvers
 from service.jobs.training.submission import Trainings
 from service.models import routes as models
 from service.models.derived import routes as derived
@@ -68,11 +66,9 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
-from service.storage.database.leases import shorten_leases
+from service.storage.disk import private_folder
 from service.storage.machine_code import keep_machine_code
-from service.storage.ownership import secret_of
-from service.storage.private import private_folder
-from service.storage.sweep import Sweeper
+from service.storage.ownership import Sweeper, secret_of
 from service.web import audit, docs, guide, health, problem_pages
 from service.web.access import login
 from service.web.access.authenticator import Authenticator
@@ -284,7 +280,7 @@ def create_app(
     app.add_routes(inference.router(predictor, registry, state))
     app.add_routes(models.router(registry, dataset_store))
     app.add_routes(derived.router(registry, renderer, blobs, limits))
-    app.add_routes(solvers.router())
+    app.add_routes(solvers.solver_router())
     app.add_routes(audit.router(audit_log))
     app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)

@@ -30,7 +30,7 @@ from service.subprocesses import ONE_THREAD
 
 if TYPE_CHECKING:
     from service.app.application import Application
-    from service.jobs.engine.forked import Forked
+    from service.jobs.engine.child import Forked
 
 GRACE_S = 5
 """Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Command, Work
+from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
 from service.jobs.core.model_columns import taken_by
-from service.jobs.parts.helping import PartWork
+from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack

@@ -7,12 +7,14 @@ rows, which later passes read.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from svm.data.executors import Executor, R, T
 from svm.data.matrices import Floats, Indices, Signs, Vector
 from svm.data.shards import Sum, subtree_sum
 
@@ -182,16 +184,28 @@ class Passed:
     """And the chosen rows last."""
 
 
-class Cluster(Protocol):
-    """Other processes that compute the passes of one problem. No bit depends on them."""
+class Cluster(ABC):
+    """An executor whose passes other processes compute. The rest is for the executor of this
+    process, `here`, which it replaces. No bit depends on it."""
 
+    def __init__(self, here: Executor) -> None:
+        self.here = here
+
+    @property
+    def threads(self) -> int:
+        return self.here.threads
+
+    def map(self, function: Callable[[T], R], parts: Sequence[T]) -> list[R]:
+        return self.here.map(function, parts)
+
+    @abstractmethod
     def compute(self, one: Pass, of: Sequence[RowValues]) -> Passed:
         """Raises Interrupted."""
 
 
 def scores(run: Run, w: Vector, intercept: float) -> None:
     """Makes ⟨w, xᵢ⟩ + intercept."""
-    from svm.loops import products
+    from svm.loops import row_operations as products
 
     for part, operand, rows in run.parts(run.rows):
         products.scores(operand, rows, w, intercept, run.made[0][part])
@@ -199,7 +213,7 @@ def scores(run: Run, w: Vector, intercept: float) -> None:
 
 def combination(run: Run) -> None:
     """Adds cᵢ xᵢ, for the values cᵢ that it reads."""
-    from svm.loops.products import add_rows
+    from svm.loops.row_operations import add_rows
 
     for part, operand, rows in run.parts(run.rows):
         add_rows(operand, rows, run.of[0][part], run.out)
@@ -207,7 +221,7 @@ def combination(run: Run) -> None:
 
 def squared_norms(run: Run) -> None:
     """Makes ‖xᵢ‖²."""
-    from svm.loops import products
+    from svm.loops import row_operations as products
 
     for part, operand, rows in run.parts(run.rows):
         products.squared_norms(operand, rows, run.made[0][part])

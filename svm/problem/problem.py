@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,11 +24,35 @@ from svm.data.stored_rows import (
     stored_values,
 )
 from svm.hyperparameters import Intercept
-from svm.kernel import LINEAR, AnyKernel
 from svm.kernel.kernel_rows import KernelRows
+from svm.kernel.kernels import LINEAR, AnyKernel
 from svm.problem import passes
 from svm.problem.passes import Chosen, Cluster, Leaves, Parts, Pass, Passed, RowValues
 from svm.stopping import CostChange
+
+
+@dataclass(frozen=True, slots=True)
+class LinearClassifier:
+    """f(x) = ⟨coefficients, x⟩ + intercept; positive means the positive class."""
+
+    coefficients: Vector
+    """(n_features,)"""
+    intercept: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelClassifier:
+    """f(x) = Σⱼ coefficientsⱼ k(xⱼ, x) + intercept, over the support vectors xⱼ."""
+
+    support: Indices
+    """(n_support,) rows of the problem, ascending."""
+    coefficients: Vector
+    """(n_support,) αⱼ yⱼ/(λn)"""
+    intercept: float
+
+
+Classifier: TypeAlias = LinearClassifier | KernelClassifier
+
 
 BLOCK = 1 << 25
 """Multiplications between two calls of `interrupted`: some 20 ms of work, or 0.1 s if the rows are
@@ -99,9 +123,7 @@ class Problem:
     shared_norms: Vector | None = None
     """‖x‖² of all rows of X, if known."""
     executor: Executor = IN_THIS_THREAD
-    """Computes passes over the rows; no bit depends on it …"""
-    cluster: Cluster | None = None
-    """… nor on this, which computes them in other processes."""
+    """Computes passes over the rows, in this process or in a `Cluster`; no bit depends on it."""
     cost_change: CostChange | None = None
     """For solvers that test it after every update."""
     max_updates: int | None = None
@@ -146,6 +168,11 @@ class Problem:
         """X in memory, for solvers that do not stream."""
         assert not isinstance(self.X, StoredRows)
         return self.X
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The other processes that compute passes, which then keep the values of rows."""
+        return self.executor if isinstance(self.executor, Cluster) else None
 
     @property
     def unlimited(self) -> Problem:
@@ -282,14 +309,21 @@ class Problem:
     def on(self, kept: Indices) -> Problem:
         """The problem with the same λ on the rows at some positions, ascending, in memory."""
         weights = self.unequal_weights
+        weights = None if weights is None else weights[kept]
+        return self.with_rows(self.rows_at(kept), None, self.y[kept], weights)
+
+    def with_rows(
+        self, X: Rows, some_rows: Indices | None, y: Signs, weights: Vector | None = None
+    ) -> Problem:
+        """The problem with the same λ on other rows, for this process."""
         return replace(
             self,
-            X=self.rows_at(kept),
-            some_rows=None,
-            y=self.y[kept],
-            unequal_weights=None if weights is None else weights[kept],
+            X=X,
+            some_rows=some_rows,
+            y=y,
+            unequal_weights=weights,
             shared_norms=None,
-            cluster=None,
+            executor=self.executor if self.cluster is None else self.cluster.here,
         )
 
     def rows_at(self, positions: Indices) -> Matrix:

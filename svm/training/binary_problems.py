@@ -14,9 +14,11 @@ from svm.data.matrices import Indices, Signs, Vector
 from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.passes import Cluster
-from svm.solvers import AnySolver, ChoosesSolver, computes_in_passes
+from svm.problem.problem import Problem
+from svm.solvers import AnySolver
+from svm.solvers.in_passes import computes_in_passes
+from svm.solvers.protocol import ChoosesSolver
 from svm.training.preparation import Prepared, as_prepared
 
 Spread: TypeAlias = Callable[[Prepared, Problem], Cluster | None]
@@ -76,7 +78,8 @@ def spread_over(
     """The same, a single problem with the processes that `spread` gives for its passes."""
     if spread is None or len(binary) > 1 or not computes_in_passes(solver, binary[0]):
         return binary
-    return [replace(binary[0], cluster=spread(prepared, binary[0]))]
+    cluster = spread(prepared, binary[0])
+    return binary if cluster is None else [replace(binary[0], executor=cluster)]
 
 
 def held_out(
@@ -97,16 +100,7 @@ def held_out(
     watched = []
     for split, problem in zip(prepared.splits, like, strict=True):
         rows, y = split.rows_and_sides(codes)
-        own = replace(
-            problem,
-            X=X,
-            some_rows=rows,
-            y=y,
-            unequal_weights=None,
-            shared_norms=None,
-            cluster=None,
-        )
-        watched.append(own)
+        watched.append(problem.with_rows(X, rows, y))
     return watched
 
 

@@ -15,9 +15,8 @@ from service.jobs.batch_predictions.schemas import (
     BatchPredictionRead,
 )
 from service.jobs.batch_predictions.submission import BatchPredictions
-from service.jobs.collection.routes import Collection
+from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope

@@ -5,9 +5,9 @@ from __future__ import annotations
 from service.jobs.batch_predictions.results import write
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
+from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
-from service.jobs.parts.helping import PartWork
+from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import Outputs, score, score_piece
 from service.storage.database import new_id
 from svm.model.calibration import unlikely_labels

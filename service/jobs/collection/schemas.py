@@ -11,11 +11,9 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, Field
 
 from service.common.names import DatasetReference
-from service.common.schemas import ReadModel, Tags, WriteModel, rfc3339
-from service.jobs.callbacks.deliveries import Delivery
+from service.common.schemas import ReadModel, Tags, Timestamp, WriteModel, rfc3339
 from service.jobs.core.events import Event, EventKind
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import State
+from service.jobs.core.job import Job, State
 
 
 def _check_url(url: str) -> str:
@@ -311,22 +309,12 @@ class DeliveryRead(ReadModel):
     state: Literal["waiting", "delivered", "failed"]
     """`failed` after a day, or after the reply 410."""
     attempts: int
-    created_at: str
-    next_attempt_at: str | None
+    created_at: Timestamp
+    next_attempt_at: Annotated[Timestamp | None, Field(validation_alias="next_at")]
     """At the latest, while it waits."""
-    delivered_at: str | None
+    delivered_at: Timestamp | None
     last_error: str | None
     """Why the last attempt did not succeed."""
-
-    @classmethod
-    def of(cls, delivery: Delivery) -> Self:
-        names = ("id", "event", "url", "state", "attempts", "last_error")
-        return cls(
-            created_at=rfc3339(delivery.created_at),
-            next_attempt_at=rfc3339(delivery.next_at),
-            delivered_at=rfc3339(delivery.delivered_at),
-            **{name: getattr(delivery, name) for name in names},
-        )
 
 
 class DeliveryList(ReadModel):

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from service.datasets.dataset import Dataset
-from service.jobs.comparisons.checkpoint import ComparisonState, Model
-from service.jobs.comparisons.curve import add_point
-from service.jobs.comparisons.order import Chain, Step, chains_of
+from service.jobs.comparisons.entries import Chain, Step, chains_of
 from service.jobs.comparisons.results import (
+    ComparisonState,
     EntryResult,
     Error,
+    Model,
     SplitResult,
+    add_point,
     model_result,
     objective_of,
     validation_metrics,
@@ -25,19 +26,18 @@ from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.sizes import part_of, size_of
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
-from service.jobs.training.memory_plan import rows_stay_in_files
+from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import fold_of, result_of
-from service.jobs.training.training_sequence import SHORTEST_S
-from service.jobs.training.trainings import threads_of
+from service.jobs.training.training_sequence import SHORTEST_S, threads_of
 from service.storage.arrays import Arrays
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
-from svm.training import Training
-from svm.training.curve.progress import Progress
+from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""

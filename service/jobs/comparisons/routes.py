@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Path, Request, Response
 
 from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
-from service.jobs.collection.routes import Collection
+from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
 from service.jobs.comparisons import KIND
-from service.jobs.comparisons.reading import comparison
+from service.jobs.comparisons.entries import entries_of
+from service.jobs.comparisons.results import EntryResult, read_results, report
 from service.jobs.comparisons.schemas import (
     ComparisonCreate,
     ComparisonPage,
     ComparisonPlanRead,
     ComparisonRead,
+    ComparisonResults,
     ComparisonSummary,
 )
 from service.jobs.comparisons.size_plot import SizePlot, plot
 from service.jobs.comparisons.submission import Comparisons
-from service.jobs.core.access import JobAccess
+from service.jobs.core.job import Job, State
+from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
 from service.web.access.routing import Routes
 from service.web.access.scopes import requires_scope
@@ -102,3 +106,36 @@ def _add_plot(collection: Collection, form: Form) -> None:
         assert isinstance(shown, ComparisonRead)
         picture = plot(kind, [entry.model_dump() for entry in shown.entries])
         return Response(picture, media_type=SVG)
+
+
+def comparison(jobs: JobStore, job: Job) -> ComparisonRead:
+    """Raises Corrupt."""
+    if file := jobs.open_results(job):
+        with file:
+            results = ComparisonResults.model_validate_json(file.read())
+    else:
+        results = ComparisonResults.model_validate(_so_far(jobs, job))
+    return ComparisonRead(
+        **ComparisonSummary.values(job),
+        dataset_digest=job.dataset_digest,
+        entries=results.entries,
+        objectives=results.objectives,
+    )
+
+
+def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
+    body = ComparisonCreate.model_validate_json(json.dumps(job.spec))
+    entries = entries_of(body)
+    results = None
+    file = jobs.open_checkpoint(job)
+    if file is None and job.checkpoint_key is not None:  # a newer one has replaced it
+        file = jobs.open_checkpoint(jobs.get(job.id))
+    if file is not None:
+        with file:
+            results = read_results(file)
+    shown = report(entries, results or [EntryResult() for _ in entries], body.rank_by)
+    if job.state == State.RUNNING:
+        for entry in shown["entries"]:
+            if entry["number"] == job.progress.get("entry") and entry["state"] == "waiting":
+                entry["state"] = "running"
+    return shown

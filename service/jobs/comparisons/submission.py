@@ -16,8 +16,7 @@ from service.jobs.comparisons.results import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
 from service.jobs.comparisons.sizes import check_sizes, size_of
 from service.jobs.core.submission import Draft, Submission
-from service.jobs.training.admission import check_labels, check_spec
-from service.jobs.training.memory_plan import peak_bytes, rows_stay_in_files
+from service.jobs.training.admission import check_labels, check_spec, peak_bytes, rows_stay_in_files
 from service.jobs.training.schemas import MAX_SEED, Folds, JobCreate, classes_in, default_scaling
 from service.settings import Limits
 from svm.errors import InvalidHyperparameter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from service.jobs.core.lifecycle import ACTIVE
+from service.jobs.core.job import ACTIVE
 from service.storage.database.tables import jobs
 
 WARM_START = jobs.c.spec["warm_start_from"].as_string()

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from service.common.logs import configure_logging
 from service.jobs.engine import compiling, worker_process
-from service.jobs.engine.forked import Forked
+from service.jobs.engine.child import Forked
 from service.settings import Settings
 from service.subprocesses.priorities import session_steps_back
 

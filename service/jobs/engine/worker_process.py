@@ -17,28 +17,31 @@ from pkgutil import iter_modules
 
 import structlog
 
-from service.datasets.kept import KeptDatasets
+from service.datasets.store import KeptDatasets
 from service.errors import ServiceError, StorageFull
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import PASSING, Attempt, Command, keeping
+from service.jobs.core.job import State
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
-from service.jobs.core.lifecycle import State
 from service.jobs.engine.compiling import told
 from service.jobs.kinds import KINDS
-from service.jobs.parts.helping import Kept, PartWork, carry_out_part
-from service.jobs.parts.leases import PartLeases
-from service.jobs.parts.offers import Offers
-from service.jobs.spread.access import check_database, check_store, check_versions
-from service.jobs.spread.connection import Connection
-from service.jobs.spread.hands import Hands
+from service.jobs.parts.leases import Kept, PartLeases, PartWork, carry_out_part
+from service.jobs.parts.lending import Offers
+from service.jobs.spread.connection import (
+    Connection,
+    Hands,
+    check_database,
+    check_store,
+    check_versions,
+)
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
 from service.storage.database.audit import Actor, acting
 from service.subprocesses.priorities import step_back
+from svm.data.executors import one_blas_thread
 from svm.errors import Diverged, Interrupted, InvalidData
-from svm.training.blas import one_blas_thread
 
 LOOK_S = 5.0
 """How often an idle worker looks for a job without a byte from the supervisor: another machine may

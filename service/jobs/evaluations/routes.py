@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from service.datasets.store import LATEST_DATASET
-from service.jobs.collection.routes import Collection
+from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.core.access import JobAccess
 from service.jobs.core.job import Job
 from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores

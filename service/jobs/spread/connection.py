@@ -1,14 +1,54 @@
-"""The connection of one process to the scheduler of Dask."""
+"""The connection of one process to the scheduler of Dask, and what a worker of Dask needs to work
+for a service: its versions, and the shared stores."""
 
 from __future__ import annotations
 
 import ipaddress
 import logging
+import secrets
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
+
+from service import __version__
+from service.settings import Settings
+from svm.training.checkpoints import platform
+
+
+class NoAccess(Exception):
+    """A worker cannot do the work: what it has, and what it needs."""
+
+
+def versions() -> str:
+    """On which the bits of results depend."""
+    return f"svm-service {__version__} {platform()}"
+
+
+def check_versions(expected: str) -> None:
+    """Raises NoAccess if this process has other versions than the one that asks it."""
+    if versions() != expected:
+        raise NoAccess(f"it has {versions()}, but the job {expected}; install the same on both")
+
+
+def check_store(settings: Settings) -> None:
+    """Raises NoAccess if the files of this process are not those of all machines."""
+    if not settings.blob_url.startswith("s3://"):
+        raise NoAccess(
+            f"SVM_BLOB_URL is the local folder {settings.blob_url}; give it the S3 store of "
+            "the service, and the variables AWS_… that lead there"
+        )
+
+
+def check_database(settings: Settings) -> None:
+    """Raises NoAccess if the database of this process is not that of all machines."""
+    if settings.sqlite_file is not None:
+        raise NoAccess(
+            "SVM_DATABASE_URL is a local file; give it the PostgreSQL database of the service"
+        )
+
 
 LOOK_S = 1.0
 """How often to ask which workers there are …"""
@@ -131,3 +171,33 @@ def check_private(address: str, *, unencrypted: bool) -> None:
                 f"{address} is not a private address ({ip}): use tls:// with the settings "
                 "of Dask for TLS, or say SVM_DASK_UNENCRYPTED=true"
             )
+
+
+logger = logging.getLogger(__name__)
+
+
+class Hands:
+    """Asks each worker of Dask to take parts, once until it has answered."""
+
+    def __init__(self, connection: Connection, take_parts: Callable[[str], int]) -> None:
+        """`take_parts` is called in a worker of Dask, with the versions of this process."""
+        self._connection = connection
+        self._take_parts = take_parts
+        self._asked: dict[str, Any] = {}
+
+    def ask(self) -> None:
+        """There may be parts to take. What is lost here is no loss: the job does them itself."""
+        self._asked = {
+            worker: future for worker, future in self._asked.items() if not future.done()
+        }
+        for worker in self._connection.workers():
+            client = self._connection.client
+            if client is None or worker in self._asked:
+                continue
+            key = f"svm-parts-{secrets.token_hex(8)}"
+            try:
+                self._asked[worker] = client.submit(
+                    self._take_parts, versions(), key=key, workers=[worker], pure=False
+                )
+            except (OSError, RuntimeError, CancelledError) as error:
+                logger.warning("a worker of Dask could not be asked for help: %s", error)

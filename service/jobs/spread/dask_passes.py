@@ -17,15 +17,22 @@ from queue import Empty, SimpleQueue
 from statistics import median
 from typing import Any
 
-from service.jobs.spread.access import versions
-from service.jobs.spread.answering import Reply, reply
-from service.jobs.spread.connection import Connection
+from service.jobs.spread.connection import Connection, versions
+from service.jobs.spread.pass_worker import (
+    SETUP,
+    KeptRows,
+    NamedPass,
+    PassResult,
+    PassWorker,
+    Recipe,
+    WorkerReply,
+    reply,
+)
+from service.jobs.spread.remote_passes import RemotePasses, reading
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
-from svm.problem import Problem
-from svm.problem.elsewhere import Elsewhere, reading
-from svm.problem.keeper import SETUP, Answer, Keeper, KeptRows, Recipe, Step
 from svm.problem.passes import Pass
+from svm.problem.problem import Problem
 
 CELLS_TO_WORKER = 4
 """Parts of the data for each worker, so that new ones can take over some."""
@@ -64,7 +71,7 @@ class _Pass:
     """The current one."""
 
     number: int
-    step: Step
+    step: NamedPass
     fetch: bool
     left: set[int]
     sent: list[_Sent] = field(default_factory=list)
@@ -80,8 +87,8 @@ class Here:
         return self._X.read(rows) if isinstance(self._X, StoredRows) else self._X[rows]
 
 
-class DaskPasses(Elsewhere):
-    """A `Cluster`."""
+class DaskPasses(RemotePasses):
+    """Asks each worker for its share of a pass, and others if it is silent."""
 
     def __init__(
         self,
@@ -99,8 +106,8 @@ class DaskPasses(Elsewhere):
         self._interrupted = problem.interrupted
         self._warn = warn
         self._silent_s = silent_s
-        self._own = Keeper(KeptRows(self.layout, Here(problem), 0))
-        self._replies: SimpleQueue[tuple[_Sent, Reply | None]] = SimpleQueue()
+        self._own = PassWorker(KeptRows(self.layout, Here(problem), 0))
+        self._replies: SimpleQueue[tuple[_Sent, WorkerReply | None]] = SimpleQueue()
         self._seconds: dict[Any, deque[float]] = defaultdict(lambda: deque(maxlen=32))
         self._not_before: dict[str, float] = {}
         """When a worker that refused is asked again."""
@@ -119,20 +126,20 @@ class DaskPasses(Elsewhere):
         """Have workers fetch files and read rows, while this process trains on a sample of them.
         Their answers are those of a pass that is over."""
         every = range(self.layout.n_cells)
-        now = _Pass(self.passes, Step(Pass(function=reading), (), ()), False, set(every))
+        now = _Pass(self.passes, NamedPass(Pass(function=reading), (), ()), False, set(every))
         for worker, share in self._shares(sorted(every), self._usable()):
             self._send(now, share, worker, (SETUP,))
 
-    def carried_out(
-        self, units: Sequence[int], step: Step, *, fetch: bool = False
-    ) -> Iterator[Answer]:
+    def carry_out(
+        self, units: Sequence[int], step: NamedPass, *, fetch: bool = False
+    ) -> Iterator[PassResult]:
         self.passes += 1
         now = _Pass(self.passes, step, fetch, set(units))
         workers = self._usable()
         for worker, share in self._shares(sorted(now.left), workers):
             self._send(now, share, worker)
         if not workers:
-            yield self._done_here(now, tuple(sorted(now.left)))
+            yield self._do_here(now, tuple(sorted(now.left)))
         while now.left:
             self._interrupted()
             try:
@@ -149,7 +156,7 @@ class DaskPasses(Elsewhere):
             if sent.number != now.number or sent in self._late:
                 self._compare(sent, answered)
                 continue
-            yield from self._received(now, sent, answered)
+            yield from self._receive(now, sent, answered)
 
     def _usable(self) -> list[str]:
         now = time.monotonic()
@@ -204,10 +211,12 @@ class DaskPasses(Elsewhere):
             logger.warning("an answer is lost: %s: %s", type(error).__name__, error)
         self._replies.put((sent, answered))
 
-    def _received(self, now: _Pass, sent: _Sent, answered: Reply | None) -> Iterator[Answer]:
+    def _receive(
+        self, now: _Pass, sent: _Sent, answered: WorkerReply | None
+    ) -> Iterator[PassResult]:
         units = tuple(sorted(now.left.intersection(sent.units)))
         if answered is not None and answered.refusal:
-            self._refused(sent.worker, answered)
+            self._leave_alone(sent.worker, answered)
             answered = None
         if answered is not None and answered.answer is not None:
             answer = answered.answer
@@ -218,14 +227,14 @@ class DaskPasses(Elsewhere):
             self._has_answered.add((sent.worker, now.step.one.function))
             self._seconds[now.step.one.function].append(time.monotonic() - sent.started)
             if set(units) == set(sent.units):
-                yield self._accepted(now, answer, sent)
+                yield self._accept(now, answer, sent)
             elif units:  # others have done some of them
                 yield from self._again(now, sent)
             return
         if units:
             yield from self._again(now, sent)
 
-    def _accepted(self, now: _Pass, answer: Answer, by: _Sent | None = None) -> Answer:
+    def _accept(self, now: _Pass, answer: PassResult, by: _Sent | None = None) -> PassResult:
         now.left.difference_update(answer.checksums)
         self.moved_bytes += 0 if by is None else answer.size_bytes
         for late in now.sent:
@@ -233,7 +242,7 @@ class DaskPasses(Elsewhere):
                 self._late.setdefault(late, {}).update(answer.checksums)
         return answer
 
-    def _again(self, now: _Pass, sent: _Sent) -> Iterator[Answer]:
+    def _again(self, now: _Pass, sent: _Sent) -> Iterator[PassResult]:
         """Another worker does the same; or this process, if that was silent or lost, too."""
         sent.again = True
         units = tuple(sorted(now.left.intersection(sent.units)))
@@ -243,7 +252,7 @@ class DaskPasses(Elsewhere):
             worker = workers[sent.units[0] % len(workers)]
             self._send(now, units, worker, times=sent.times + 1)
         elif units:
-            yield self._done_here(now, units)
+            yield self._do_here(now, units)
 
     def _is_silent(self, now: _Pass, sent: _Sent) -> bool:
         known = self._seconds[now.step.one.function]
@@ -256,16 +265,16 @@ class DaskPasses(Elsewhere):
             self._silent.add(sent.worker)
         return silent
 
-    def _done_here(self, now: _Pass, units: tuple[int, ...]) -> Answer:
-        answer = Answer(missing=("",))
+    def _do_here(self, now: _Pass, units: tuple[int, ...]) -> PassResult:
+        answer = PassResult(missing=("",))
         missing: tuple[str, ...] = ()
         while answer.missing:
             self._interrupted()
             answer = self._own.answer(self.task(units, now.step, missing, fetch=now.fetch))
             missing = answer.missing
-        return self._accepted(now, answer)
+        return self._accept(now, answer)
 
-    def _refused(self, worker: str, answered: Reply) -> None:
+    def _leave_alone(self, worker: str, answered: WorkerReply) -> None:
         known = worker in self._not_before
         self._not_before[worker] = time.monotonic() + REFUSED_S
         if known:
@@ -274,7 +283,7 @@ class DaskPasses(Elsewhere):
         logger.error(message)
         self._warn(message)
 
-    def _compare(self, sent: _Sent, answered: Reply | None) -> None:
+    def _compare(self, sent: _Sent, answered: WorkerReply | None) -> None:
         """A late answer must have the bits of the one that was taken."""
         taken = self._late.pop(sent, {})
         if answered is None or answered.answer is None:

@@ -9,9 +9,9 @@ import numpy as np
 
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Command
+from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
-from service.jobs.parts.helping import PartWork
+from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import (
@@ -22,17 +22,15 @@ from service.jobs.training.summary import (
     result_of,
     unproven,
 )
-from service.jobs.training.training_sequence import GROUPS, TrainingSequence, trace_rows
-from service.jobs.training.trainings import Trainings
+from service.jobs.training.training_sequence import GROUPS, Trainings, TrainingSequence, trace_rows
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.blobs import BlobDamaged
-from service.storage.space import file_errors_reported
+from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.calibration import cross_fitted
-from svm.model.metrics import calibration_metrics
+from svm.model.metrics import calibration_metrics, unpredicted
 from svm.model.pipeline import FittedPipeline
-from svm.model.unpredicted import unpredicted
 
 NOT_CALIBRATED = (
     "The job was canceled before the first fold was done, so the model has no probabilities: there "

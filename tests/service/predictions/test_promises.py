@@ -15,8 +15,8 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from service.storage.database.model_changes import STALE_S
-from svm.kernel import GaussianKernel
+from service.storage.database.signals import STALE_S
+from svm.kernel.kernels import GaussianKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling

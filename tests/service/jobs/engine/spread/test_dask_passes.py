@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.jobs.spread.answering import Reply
-from service.jobs.spread.choosing import spreading
 from service.jobs.spread.connection import Connection, check_private
 from service.jobs.spread.dask_passes import DaskPasses, _Sent
-from service.jobs.spread.recipes import DatasetRecipe
+from service.jobs.spread.pass_worker import PassResult, WorkerReply
+from service.jobs.spread.spreading import DatasetRecipe, spreading
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
-from svm.problem.keeper import Answer
+from svm.problem.problem import Problem
 from svm.solvers import Newton
 from svm.stopping import Stopping
-from svm.training import Training
 from svm.training.preparation import Prepared
+from svm.training.training import Training
 from tests.service.jobs.engine.spread.clusters import ROOT, Cluster, FileRecipe, cluster
 from tests.svm.cases.trainings import bits, train
 
@@ -159,10 +157,10 @@ def test_different_result_of_a_second_worker_is_an_alarm(spread: Spread) -> None
     others: Any = training.problems[0].cluster
     sent = _Sent(0, (0,), "tcp://10.0.0.1:1", 0.0)
     others._late[sent] = {0: 1, 1: 2}
-    others._compare(sent, Reply("host:1", "tcp://10.0.0.1:1", Answer(checksums={0: 1})))
+    others._compare(sent, WorkerReply("host:1", "tcp://10.0.0.1:1", PassResult(checksums={0: 1})))
     assert not spread.warnings
     others._late[sent] = {0: 1, 1: 2}
-    others._compare(sent, Reply("host:1", "tcp://10.0.0.1:1", Answer(checksums={1: 3})))
+    others._compare(sent, WorkerReply("host:1", "tcp://10.0.0.1:1", PassResult(checksums={1: 3})))
     assert "worker host:1 of Dask at tcp://10.0.0.1:1 computed another result" in spread.warnings[0]
 
 

@@ -9,17 +9,17 @@ import pytest
 from scipy.sparse import csr_array, random_array
 from starlette.testclient import TestClient
 
-from service.jobs.spread.plan import SpreadPlanRead, spread_plan
+from service.jobs.training.submission import SpreadPlanRead, spread_plan
 from svm.data.matrices import Matrix, Vector
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.passes import Pass, Passed, RowValues
+from svm.problem.problem import Problem
 from svm.solvers import GradientDescent, Newton
 from svm.stopping import Stopping
 from svm.training.memory import DataSize
 from svm.training.preparation import Prepared
 from tests.service.jobs.data import csv_of, job_body, upload
-from tests.svm.cases.elsewhere import Processes
+from tests.service.jobs.engine.spread.processes import Processes
 from tests.svm.cases.trainings import train
 
 READ = "_changes_along", "_fresh", "_add_hessian", "_end_of_step", "_add_product", "_add_violations"

@@ -12,9 +12,9 @@ from typing import Any
 import dask.config
 import pytest
 
-from service.jobs.spread.choosing import spreading
 from service.jobs.spread.connection import Connection
-from svm.encoding import PlainEncoder
+from service.jobs.spread.spreading import spreading
+from svm.encoding.encoder import PlainEncoder
 from tests.service.jobs.engine.spread.clusters import cluster
 from tests.service.jobs.engine.spread.test_dask_passes import Spread
 
