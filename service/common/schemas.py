@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, overload
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 
@@ -61,3 +61,7 @@ def rfc3339(seconds: float | None) -> str | None:
         return None
     time = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return time.replace("+00:00", "Z")
+
+
+Time = Annotated[str, BeforeValidator(lambda at: at if isinstance(at, str) else rfc3339(at))]
+"""In a reply: seconds since 1970 of a record, as RFC 3339."""
