@@ -28,8 +28,9 @@ check: $(VENV)/.test ## Check format, lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-client: $(VENV)/.test ## Make the synchronous client of the asynchronous one
+client: $(VENV)/.test ## Make the synchronous client of the asynchronous one, and the members of the resources
 	$(BIN)/python -m tools.make_sync_client
+	$(BIN)/python -m tools.make_members
 
 docs: $(VENV)/.test ## Make the tables in docs/, and the replies that /docs shows
 	$(BIN)/python -m tools.make_tables

@@ -13,7 +13,7 @@ from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.model.calibration import Calibration
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline

@@ -21,15 +21,15 @@ from service.app.background import (
     prepare,
     prune_forever,
     return_memory_forever,
+    shorten_leases,
     warm_up,
     warm_up_for_first_model,
 )
 from service.common.event_stream import EventStreams, Health
 from service.common.keys import Keys
 from service.dashboard import routes as dashboard
-from service.dashboard.context import PageContext
 from service.dashboard.distributions import Distributions
-from service.dashboard.page import framed
+from service.dashboard.page import PageContext, framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
@@ -64,11 +64,9 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
-from service.storage.database.leases import shorten_leases
+from service.storage.disk import private_folder
 from service.storage.machine_code import keep_machine_code
-from service.storage.ownership import secret_of
-from service.storage.private import private_folder
-from service.storage.sweep import Sweeper
+from service.storage.ownership import Sweeper, secret_of
 from service.web import audit, docs, guide, health, problem_pages
 from service.web.access import login
 from service.web.access.authenticator import Authenticator

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
+import sqlalchemy as sa
 import structlog
 from anyio.to_thread import run_sync
 
@@ -20,8 +21,9 @@ from service.predictions.warm_up import warm_up as warm_up_predictions
 from service.settings import Limits
 from service.storage.backups.inspection import check_undamaged
 from service.storage.blobs import Blobs
-from service.storage.database import Database, UnusableDatabase
+from service.storage.database import Database, UnusableDatabase, now
 from service.storage.database.pages import PageRequest
+from service.storage.database.tables import idempotency_keys, job_parts, jobs
 from service.storage.ownership import ForeignFiles, claim
 from service.web.server.observability import Metrics
 
@@ -67,6 +69,19 @@ def prepare(database: Database, blobs: Blobs) -> None:
                 "waiting for storage", reason=error.detail, cause=str(error.__cause__)[:300]
             )
         time.sleep(1)
+
+
+def shorten_leases(database: Database, lease_s: float) -> None:
+    """Let every lease end in at most `lease_s` seconds, as one that begins now.
+
+    For the start of the only service of a database: its processes may have died with their leases,
+    and the clock may have been wrong. Raises Unavailable.
+    """
+    latest = now() + lease_s
+    with database.write() as connection:
+        for table in (jobs, job_parts, idempotency_keys):
+            later = table.c.lease_expires_at > latest
+            connection.execute(sa.update(table).where(later).values(lease_expires_at=latest))
 
 
 async def warm_up(steps: Steps, state: Health) -> None:

@@ -10,7 +10,7 @@ from service.cli.output import fail
 from service.common.keys import KeyExists
 from service.errors import ServiceError
 from service.settings import Settings
-from service.storage.backups.manifest import BackupFailed
+from service.storage.backups.backup import BackupFailed
 from service.storage.database import Database, UnusableDatabase
 from service.storage.ownership import ForeignFiles
 

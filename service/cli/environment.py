@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from service.cli.output import FAILED, USAGE, fail, say
 from service.cli.permissions import advice, blocked, impossible
 from service.settings import Settings, misspelled
-from service.storage.lock import DataDirInUse, exclusive
-from service.storage.private import private_folder
+from service.storage.disk import DataDirInUse, exclusive, private_folder
 
 
 def read_settings() -> Settings:

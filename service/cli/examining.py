@@ -23,11 +23,9 @@ from service.storage.backups.inspection import compare_rows_and_files, sqlite_fa
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, UnusableDatabase, present_revision
 from service.storage.database.dialects import DAMAGED
-from service.storage.lock import DataDirInUse, exclusive
+from service.storage.disk import OTHERS, DataDirInUse, check_room, exclusive
 from service.storage.machine_code import VARIABLE, folder_of_user
 from service.storage.ownership import ForeignFiles, check_owner
-from service.storage.private import OTHERS
-from service.storage.space import check_room
 
 LISTED = 10
 

@@ -11,9 +11,9 @@ from pydantic_core import CoreSchema, core_schema
 
 
 class ReadModel(BaseModel):
-    """A part of a reply."""
+    """A part of a reply; `model_validate` makes it from a record with the same attributes."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True, use_attribute_docstrings=True)
 
 
 class WriteModel(BaseModel):
@@ -63,5 +63,9 @@ def rfc3339(seconds: float | None) -> str | None:
     return time.replace("+00:00", "Z")
 
 
-Time = Annotated[str, BeforeValidator(lambda at: at if isinstance(at, str) else rfc3339(at))]
-"""In a reply: seconds since 1970 of a record, as RFC 3339."""
+def _timestamp(time: Any) -> Any:
+    return rfc3339(time) if isinstance(time, float) else time
+
+
+Timestamp = Annotated[str, BeforeValidator(_timestamp)]
+"""A time of a record, in seconds, as `rfc3339` writes it."""

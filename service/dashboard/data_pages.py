@@ -13,9 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import DatasetId
-from service.dashboard.context import PageContext
 from service.dashboard.model_pages import with_latest
-from service.dashboard.page import HERE, go, page
+from service.dashboard.page import HERE, PageContext, go, page
 from service.dashboard.proposals import (
     SHOWN_COLUMNS,
     column_problems,
@@ -23,7 +22,7 @@ from service.dashboard.proposals import (
     reading_in_words,
     values_of,
 )
-from service.datasets.dataset import Dataset
+from service.datasets.dataset import SENT, Dataset
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.upload_routes import Upload, read_limits, receive
 from service.errors import InvalidContent, NotFound, ServiceError
@@ -123,7 +122,7 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
 async def _look(context: PageContext, upload: Upload) -> DatasetRead:
     """What would be kept."""
     parsed = await context.parser.parse(upload.spec)
-    return DatasetRead.of_parsed(parsed, None, upload.spec.media_type, 0, None)
+    return DatasetRead.of_parsed(parsed, None, upload.spec.media_type, 0, SENT)
 
 
 async def _without_labels(context: PageContext, folder: Path, upload: Upload) -> DatasetRead | None:

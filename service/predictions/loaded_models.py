@@ -20,8 +20,8 @@ from service.predictions.unknown_cells import Unknown
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
 from service.storage.database import Database
-from service.storage.database.model_changes import ANY
-from svm.encoding import Encoder
+from service.storage.database.signals import ANY
+from svm.encoding.encoder import Encoder
 from svm.model.pipeline import FittedPipeline
 
 MAX_KNOWN = 10_000
@@ -130,7 +130,7 @@ class LoadedModels:
 
     What a reference means is remembered until its model changes, whichever process changes it: the
     first request after an alias has moved is answered by its new version (with several replicas:
-    moved here; the others follow within `model_changes.STALE_S`). While the database is
+    moved here; the others follow within `signals.STALE_S`). While the database is
     unavailable, nothing can move, and the remembered versions answer.
     """
 

@@ -15,7 +15,7 @@ from service.rows.columns import Columns
 from service.rows.faults import shown
 from service.rows.spec import CellsAgain
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.encoding import Encoder
+from svm.encoding.encoder import Encoder
 
 MOST_SHOWN = 20
 

@@ -24,7 +24,7 @@ from service.rows.spec import (
     decode,
     encode,
 )
-from service.storage.space import file_errors_reported
+from service.storage.disk import file_errors_reported
 from service.subprocesses.working import work
 
 MEMORY_BYTES = 2 * 1024**3

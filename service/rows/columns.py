@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 import svm.data.columns
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent
 from service.rows.cell_faults import add_not_finite, refuse_missing
-from service.rows.cell_texts.missing_values import MissingValues
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
@@ -203,20 +202,26 @@ class Columns:
             )
 
     @cached_property
-    def missing_values(self) -> MissingValues | None:
-        """What finds numbers that are words for missing cells; None if there is no such word."""
-        return MissingValues(self.table, self.reading) or None
+    def _missing_values(self) -> dict[float, NDArray[np.bool_]]:
+        """The numbers that are words for missing cells, such as -999: for each its columns."""
+        places: dict[float, NDArray[np.bool_]] = {}
+        for j, column in enumerate(self.table):
+            for value in self.reading.missing_values(column.name, column.kind):
+                places.setdefault(value, np.zeros(self.n_features, dtype=bool))[j] = True
+        return places
 
     def marked(self, X: Matrix) -> Matrix:
         """Rows with NaN for such numbers. Raises InvalidContent `missing-value` if the model takes
         no missing cells, TooLarge for many rows that are sparse, whose zeros may be such."""
-        if self.missing_values is None:
+        if not self._missing_values:
             return X
         if is_sparse(X):
             if math.prod(X.shape) > MOST_VALUES:
                 raise too_many("values of sparse rows", MOST_VALUES)
             X = X.toarray()
-        missing = self.missing_values.find(X)
+        missing = np.zeros(X.shape, dtype=bool)
+        for value, columns in self._missing_values.items():
+            missing |= (value == X) & columns
         if self.refuses_missing:
             refuse_missing(X, missing, self.column)
         return np.where(missing, np.nan, X) if missing.any() else X

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import svm
-from service.storage.private import private_folder
+from service.storage.disk import private_folder
 
 VARIABLE = "NUMBA_CACHE_DIR"
 """Numba reads it when it is imported."""

@@ -1,4 +1,4 @@
-"""A fitted encoder: raw values of a table to the outputs that a model multiplies.
+"""Encoders: raw values of a table to the outputs that a model multiplies.
 
 The outputs are, in this order: numbers, booleans and the parts of dates in column order; one
 indicator for each of these columns that had missing cells in training; then for each category one
@@ -10,18 +10,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Le
 
-from svm.data.columns import Columns, raw_matrix, require_raw
-from svm.data.matrices import Indices, Matrix, Vector
-from svm.encoding.assembly import outputs
-from svm.encoding.dates import PARTS, date_parts
-from svm.encoding.hyperparameters import Encoding
+from svm.data.columns import Columns, PlainColumns, raw_matrix, require_raw
+from svm.data.matrices import LARGEST, Indices, Matrix, Vector, as_matrix, read_only
 from svm.errors import InvalidData
+from svm.hyperparameters import Checked, PositiveInt
 from svm.transforms.scaling import NO_SCALING, Scaling
+
+PARTS = ("year", "month", "weekday", "days")
+"""Months are 1 … 12, weekdays 1 (Monday) … 7."""
+BLOCK_ROWS = 4096
+"""Whose numbers fit into the processor's cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding(Checked):
+    """How missing cells, rare levels and unseen ones are encoded. Everything is learned from the
+    training rows."""
+
+    missing: Literal["median", "mean", "constant", "refuse"] = "median"
+    """What replaces a missing number, boolean or date. A column with missing cells in training also
+    gets an indicator: 1 if the cell is missing. `refuse`: such rows are an error."""
+    constant: Annotated[float, Ge(-LARGEST), Le(LARGEST)] = 0.0
+    """The number for `missing: constant`; booleans and dates get their median then."""
+    min_count: PositiveInt = 1
+    """Levels of a category with fewer training rows share one output."""
+    unseen: Literal["zero", "refuse"] = "zero"
+    """A level without training rows counts as a rare one if there are such; if not, it adds nothing
+    to a score. `refuse`: such rows are an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,16 +220,35 @@ class Encoder:
 
         X has been checked (`require_raw`). In CSR all numbers are stored, zeros too.
         """
-        scaling = scaling.first(self.n_numbers)
+        from svm.loops.tables import dense_outputs, sparse_outputs
 
-        def numbers(X: Vector) -> Vector:
-            scaled = scaling.transform(self.numbers(X))
-            assert isinstance(scaled, np.ndarray)
-            return scaled
+        X, scaling = np.ascontiguousarray(X), scaling.first(self.n_numbers)
+        # The output `n_outputs` does not exist: it is left out.
+        n, m, width = len(X), self.n_outputs, self.n_numbers + len(self.categories)
 
-        X = np.ascontiguousarray(X)
-        places = self.categories, self.starts, self.unknown, self.slots
-        return outputs(X, numbers, self.n_numbers, places, self.n_outputs, sparse=sparse)
+        def inputs(rows: slice) -> tuple[Vector, Vector, Indices, Indices, Indices, Indices]:
+            """Raw values, scaled numbers, and where the outputs of the categories are."""
+            numbers: Any = scaling.transform(self.numbers(X[rows]))
+            places = self.categories, self.starts, self.unknown, self.slots
+            return read_only(X[rows]), read_only(numbers), *places
+
+        blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
+        if not sparse:
+            out = np.zeros((n, m))
+            for rows in blocks:
+                dense_outputs(*inputs(rows), out[rows])
+            return out
+        from scipy.sparse import csr_array
+
+        wide = np.int32 if n * width <= np.iinfo(np.int32).max else np.int64
+        data = np.empty(n * width)
+        indices: npt.NDArray[Any] = np.empty(n * width, dtype=wide)
+        indptr: npt.NDArray[Any] = np.zeros(n + 1, dtype=wide)
+        for rows in blocks:
+            sparse_outputs(*inputs(rows), m, data, indices, indptr[rows.start : rows.stop + 1])
+        if indptr[-1] < len(data):
+            data, indices = data[: indptr[-1]].copy(), indices[: indptr[-1]].copy()
+        return csr_array((data, indices, indptr), shape=(n, m))
 
     def neutral_for(self, scaling: Scaling) -> Encoder:
         """This encoder, with the offset of the scaling for missing cells of columns that had none
@@ -281,3 +321,121 @@ class _Category:
     """Of its outputs."""
     outputs: Indices
     """(n_levels + 2,) the output of each level, of an unknown one, of a missing cell; -1: none."""
+
+
+@dataclass(frozen=True)
+class PlainEncoder:
+    """Leaves the rows as they are, dense or sparse. It is in no file and no fingerprint."""
+
+    columns: Columns
+    is_plain: ClassVar[bool] = True
+    levels: ClassVar[Sequence[str]] = ()
+    empty_cell: ClassVar[float] = 0.0
+    refuses_missing: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, n_features: int) -> PlainEncoder:
+        """Of features without names."""
+        return cls(PlainColumns(None, n_features))
+
+    def named(self, names: Sequence[str] | None) -> PlainEncoder:
+        """With the names that a model file does not have."""
+        return PlainEncoder(PlainColumns(names, len(self.columns)))
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.columns)
+
+    @property
+    def sources(self) -> Indices:
+        """(n_outputs,) the column of every output."""
+        return np.arange(self.n_outputs)
+
+    @property
+    def output_columns(self) -> Indices:
+        """The same."""
+        return self.sources
+
+    @property
+    def output_names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    def checked(self, X: Any) -> Matrix:
+        """X as float64. Raises InvalidData (`feature-mismatch`, `non-finite-value`, …)."""
+        rows: Matrix = as_matrix(X, np.float64)
+        if rows.shape[1] != self.n_outputs:
+            raise InvalidData(
+                "feature-mismatch",
+                f"the model has {self.n_outputs} features, the rows have {rows.shape[1]}",
+            )
+        return rows
+
+    def transform(
+        self, X: Matrix, scaling: Scaling = NO_SCALING, *, sparse: bool = False
+    ) -> Matrix:
+        """The scaled rows; zeros stay as they are stored."""
+        return scaling.transform(X)
+
+    def require_accepted(self, X: Matrix) -> None:
+        """All rows are."""
+
+    def unseen(self, X: Vector) -> npt.NDArray[np.bool_]:
+        """(n_samples, n_columns) cells with a level that no training row had: none."""
+        return np.zeros(X.shape, dtype=bool)
+
+    newly_missing = unseen
+
+
+AnyEncoder: TypeAlias = Encoder | PlainEncoder
+"""Of a table, or of rows of finite numbers."""
+
+
+def describe(encoder: Encoder) -> list[str]:
+    """One sentence for each category, each date and each column with missing cells."""
+    sentences, start, first = [], 0, 0
+    for j, column in enumerate(encoder.columns):
+        missing = int(encoder.missing[j])
+        if column.kind == "category":
+            counts = encoder.counts[start : start + len(column.levels)]
+            start += len(column.levels)
+            sentences.append(_category(encoder, column.name, counts.tolist(), missing))
+            continue
+        width = 4 if column.kind == "date" else 1
+        fill = float(encoder.fills[first + width - 1])
+        first += width
+        if column.kind == "date":
+            sentences.append(f"{column.name}: year, month, weekday and days since 1970-01-01")
+        if missing:
+            how, value = encoder.encoding.missing, f"{fill:g}"
+            if column.kind == "date":
+                value = str(np.datetime64(int(fill // 1), "D"))
+            if how == "constant" and column.kind != "number":
+                how = "median"
+            cells = "1 missing cell" if missing == 1 else f"{missing:,} missing cells"
+            sentences.append(f"{column.name}: {cells} filled with the {how} {value}")
+    return sentences
+
+
+def _category(encoder: Encoder, name: str, counts: list[int], missing: int) -> str:
+    seen = sum(count > 0 for count in counts)
+    rare = sum(0 < count < encoder.encoding.min_count for count in counts)
+    parts = [f"{name}: {seen:,} level{'' if seen == 1 else 's'}"]
+    if rare:
+        parts.append(f"{rare:,} rare one{'' if rare == 1 else 's'} together")
+    if missing:
+        parts.append(f"{missing:,} missing cell{'' if missing == 1 else 's'} as one more")
+    return ", ".join(parts)
+
+
+def date_parts(days: Vector) -> Vector:
+    """(n, 4) of n dates in days since 1970-01-01; the parts of NaN are NaN."""
+    missing = np.isnan(days)
+    whole = np.floor(np.where(missing, 0.0, days)).astype(np.int64)
+    months = whole.view("datetime64[D]").astype("datetime64[M]").view(np.int64)
+    parts = np.empty((len(days), len(PARTS)))
+    for part, values in enumerate(
+        (months // 12 + 1970, months % 12 + 1, (whole + 3) % 7 + 1, days)
+    ):
+        parts[:, part] = values
+    parts[missing] = np.nan
+    return parts

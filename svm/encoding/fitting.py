@@ -9,9 +9,7 @@ import numpy as np
 from svm.data.columns import Column, Columns
 from svm.data.matrices import Indices, Matrix, Vector, read_only
 from svm.data.stored_rows import Rows, StoredRows, pieces
-from svm.encoding.dates import date_parts
-from svm.encoding.encoder import Encoder
-from svm.encoding.hyperparameters import Encoding
+from svm.encoding.encoder import Encoder, Encoding, date_parts
 from svm.transforms.scaling import Scaling, ScalingName, fit_scaling
 
 GATHERED_VALUES = 1 << 23

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
+
+from svm.data.columns import Column, Kind
 from svm.data.matrices import is_sparse
-from svm.encoding import PlainEncoder
-from svm.encoding.serialization import encoder_arrays, encoder_from
-from svm.errors import InvalidData, InvalidHyperparameter
-from svm.kernel import KERNELS
+from svm.encoding.encoder import AnyEncoder, Encoder, Encoding, PlainEncoder
+from svm.errors import InvalidData
+from svm.kernel.kernels import KERNELS
 from svm.model.calibration import Calibration
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
@@ -46,7 +48,7 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
         content["calibration"] = model.calibration.name
         for name in CALIBRATION:
             content[f"calibration_{name}"] = getattr(model.calibration, name)
-    content |= encoder_arrays(model.encoder)
+    content |= _encoder_arrays(model.encoder)
     if model.kernel is not None:
         content["kernel"] = json.dumps(asdict(model.kernel), sort_keys=True)
         if is_sparse(model.support_vectors):
@@ -80,16 +82,16 @@ def from_arrays(content: Mapping[str, Any]) -> FittedPipeline:
 def _read(content: Mapping[str, Any]) -> FittedPipeline:
     features = json.loads(content["features"])
     if features["name"] == "nystroem":
-        features["kernel"] = _named(KERNELS, features["kernel"])
+        features["kernel"] = _made(KERNELS, features["kernel"])
     feature_map = FeatureMap(
-        _named(FEATURES, features),
+        _made(FEATURES, features),
         int(content["n_features"]),
         content.get("features_directions"),
         content.get("features_weights"),
     )
     kernel, vectors = None, None
     if "kernel" in content:
-        kernel = _named(KERNELS, json.loads(content["kernel"]))
+        kernel = _made(KERNELS, json.loads(content["kernel"]))
         vectors = content.get("vectors")
         if vectors is None:
             from scipy.sparse import csr_array
@@ -117,17 +119,14 @@ def _read(content: Mapping[str, Any]) -> FittedPipeline:
         )
         if "calibration" in content
         else None,
-        encoder=encoder_from(content)
+        encoder=_encoder_from(content)
         if content["format"] == TABLE_FORMAT
         else PlainEncoder.of(feature_map.n_inputs),
     )
 
 
-def _named(choices: Mapping[str, Any], spec: dict[str, Any]) -> Any:
-    try:
-        return choices[spec["name"]](**spec)
-    except InvalidHyperparameter as error:
-        raise ValueError(str(error)) from error
+def _made(choices: Mapping[str, Any], spec: dict[str, Any]) -> Any:
+    return choices[spec["name"]](**spec)
 
 
 def _consistent(model: FittedPipeline) -> bool:
@@ -151,3 +150,49 @@ def _consistent(model: FittedPipeline) -> bool:
         and (directions is None or directions.shape == (model.features.n_outputs, d))
         and (weights is None or len(weights) == model.features.n_outputs)
     )
+
+
+def _encoder_arrays(encoder: AnyEncoder) -> dict[str, Any]:
+    """Arrays and texts, from which `_encoder_from` builds an equal encoder; none of plain rows."""
+    if isinstance(encoder, PlainEncoder):
+        return {}
+    columns = [
+        {"name": column.name, "kind": column.kind, "levels": column.levels}
+        for column in encoder.columns
+    ]
+    return {
+        "encoding": json.dumps(asdict(encoder.encoding), sort_keys=True),
+        "columns": json.dumps(columns, sort_keys=True, ensure_ascii=False),
+        "encoder_missing": encoder.missing,
+        "encoder_counts": encoder.counts,
+        "encoder_fills": encoder.fills,
+    }
+
+
+def _encoder_from(content: Mapping[str, Any]) -> Encoder:
+    """The encoder of `_encoder_arrays`. Raises KeyError, TypeError or ValueError."""
+    columns = tuple(
+        Column(column["name"], column["kind"], tuple(column["levels"]))
+        for column in json.loads(content["columns"])
+    )
+    encoder = Encoder(
+        encoding=Encoding(**json.loads(content["encoding"])),
+        columns=columns,
+        missing=content["encoder_missing"],
+        counts=content["encoder_counts"],
+        fills=content["encoder_fills"],
+    )
+    counted = encoder.missing, encoder.counts
+    texts = [text for column in columns for text in (column.name, *column.levels)]
+    fits = (
+        all(isinstance(text, str) for text in texts)
+        and all(column.kind in get_args(Kind) for column in columns)
+        and all(counts.dtype.kind == "i" and not (counts < 0).any() for counts in counted)
+        and encoder.missing.shape == (len(columns),)
+        and encoder.counts.shape == (sum(len(column.levels) for column in columns),)
+        and encoder.fills.shape == encoder.sources.shape
+        and bool(np.isfinite(encoder.fills).all())
+    )
+    if not fits:
+        raise ValueError("the parts of the encoder do not fit together")
+    return encoder

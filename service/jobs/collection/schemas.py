@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, Field
 
 from service.common.names import DatasetReference
-from service.common.schemas import ReadModel, Tags, Time, WriteModel, rfc3339
+from service.common.schemas import ReadModel, Tags, Timestamp, WriteModel, rfc3339
 from service.jobs.core.events import Event, EventKind
 from service.jobs.core.job import Job, State
 
@@ -122,9 +122,9 @@ class AnyJobRead(ReadModel):
     callback: str | None
     attempt: int
     """How many times a worker has begun or resumed the job."""
-    created_at: Time
-    started_at: Time | None
-    finished_at: Time | None
+    created_at: Timestamp
+    started_at: Timestamp | None
+    finished_at: Timestamp | None
     elapsed_s: float
     """Time spent on the job, all attempts together."""
     error: JobErrorRead | None
@@ -275,10 +275,10 @@ class DeliveryRead(ReadModel):
     state: Literal["waiting", "delivered", "failed"]
     """`failed` after a day, or after the reply 410."""
     attempts: int
-    created_at: Time
-    next_attempt_at: Annotated[Time | None, Field(validation_alias="next_at")]
+    created_at: Timestamp
+    next_attempt_at: Annotated[Timestamp | None, Field(validation_alias="next_at")]
     """At the latest, while it waits."""
-    delivered_at: Time | None
+    delivered_at: Timestamp | None
     last_error: str | None
     """Why the last attempt did not succeed."""
 

@@ -27,10 +27,10 @@ from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
-from svm.training import Training
-from svm.training.curve.progress import Progress
+from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""

@@ -20,9 +20,9 @@ from service.storage.arrays import Arrays, below, pack, under
 from svm.errors import CheckpointMismatch
 from svm.model.metrics import classification_metrics
 from svm.model.serialization import from_arrays, to_arrays
-from svm.training import Training
 from svm.training.preparation import preprocessing_key
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 
 COLUMNS = ("elapsed_s", "primal", "dual", "gap")

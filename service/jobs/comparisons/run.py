@@ -20,11 +20,11 @@ from service.jobs.parts.lending import Lending
 from service.jobs.training import summary
 from service.jobs.training.rows import rare_classes
 from service.storage.database import new_id
-from service.storage.space import file_errors_reported
+from service.storage.disk import file_errors_reported
 from svm.errors import CheckpointMismatch, Interrupted
-from svm.model.unpredicted import unpredicted
-from svm.training import Training
-from svm.training.curve.progress import Progress
+from svm.model.metrics import unpredicted
+from svm.training.curve import Progress
+from svm.training.training import Training
 
 
 def run(context: RunContext, attempt: Attempt) -> None:

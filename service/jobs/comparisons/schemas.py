@@ -24,7 +24,7 @@ from service.jobs.training.schemas import (
     Validation,
     ValidationSplit,
 )
-from svm.encoding import Encoding
+from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate, Positive
 from svm.model.multiclass import MulticlassName
 from svm.stopping import Stopping

@@ -14,10 +14,10 @@ from service.errors import MAX_FAULTS, InvalidContent
 from service.models.versions import ModelVersion
 from service.rows.faults import listed
 from service.rows.spec import Label
-from service.rows.table.target import matched
+from service.rows.table.labels import matched
 from svm.data.columns import Column, Columns, PlainColumns
 from svm.data.matrices import is_sparse
-from svm.encoding import recoding
+from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline
 

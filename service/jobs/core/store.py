@@ -27,9 +27,16 @@ from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
 from service.storage.database.audit import Action, record, record_all
-from service.storage.database.pages import Page, PageRequest, newest_first, next_number
+from service.storage.database.pages import (
+    Page,
+    PageRequest,
+    add_tags,
+    has_tag,
+    is_common,
+    newest_first,
+    next_number,
+)
 from service.storage.database.tables import datasets, job_tags, job_trace, jobs
-from service.storage.database.tags import add_tags, has_tag, is_common
 
 QUEUE_RETRY_S = 10
 KEPT_SHARE = 0.1

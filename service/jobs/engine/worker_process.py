@@ -17,7 +17,7 @@ from pkgutil import iter_modules
 
 import structlog
 
-from service.datasets.kept import KeptDatasets
+from service.datasets.store import KeptDatasets
 from service.errors import ServiceError, StorageFull
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import PASSING, Attempt, Command, keeping
@@ -40,8 +40,8 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
 from service.storage.database.audit import Actor, acting
 from service.subprocesses.priorities import step_back
+from svm.data.executors import one_blas_thread
 from svm.errors import Diverged, Interrupted, InvalidData
-from svm.training.blas import one_blas_thread
 
 LOOK_S = 5.0
 """How often an idle worker looks for a job without a byte from the supervisor: another machine may

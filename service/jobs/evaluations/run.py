@@ -28,7 +28,7 @@ from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
 from service.storage.database import new_id
 from svm.data.matrices import Indices, Matrix, is_sparse
-from svm.model.importance import permutation_importance
+from svm.model.explanations import permutation_importance
 from svm.model.metrics import (
     RocCurve,
     calibration_metrics,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from service import __version__
 from service.settings import Settings
-from svm.checkpoints import platform
+from svm.training.checkpoints import platform
 
 
 class NoAccess(Exception):

@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
-from service.datasets.files import DatasetFiles
+from service.datasets.store import DatasetFiles
 from service.jobs.spread.connection import Connection, check_store
 from service.jobs.spread.dask_passes import DaskPasses
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
-from svm.encoding import AnyEncoder
+from svm.encoding.encoder import AnyEncoder
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.passes import Cluster
+from svm.problem.problem import Problem
 from svm.training.binary_problems import Spread
 from svm.training.preparation import Prepared, transformed
 from svm.transforms.features import FeatureMap
@@ -53,7 +53,7 @@ class DatasetRecipe:
             mask = np.zeros(dataset.n_samples, dtype=bool)
             mask[rows] = True
             chosen = np.packbits(mask)
-        small = replace(dataset, tags={}, warnings=[], statistics=None, class_counts=None)
+        small = replace(dataset, tags={}, warnings=[], statistics={}, class_counts=None)
         steps = prepared.encoder, prepared.scaling, prepared.features
         return cls(small, chosen, *steps, pipeline)
 

@@ -17,8 +17,7 @@ from svm.data.splitting import held_out_rows
 from svm.errors import InvalidData
 from svm.model.multiclass import splits_of
 from svm.training.memory import DataSize, rows_bytes, training_bytes
-from svm.transforms.features import check_features
-from svm.transforms.terms import Terms, check_terms
+from svm.transforms.features import Terms, check_features, check_terms
 
 
 def check_trainable(

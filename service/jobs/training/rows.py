@@ -22,7 +22,7 @@ from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.matrices import Indices, Matrix, is_sparse
 from svm.data.splitting import fold_numbers, held_out_rows, split
 from svm.data.stored_rows import StoredRows, pieces
-from svm.encoding import recoding
+from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
 from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
 from svm.model.pipeline import FittedPipeline

@@ -18,13 +18,12 @@ from service.jobs.training.schemas import JobCreate
 from service.jobs.training.training_sequence import GROUPS, Trainings, TrainingSequence, trace_rows
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.blobs import BlobDamaged
-from service.storage.space import file_errors_reported
+from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch
 from svm.model.calibration import cross_fitted
-from svm.model.metrics import calibration_metrics
+from svm.model.metrics import calibration_metrics, unpredicted
 from svm.model.pipeline import FittedPipeline
-from svm.model.unpredicted import unpredicted
 
 NOT_CALIBRATED = (
     "The job was canceled before the first fold was done, so the model has no probabilities: there "

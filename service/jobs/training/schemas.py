@@ -23,16 +23,16 @@ from service.common.schemas import ShownAs, WriteModel
 from service.datasets.dataset import Dataset
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.collection.schemas import KindCreate
-from service.models.aliases import LATEST
+from service.models.versions import LATEST
 from service.rows.spec import Label
-from svm.encoding import Encoding
+from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.solvers import CHOICES, AnyChoice
 from svm.stopping import Stopping
-from svm.training.curve.trace import Trace
+from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
 from svm.transforms.scaling import ScalingName
 

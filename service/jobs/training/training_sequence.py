@@ -29,10 +29,10 @@ from service.settings import Settings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
-from svm.training import Training
-from svm.training.curve.progress import Evaluation, Progress
+from svm.training.curve import Evaluation, Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.errors import ServiceError
-from service.rows.cell_texts.number_text import is_value
+from service.rows.cell_texts.number_text import MISSING_VALUES, is_value
 from service.rows.cell_texts.text import BOM, records, slices
-from service.rows.cell_texts.words import MISSING_VALUES
 
 MOST_ABOVE = 20
 MOST_BELOW = 5
@@ -40,6 +39,14 @@ _TOTAL = re.compile(
 _NUMERIC = re.compile(r"\W{0,3}[0-9]")
 _RULE = re.compile(r"\s*:?-{2,}:?\s*")
 """Below the names in Markdown."""
+
+
+_TYPES = re.compile(
+    "double|float(32|64)?|real|numeric|decimal|number|(big|small)?int(eger|32|64)?|long|bool(ean)?|"
+    "cat(egory)?|factor|string|str|text|(var)?char|object|date(time)?|timestamp",
+    re.IGNORECASE,
+)
+"""As programs call them, which write decimal points."""
 
 
 class Line(NamedTuple):
@@ -63,6 +70,8 @@ class Tidied:
     """The line of its first record."""
     names: list[str] | None = None
     """Those of two lines."""
+    of_program: bool = False
+    """Types of the columns are below the names."""
     warnings: list[dict[str, Any]] = field(default_factory=list)
 
     def note(self, what: str, lines: list[Line]) -> set[int]:
@@ -330,6 +339,7 @@ def _below_header(result: Tidied, header: Line, rows: list[Line]) -> set[int]:
     if parted:
         result.names = _joined(header.cells, row.cells)
         return result.note(f"{where} belongs to the names, and is no row", [row])
+    result.of_program = all(map(_TYPES.fullmatch, row.texts))
     return result.note(f"{where} has units or types, left out", [row])
 
 

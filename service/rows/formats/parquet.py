@@ -28,9 +28,8 @@ from service.rows.formats import npy
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.typed_tables import build, may_be_plain
 from service.rows.spec import ParseSpec, ReadLimits
-from service.rows.table.labels import Labels, too_many_texts
+from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
 from service.rows.table.layout import make_layout
-from service.rows.table.target import MAX_CLASSES
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 from service.storage.locked_duckdb import connect, identifier, literal
 
@@ -70,7 +69,8 @@ def read(spec: ParseSpec) -> Table:
         with memory_for_directory(path):
             n_samples = file.n_samples()
         columns = file.columns()
-        plain = not any(column.is_date or column.is_index for column in columns)
+        kinds = (column.is_date or column.is_index or column.is_boolean for column in columns)
+        plain = not any(kinds)
         if plain and may_be_plain(spec):
             try:
                 return _read_plain(spec, path, file, columns.copy(), n_samples)
@@ -147,6 +147,10 @@ class _Column:
         return _DATE.match(self.type) is not None
 
     @property
+    def is_boolean(self) -> bool:
+        return self.type == "BOOLEAN"
+
+    @property
     def is_index(self) -> bool:
         """Whether it is an index of pandas without a name."""
         return _INDEX_OF_PANDAS.fullmatch(self.name) is not None
@@ -157,7 +161,7 @@ class _Column:
             return f"{self.sql}::VARCHAR"
         if self.type == TEXT:
             return f"left({self.sql}, {longest})"
-        return self.sql if self.type == "BOOLEAN" else self.number
+        return self.sql if self.is_boolean else self.number
 
     @property
     def number(self) -> str:

@@ -51,7 +51,7 @@ def read(spec: ParseSpec) -> Table:
     if table is None:
         with _without_cycles():
             builder = Builder(spec, columns, passes)
-            table = builder.build(comma_likely=dialect.delimiter == ";")
+            table = builder.build(comma_likely=dialect.comma_likely)
     return replace(
         table,
         reading={

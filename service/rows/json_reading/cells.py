@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, InvalidContent
-from service.rows.cell_faults import NUMBERS, fault_of_value, ragged
+from service.rows.cell_faults import fault_of_value, ragged
 from service.rows.cell_values import BadCell, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, shown, too_many
@@ -38,7 +38,7 @@ def matrix(rows: list[Any], layout: Layout, labels: Labels | None) -> NDArray[np
     kinds: set[type] = set()
     for row in rows:
         kinds.update(map(type, row))
-    if not kinds <= NUMBERS:
+    if not kinds <= {int, float}:
         return None
     X = np.array(rows, dtype=np.float64)
     return X if np.isfinite(X).all() else None

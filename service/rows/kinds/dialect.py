@@ -55,6 +55,8 @@ class Dialect:
     """Columns without a name that are not kept."""
     first_line: int
     """The line of its first record."""
+    comma_likely: bool
+    """Whether numbers may have a decimal comma without a cell that can only have one."""
     warnings: list[dict[str, Any]]
 
 
@@ -140,6 +142,7 @@ def recognized(spec: ParseSpec) -> Dialect:
         trailing=trailing,
         unnamed=unnamed,
         first_line=tidy.first_line,
+        comma_likely=delimiter == ";" and not tidy.of_program,
         warnings=warnings,
     )
 

@@ -13,14 +13,11 @@ from service.rows.cell_faults import (
     fault_of_text,
     fault_of_value,
 )
-from service.rows.cell_texts.levels import MAX_LEVELS
-from service.rows.cell_texts.number_text import BLANKS, is_value
+from service.rows.cell_texts.number_text import BLANKS, MAX_LEVELS, is_value
 from service.rows.faults import Faults, refuse
-from service.rows.kinds.decisions import Ambiguous, Gatherer, Ignored, Wrong
-from service.rows.kinds.feature import Batch, Feature, Passes
-from service.rows.kinds.gathering import TextColumn, ValueColumn
+from service.rows.kinds.feature import Ambiguous, Batch, Feature, Gatherer, Ignored, Passes, Wrong
+from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn
 from service.rows.kinds.roles import ColumnRoles
-from service.rows.kinds.typed import TypedColumn
 
 NUMBER_HINT = (
     "correct the cell; if the word means missing, name it in `missing`; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.errors import Fault, InvalidContent
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import MISSING_TEXTS
 from service.rows.faults import Faults
 from service.rows.kinds.blocks.cells import Cells
 from service.rows.kinds.blocks.coding import Coder
@@ -13,8 +13,7 @@ from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.gathering import Lookup
 from service.rows.spec import LabelKind, ParseSpec
-from service.rows.table.labels import Labels
-from service.rows.table.target import MAX_CLASSES, Target
+from service.rows.table.labels import MAX_CLASSES, Labels, Target
 from service.rows.table.unlabeled import target_hint
 
 MOST_FRACTIONS = 20
@@ -32,7 +31,8 @@ class LabelColumn:
         words = spec.no_label(MISSING_TEXTS | frozenset(spec.missing))
         if kind == "category":
             words = frozenset({"", *spec.missing})
-        self._labels = Labels(faults, column, kind=kind or spec.label_kind, missing=words)
+        kind = kind or spec.label_kind
+        self._labels = Labels(faults, column, kind=kind, missing=words, decimal=spec.decimal)
         self._lookup = Lookup()
         self._coder = Coder([self._lookup])
         self._likely: list[str] = []

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.errors import InvalidContent, InvalidRequest
-from service.rows.cell_texts.number_text import BOOLEANS, NUMBER, is_value
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import BOOLEANS, MISSING_TEXTS, NUMBER, is_value
 from service.rows.faults import listed, refuse, too_many
 from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits, Stored
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.rows.faults import shown
-from service.rows.spec import ParseSpec
-from service.rows.table.arrays import in_folder, rewritten
-from service.rows.table.chosen_rows import write_chosen
-from service.rows.table.target import Target
-from service.rows.table.writers import Table
+from service.rows.spec import ParseSpec, ReadLimits, Stored, TableColumn
+from service.rows.table.arrays import in_folder, rewritten, sparse_rows, write_array
+from service.rows.table.labels import Target
+from service.rows.table.raw import kept_kinds, raw_blocks, write_rows
+from service.rows.table.writers import SparseWriter, Table
 
 CODE = "missing-value"
 MOST = 0.5
@@ -22,6 +24,9 @@ MOST = 0.5
 ROWS_KEPT = 1000
 """Numbers of rows that `reading` has."""
 SHOWN = 5
+Mask = npt.NDArray[np.bool_]
+Files = Callable[[str], Path]
+"""The path of an array, by its name."""
 
 
 def target_hint(likely: list[str]) -> str:
@@ -35,7 +40,7 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
 
     Raises InvalidContent `missing-value` if these are too few, or the caller refuses it.
     """
-    target = table.target
+    target = table.labels
     if target is None or not target.missing:
         return table
     labeled = target.labeled
@@ -55,7 +60,7 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
         table,
         n_samples=table.n_samples - count,
         table=columns,
-        target=replace(target, array=target.array[labeled]),
+        labels=replace(target, array=target.array[labeled]),
         reading=reading,
         warnings=[*table.warnings, {"code": "missing-labels", "message": message}],
     )
@@ -81,7 +86,7 @@ def _check(spec: ParseSpec, table: Table, target: Target, rows: list[int]) -> No
     message = f"{those} no label ({_in_words(target.missing)}); the first is row {rows[0]}"
     if too_few and not too_many:
         message += ", and the others have fewer than two classes"
-    each, column = "the label is missing", table.target_name
+    each, column = "the label is missing", table.target
     faults = tuple(
         Fault(code=CODE, message=f"row {row}: {each}", row=row, column=column, hint=hint)
         for row in rows[:MAX_FAULTS]
@@ -102,3 +107,40 @@ def _in_words(words: dict[str, int]) -> str:
         f"{shown(word) if word else 'empty'} {'once' if n == 1 else f'{n:,} times'}"
         for word, n in by_count
     )
+
+
+def write_chosen(
+    source: Stored | Table, files: Files, rows: Mask, folder: Path, limits: ReadLimits
+) -> list[TableColumn]:
+    """Write the features and weights of these rows to `folder`; the columns, with the levels of all
+    rows."""
+    folder.mkdir(exist_ok=True)
+    if source.weight is not None:
+        write_array(folder / "weights.npy", np.load(files("weights"))[rows])
+    if source.sparse:
+        _write_sparse(files, rows, folder, limits)
+        return []
+    missing = np.zeros(source.n_features, dtype=np.int64)
+
+    def parts() -> Iterator[npt.NDArray[np.float64]]:
+        start = 0
+        for block in raw_blocks(source, files):
+            part = block[rows[start : start + len(block)]]
+            start += len(block)
+            missing[:] += np.isnan(part).sum(axis=0)
+            yield part
+
+    write_rows(folder, parts(), source.table, source.n_features, limits)
+    counted = zip(source.kinds, missing.tolist(), strict=True)
+    return kept_kinds(replace(column, missing=count) for column, count in counted)
+
+
+def _write_sparse(files: Files, rows: Mask, folder: Path, limits: ReadLimits) -> None:
+    with SparseWriter(folder, limits) as writer:
+        start = 0
+        for lengths, indices, values in sparse_rows(*map(files, ("indptr", "indices", "data"))):
+            mask = rows[start : start + len(lengths)]
+            entries = np.repeat(mask, lengths)
+            writer.add(lengths[mask], indices[entries], values[entries])
+            start += len(lengths)
+        writer.finish()

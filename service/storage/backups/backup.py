@@ -17,25 +17,27 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
 import sqlalchemy as sa
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    StringConstraints,
+)
 
 from service import __version__
-from service.storage.backups.manifest import (
-    FORMAT,
-    MANIFEST,
-    BackupFailed,
-    FileEntry,
-    Manifest,
-    TableEntry,
-)
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.blobs.local import sync_folder
 from service.storage.database import Database, present_revision
 from service.storage.database.tables import IN_ROWS
-from service.storage.private import private_file
+from service.storage.disk import private_file
 
+FORMAT = 1
+MANIFEST = "manifest.json"
+"""The last member of the archive."""
 SNAPSHOTS = 20
 """Most snapshots of the rows. If the running service deletes files before they are copied, the next
 snapshot does not name them."""
@@ -45,6 +47,44 @@ OWN_TABLES = ("alembic_version", "identity")
 
 Show = Callable[[int, int], None]
 """Receives the number of files and bytes so far."""
+
+Key = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z][a-z-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+$", max_length=500),
+]
+"""Key of a file, without `..`."""
+
+
+class BackupFailed(Exception):
+    """A backup cannot be written, read or restored; the message says why."""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TableEntry(_Entry):
+    columns: list[str]
+    rows: NonNegativeInt
+    sha256: str
+
+
+class FileEntry(_Entry):
+    sha256: str
+    size_bytes: NonNegativeInt
+
+
+class Manifest(_Entry):
+    """What the archive has."""
+
+    format: int
+    service_version: str
+    revision: str
+    """Revision of the schema."""
+    tables: dict[str, TableEntry]
+    files: dict[Key, FileEntry]
+    damaged: list[Key] = Field(default_factory=list)
+    """Files that rows name and that were missing or damaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,27 +11,27 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import sqlalchemy as sa
+from pydantic import ValidationError
+from pydantic_core import from_json
 
 from service.storage.backups.backup import (
+    FORMAT,
+    MANIFEST,
     OWN_TABLES,
     ROWS_AT_ONCE,
+    BackupFailed,
     FileRef,
+    Manifest,
     Saved,
     Show,
+    TableEntry,
     is_json,
     named_files,
     summary_of,
     tables_of,
 )
-from service.storage.backups.manifest import (
-    MANIFEST,
-    BackupFailed,
-    Manifest,
-    TableEntry,
-    read_manifest,
-)
 from service.storage.blobs import Blobs
-from service.storage.database import Database, NewerTables, OlderTables, present_revision
+from service.storage.database import Database, present_revision
 from service.storage.ownership import MARKS, claim
 
 UNREADABLE = (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError)
@@ -50,7 +50,7 @@ def restore(database: Database, blobs: Blobs, path: Path, show: Show | None = No
     BackupFailed, Unavailable, OSError.
     """
     with _opened(path) as archive, ExitStack() as unless_done:
-        manifest = read_manifest(_content(archive, MANIFEST))
+        manifest = _manifest_of(_content(archive, MANIFEST))
         _check_revision(database, manifest)
         _check_empty(database, blobs)
         _restore_files(archive, manifest, blobs, show or (lambda *_: None), unless_done)
@@ -155,14 +155,30 @@ def _check_revision(database: Database, manifest: Manifest) -> None:
     present = present_revision(database)
     if present not in (None, manifest.revision):
         raise BackupFailed("the database has tables of another version: use one without tables")
+    if manifest.revision not in database.revisions:
+        if manifest.revision < database.revisions[-1]:
+            detail = "the backup was made before 0.1.0, the first release: it cannot be restored"
+        else:
+            version = manifest.service_version
+            detail = f"the backup is of version {version}, which is newer than this version"
+        raise BackupFailed(detail)
+
+
+def _manifest_of(content: bytes) -> Manifest:
+    """Raises BackupFailed with the location of the error."""
     try:
-        database.check_revision(manifest.revision)
-    except OlderTables:
-        detail = "the backup was made before 0.1.0, the first release: it cannot be restored"
-        raise BackupFailed(detail) from None
-    except NewerTables:
-        version = manifest.service_version
-        detail = f"the backup is of version {version}, which is newer than this version"
+        document: Any = from_json(content)
+    except ValueError as error:
+        raise BackupFailed(f"not a backup: {MANIFEST} is not JSON: {error}") from None
+    format = document.get("format") if isinstance(document, dict) else None
+    if type(format) is int and format > FORMAT:
+        raise BackupFailed(f"the backup has format {format}: use a newer version of svm-service")
+    try:
+        return Manifest.model_validate(document)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        location = ".".join(str(part) for part in fault["loc"]) or "the document"
+        detail = f"the backup is damaged: {MANIFEST}, {location}: {fault['msg']}"
         raise BackupFailed(detail) from None
 
 

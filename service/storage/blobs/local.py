@@ -12,10 +12,8 @@ from io import BufferedReader
 from pathlib import Path
 
 from service.settings import Limits
-from service.storage.blobs.base import Blob, BlobDamaged, Blobs
-from service.storage.blobs.undamaged import digest_of, open_undamaged
-from service.storage.private import private_folder
-from service.storage.space import file_errors_reported
+from service.storage.blobs.base import Blob, BlobDamaged, Blobs, digest_of, open_undamaged
+from service.storage.disk import file_errors_reported, private_folder
 
 
 class LocalBlobs(Blobs):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from io import BufferedReader
 from pathlib import Path
@@ -17,16 +18,70 @@ from obstore.store import S3Store
 
 from service.errors import StorageFull, Unavailable
 from service.settings import Limits
-from service.storage.blobs.base import CHUNK_BYTES, Blob, BlobDamaged, Blobs, log
-from service.storage.blobs.cache import FileCache
-from service.storage.blobs.undamaged import digest_of
-from service.storage.private import private_folder
-from service.storage.space import file_errors_reported
+from service.storage.blobs.base import (
+    CHUNK_BYTES,
+    Blob,
+    BlobDamaged,
+    Blobs,
+    digest_of,
+    log,
+    open_undamaged,
+    still_undamaged,
+)
+from service.storage.disk import file_errors_reported, private_folder
 
 RETRY_S = 2
 PART_BYTES = 8 * CHUNK_BYTES
 """Size of the parts of larger files; the object exists when the last part has arrived."""
 PARTS_AT_ONCE = 4
+
+
+class FileCache:
+    """Files by sha-256; if they exceed `capacity_bytes`, the least recently used are deleted.
+
+    Processes of one machine can share a folder. A deleted file stays readable while it is open.
+    """
+
+    def __init__(self, folder: Path, capacity_bytes: int) -> None:
+        self._folder = folder
+        self._capacity_bytes = capacity_bytes
+        private_folder(folder)
+
+    def open(self, sha256: str) -> BufferedReader | None:
+        """The copy, if there is an undamaged one."""
+        path = self._folder / sha256
+        file = None
+        with suppress(OSError):  # of the disk: the copy cannot be read
+            file = open_undamaged(path, sha256)
+        if file is None:
+            with suppress(OSError):
+                path.unlink()
+            return None
+        with suppress(FileNotFoundError):
+            os.utime(path)
+            still_undamaged(file, sha256)
+        return file
+
+    def add(self, sha256: str, source: Path) -> None:
+        """Move a file with this digest from the same file system into the cache, if it fits."""
+        with suppress(OSError):  # copies are optional
+            room = self._capacity_bytes - source.stat().st_size
+            if room >= 0:
+                self.shrink(room)
+                source.rename(self._folder / sha256)
+
+    def shrink(self, limit_bytes: int) -> None:
+        """Delete the least recently used files until the rest needs at most `limit_bytes`."""
+        files = []
+        for entry in os.scandir(self._folder):
+            with suppress(FileNotFoundError):
+                files.append((entry.stat(), entry.path))
+        kept_bytes = sum(stat.st_size for stat, _ in files)
+        for stat, path in sorted(files, key=lambda item: item[0].st_mtime_ns):
+            if kept_bytes <= limit_bytes:
+                return
+            Path(path).unlink(missing_ok=True)
+            kept_bytes -= stat.st_size
 
 
 class S3Blobs(Blobs):

@@ -1,8 +1,5 @@
 from service.storage.database.database import (
     Database,
-    NewerTables,
-    OlderTables,
-    OtherEncoding,
     UnusableDatabase,
     new_id,
     note_change,
@@ -11,13 +8,10 @@ from service.storage.database.database import (
     put,
     transaction_lock,
 )
-from service.storage.database.work_signal import announce_work, follow_work
+from service.storage.database.signals import announce_work, follow_work
 
 __all__ = [
     "Database",
-    "NewerTables",
-    "OlderTables",
-    "OtherEncoding",
     "UnusableDatabase",
     "announce_work",
     "follow_work",

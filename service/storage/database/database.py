@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+import threading
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
@@ -15,15 +17,18 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 
+from service.errors import Unavailable
 from service.storage.database.dialects import connect, failures_reported, wait_s
-from service.storage.database.model_changes import (
+from service.storage.database.signals import (
     ModelChanges,
     PostgresModelChanges,
     SQLiteModelChanges,
 )
-from service.storage.database.write_queue import WriteQueue
-from service.storage.reserve import Reserve
+from service.storage.disk import Reserve
 
+BLOCKED_S = 1.0
+"""If no transaction began or ended for this long while others waited, the database is blocked."""
+RETRY_S = 2
 CLOSE_S = 3.0
 READERS, WRITERS = 8, 6
 """Connections of one process. SQLite has one writer at a time; the write queue orders them, which
@@ -63,37 +68,7 @@ def new_id(prefix: str) -> str:
 
 
 class UnusableDatabase(Exception):
-    """The service cannot work with this database."""
-
-
-class OtherEncoding(UnusableDatabase):
-    """The database cannot hold every text."""
-
-    def __init__(self, encoding: str) -> None:
-        super().__init__(
-            f"the database has the encoding {encoding}, the service needs UTF8; make one with "
-            "`CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`"
-        )
-
-
-class NewerTables(UnusableDatabase):
-    """A newer version of the service has migrated the database."""
-
-    def __init__(self, revision: str, newest: str) -> None:
-        super().__init__(
-            f"the database is of a newer version of svm-service (revision {revision}, this one "
-            f"knows {newest}); install that version, or restore an older backup"
-        )
-
-
-class OlderTables(UnusableDatabase):
-    """The database was made before the first release."""
-
-    def __init__(self, revision: str) -> None:
-        super().__init__(
-            f"the database was made before 0.1.0 (revision {revision}), the first release, and "
-            "cannot be upgraded; use another database and data directory"
-        )
+    """The service cannot work with this database, or would damage it."""
 
 
 class Database:
@@ -178,7 +153,7 @@ class Database:
         None if this is not known. Models that are not named have not changed.
 
         Only one reader may call it. The changes of other processes are reported with a delay of at
-        most `model_changes.STALE_S`.
+        most `signals.STALE_S`.
         """
         if self._model_changes is None:
             make = SQLiteModelChanges if self._is_sqlite else PostgresModelChanges
@@ -211,19 +186,29 @@ class Database:
             command.upgrade(config, revision or "head")
 
     def check_encoding(self) -> None:
-        """Raises OtherEncoding."""
+        """Raises UnusableDatabase if the database cannot hold every text."""
         if not self._is_sqlite:
             with self.read() as connection:
                 encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
             if encoding != "UTF8":
-                raise OtherEncoding(encoding)
+                raise UnusableDatabase(
+                    f"the database has the encoding {encoding}, the service needs UTF8; make one "
+                    "with `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`"
+                )
 
     def check_revision(self, revision: str) -> None:
-        """Raises OlderTables and NewerTables for what cannot become the newest revision."""
-        if revision not in self.revisions:
-            if revision < self.revisions[-1]:
-                raise OlderTables(revision)
-            raise NewerTables(revision, self.revisions[0])
+        """Raises UnusableDatabase for what cannot become the newest revision."""
+        if revision in self.revisions:
+            return
+        if revision < self.revisions[-1]:
+            raise UnusableDatabase(
+                f"the database was made before 0.1.0 (revision {revision}), the first release, and "
+                "cannot be upgraded; use another database and data directory"
+            )
+        raise UnusableDatabase(
+            f"the database is of a newer version of svm-service (revision {revision}, this one "
+            f"knows {self.revisions[0]}); install that version, or restore an older backup"
+        )
 
     def close(self) -> None:
         """Close all connections; waits a moment for those in use by other threads."""
@@ -237,6 +222,64 @@ class Database:
             while pool.checkedout() and time.monotonic() < deadline:
                 time.sleep(0.01)  # a thread of a canceled request still uses it
             engine.dispose()
+
+
+class WriteQueue:
+    """Orders the threads that write. A waiting thread cannot serve other requests, such as reads:
+    so only some may wait for a blocked database."""
+
+    def __init__(self, at_once: int, waiting: int, wait_s: float) -> None:
+        self._free = at_once
+        self._most = waiting
+        self._wait_s = wait_s
+        self._queue: deque[threading.Event] = deque()
+        self._lock = threading.Lock()
+        self._moved = time.monotonic()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for a turn and keep it for the block. Raises Unavailable after the timeout, and at
+        once if too many threads wait for a blocked database."""
+        ticket = threading.Event()
+        with self._lock:
+            if self._free > 0:
+                self._free -= 1
+                self._moved = time.monotonic()
+                ticket.set()
+            elif self._is_blocked() and len(self._queue) >= self._most:
+                raise _blocked()
+            else:
+                self._queue.append(ticket)
+        self._wait(ticket)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._moved = time.monotonic()
+                if self._queue:
+                    self._queue.popleft().set()
+                else:
+                    self._free += 1
+
+    def _wait(self, ticket: threading.Event) -> None:
+        deadline = time.monotonic() + self._wait_s
+        while not ticket.wait(min(BLOCKED_S, max(0.0, deadline - time.monotonic()))):
+            with self._lock:
+                if ticket.is_set():
+                    return
+                position = self._queue.index(ticket)
+                too_many = position >= self._most and self._is_blocked()
+                if too_many or time.monotonic() >= deadline:
+                    del self._queue[position]
+                    raise _blocked()
+
+    def _is_blocked(self) -> bool:
+        return time.monotonic() - self._moved > BLOCKED_S
+
+
+def _blocked() -> Unavailable:
+    detail = "the database is blocked, and too many requests wait for it"
+    return Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S)
 
 
 def present_revision(database: Database) -> str | None:

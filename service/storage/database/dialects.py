@@ -16,7 +16,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from service.errors import StorageFull, Unavailable
-from service.storage.private import close_to_others, private_file
+from service.storage.disk import close_to_others, private_file
 
 WAIT_S = 30
 """Timeout of writers that wait for each other; transactions take milliseconds."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 
@@ -15,6 +15,8 @@ Item = TypeVar("Item")
 
 Cursor: TypeAlias = "tuple[float | str, ...]"
 """The key of the last item of a page: the next page begins after it."""
+COMMON = 1000
+"""A tag of fewer resources is the fastest filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,10 @@ class Page(Generic[Item]):
     next: Cursor | None
 
 
-def numbered(table: str, *, index: bool = False) -> sa.Column[int]:
+def numbered(table: str) -> sa.Column[int]:
     """A column by which rows of the table are in the order of their insertion. The clock can be set
     back."""
-    return sa.Column(
-        "number", sa.BigInteger, nullable=False, index=index, default=next_number(table)
-    )
+    return sa.Column("number", sa.BigInteger, nullable=False, default=next_number(table))
 
 
 def next_number(table: str, column: str = "number") -> sa.ScalarSelect[int]:
@@ -76,3 +76,43 @@ def newest_first(
         tuple(make(row) for row in shown),
         tuple(last_row[one.name] for one in key) if last_row is not None else None,
     )
+
+
+class Owner(Protocol):
+    """A resource with tags."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def tags(self) -> Mapping[str, str]: ...
+
+
+def add_tags(connection: sa.Connection, table: sa.Table, owners: Iterable[Owner]) -> None:
+    """Store the tags of new owners."""
+    rows = [
+        {"id": owner.id, "key": key, "value": value, "number": owner.number}
+        for owner in owners
+        for key, value in owner.tags.items()
+    ]
+    if rows:
+        connection.execute(sa.insert(table), rows)
+
+
+def replace_tags(connection: sa.Connection, table: sa.Table, owner: Owner) -> None:
+    """Store the tags of an owner instead of those before."""
+    connection.execute(sa.delete(table).where(table.c.id == owner.id))
+    add_tags(connection, table, [owner])
+
+
+def has_tag(table: sa.Table, tag: tuple[str, str]) -> sa.ColumnElement[bool]:
+    """The condition that a row of `table` is of this tag."""
+    key, value = tag
+    return sa.and_(table.c.key == key, table.c.value == value)
+
+
+def is_common(connection: sa.Connection, table: sa.Table, tag: tuple[str, str]) -> bool:
+    """Whether at least `COMMON` resources have the tag."""
+    last = sa.select(table.c.id).where(has_tag(table, tag)).offset(COMMON - 1).limit(1)
+    return connection.scalar(last) is not None

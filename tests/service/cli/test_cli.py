@@ -19,7 +19,7 @@ import httpx2
 import psutil
 import pytest
 
-from service.storage.lock import exclusive
+from service.storage.disk import exclusive
 
 ROOT = Path(__file__).parents[3]
 Start = Callable[..., "subprocess.Popen[str]"]

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from service.dashboard.forms.filled import body_of, entries_of
-from service.dashboard.forms.schema import Field, Group, Text, Variants, fields_of
+from service.dashboard.forms.schema import (
+    Field,
+    Group,
+    Text,
+    Variants,
+    body_of,
+    entries_of,
+    fields_of,
+)
 from service.jobs.training.schemas import JobCreate
 from svm.solvers import CHOICES
 from svm.transforms.features import FEATURES

@@ -26,8 +26,6 @@ from starlette.testclient import TestClient
 pytestmark = pytest.mark.one_application
 
 CASES = Path(__file__).parent / "cases"
-NOT_YET = frozenset((CASES / "not-yet.txt").read_text("utf-8").splitlines())
-"""Cases that still fail: a strict list, so that one that passes has to leave it."""
 ROWS = 40
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ASKING = ("ambiguous-number", "not-a-number", "units", "leading-zeros", "undecided-dates")
@@ -41,11 +39,7 @@ def lines(name: str) -> list[dict[str, str]]:
 
 
 def parameters(cases: dict[str, Any]) -> list[Any]:
-    mark = pytest.mark.xfail(reason="not yet", strict=True)
-    return [
-        pytest.param(case, id=name, marks=[mark] * (name in NOT_YET))
-        for name, case in cases.items()
-    ]
+    return [pytest.param(case, id=name) for name, case in cases.items()]
 
 
 def columns() -> Iterator[tuple[str, list[dict[str, str]]]]:
@@ -59,11 +53,6 @@ def columns() -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 UPLOADS = {f"{one['file']}?{one['options']}".strip("?"): one for one in lines("uploads.csv")}
 COLUMNS = dict(columns())
-
-
-def test_list_of_failures_names_cases() -> None:
-    """A case that gets another name must not get lost from the list."""
-    assert NOT_YET.issubset(UPLOADS.keys() | COLUMNS.keys())
 
 
 @pytest.mark.parametrize("case", parameters(UPLOADS))

@@ -17,7 +17,7 @@ from service.settings import Settings
 from service.storage.arrays import Arrays
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from service.storage.database.model_changes import POLL_S
+from service.storage.database.signals import POLL_S
 from service.storage.database.tables import model_versions
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
@@ -103,7 +103,8 @@ class RegisteredModels:
                 prepared,
                 model_name=name,
                 job_id="job_00000000000000000000000000000001",
-                dataset=Source(),
+                dataset_id=Source.id,
+                dataset_digest=Source.matrix_digest,
                 spec={"solver": {"name": "pegasos"}},
                 seed=42,
                 result=RESULT,

@@ -19,7 +19,7 @@ from service.models.plots.palette import CARD, COLORS, DARK, INK, LINE, SOFT
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import derived_files, job_trace
-from service.storage.sweep import sweep
+from service.storage.ownership import sweep
 from tests.service.models.example_models import MODELS, ExampleModels
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 

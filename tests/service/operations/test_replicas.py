@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
-from service.storage.database.model_changes import STALE_S
+from service.storage.database.signals import STALE_S
 from tests.backends import ON_POSTGRES_AND_S3
 from tests.service.jobs.data import create, csv_of, read, upload
 

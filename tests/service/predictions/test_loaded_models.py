@@ -16,7 +16,7 @@ from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.settings import Settings
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.database.model_changes import STALE_S
+from service.storage.database.signals import STALE_S
 from svm.model.pipeline import FittedPipeline
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 

@@ -20,7 +20,7 @@ from service.rows.formats.json_rows import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
 from svm.data.columns import UNKNOWN
-from svm.encoding import Encoder, Encoding
+from svm.encoding.encoder import Encoder, Encoding
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Interactions, Nystroem, Square
 from tests.service.models.registered_models import RegisteredModels

@@ -16,7 +16,7 @@ from service.jobs.core.events import change, move, revised
 from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.leases import ControlFlags, Lease, Leases
 from service.jobs.core.store import JobStore, checkpoint_folder
-from service.storage import sweep as sweeping
+from service.storage import ownership as sweeping
 from service.storage.blobs import Blob
 from service.storage.database import now
 from service.storage.database.idempotency import Reservation, Reservations

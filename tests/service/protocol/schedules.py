@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from service.errors import Conflict, StorageFull, Unavailable
 from service.jobs.core.attempts import PASSING
 from service.jobs.core.events import EventLog
-from service.storage.sweep import MIN_AGE_S, sweep
+from service.storage.ownership import MIN_AGE_S, sweep
 from tests.service.protocol.invariants import broken_by_job, broken_by_worker
 from tests.service.protocol.rules import Rules
 from tests.service.protocol.simulation import (

@@ -1,4 +1,4 @@
-"""Booleans are 1 and 0 in every format; labels stay what they are."""
+"""Booleans are a kind of their own in every table, 1 and 0; labels stay what they are."""
 
 from __future__ import annotations
 
@@ -58,13 +58,17 @@ FILES: dict[str, tuple[str | bytes, str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_booleans_are_numbers_in_every_format(file: str) -> None:
-    """The same matrix, and the same digest as of the numbers."""
+def test_booleans_have_one_kind_in_every_table(file: str) -> None:
+    """The same matrix and digest everywhere; those of the numbers where cells are numbers too, and
+    in the matrices of NumPy."""
     content, media_type, options = FILES[file]
     result = upload(content, media_type, **options)
     assert result.arrays["X"].tolist() == FLAGS.astype(float).tolist()
     assert result.rows_of_labels == LABELS
-    expected = upload(FILES["CSV, numbers"][0], **BARE)
+    numbers = file in ("CSV, numbers", "CSV, mixed", "NPY", "NPZ")
+    kinds = [one["kind"] for one in result.parsed.table]
+    assert kinds == [] if numbers else kinds == ["boolean", "boolean"]
+    expected = upload(FILES["CSV, numbers" if numbers else "CSV, Python"][0], **BARE)
     assert result.parsed.matrix_digest == expected.parsed.matrix_digest
 
 

@@ -154,7 +154,7 @@ def test_labels_with_a_decimal_comma_stay_texts(texts: list[str], warned: bool) 
         messages
         == [
             "the labels stay texts, such as '0,5'; if they are numbers, write a "
-            "decimal point instead of the comma"
+            "decimal point instead of the comma, or say decimal=,"
         ]
         * warned
     )
@@ -163,6 +163,16 @@ def test_labels_with_a_decimal_comma_stay_texts(texts: list[str], warned: bool) 
     if warned:
         error = refusal(content, roles={"k": {"kind": "number"}})
         assert error.faults[0].hint == "write a decimal point instead of the comma"
+    numbers = upload(content, decimal=",").parsed
+    assert numbers.classes == (
+        sorted({0.5, 1.5, *({2} if "2" in texts else ())}) if warned else parsed.classes
+    )
+
+
+def test_labels_of_their_own_file_have_the_decimal_mark_of_the_caller() -> None:
+    """As the features have it."""
+    labels = upload("1;2\n3;4\n", labels="0,5\n1\n", decimal=",", delimiter=";")
+    assert labels.parsed.classes == [0.5, 1.0]
 
 
 def test_kind_of_the_label_that_does_not_fit() -> None:

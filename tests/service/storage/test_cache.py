@@ -11,7 +11,7 @@ import pytest
 
 from service.settings import Settings
 from service.storage.blobs import BlobDamaged, Blobs, open_blobs
-from service.storage.blobs.cache import FileCache
+from service.storage.blobs.s3 import FileCache
 from tests.backends import ON_POSTGRES_AND_S3
 
 KIB = 1024

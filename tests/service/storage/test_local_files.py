@@ -14,8 +14,8 @@ import pytest
 
 from service.errors import Unavailable
 from service.storage.blobs import BlobDamaged, LocalBlobs
-from service.storage.blobs.cache import FileCache
-from service.storage.blobs.undamaged import KNOWN_FROM_BYTES
+from service.storage.blobs.base import KNOWN_FROM_BYTES
+from service.storage.blobs.s3 import FileCache
 
 SHA256 = hashlib.sha256(b"content").hexdigest()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.storage.lock import DataDirInUse, exclusive
+from service.storage.disk import DataDirInUse, exclusive
 
 
 def test_second_holder_is_refused(tmp_path: Path) -> None:

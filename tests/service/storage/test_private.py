@@ -14,7 +14,7 @@ from service.storage.backups.backup import back_up
 from service.storage.blobs import LocalBlobs, open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import models
-from service.storage.lock import exclusive
+from service.storage.disk import exclusive
 from service.storage.machine_code import machine_code_folder
 from tests.journeys.server import running
 

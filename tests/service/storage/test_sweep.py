@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.database.tables import datasets, jobs, model_versions, models
-from service.storage.ownership import MARKS, ForeignFiles, check_owner, claim
-from service.storage.sweep import MIN_AGE_S, sweep
+from service.storage.ownership import MARKS, MIN_AGE_S, ForeignFiles, check_owner, claim, sweep
 from tests.backends import ON_ALL_BACKENDS
 
 pytestmark = ON_ALL_BACKENDS

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from svm.data.columns import Column, Columns
 from svm.data.matrices import Vector
-from svm.encoding import Encoding
+from svm.encoding.encoder import Encoding
 
 NAN = math.nan
 KINDS: tuple[Any, ...] = ("number", "category", "boolean", "date", "category", "number")

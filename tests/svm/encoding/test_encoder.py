@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from svm.data.columns import UNKNOWN, Column, bounds_of, require_raw
 from svm.data.matrices import read_only
-from svm.encoding import Encoding, fit_encoder
-from svm.encoding.notes import notes
+from svm.encoding.encoder import Encoding, describe
+from svm.encoding.fitting import fit_encoder
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.loops.tables import are_raw
 from tests.svm.cases.strategies import PROPERTY
@@ -88,7 +88,7 @@ def test_order_of_the_outputs() -> None:
         [28, 0, 1970, 2, 7, 31.5, 0, 1, 1, 0, 0, 1, 0],
         [40, 1, 1970, 2, 7, 31.5, 0, 0, 1, 0, 0, 0, 1],
     ]
-    assert notes(encoder) == [
+    assert describe(encoder) == [
         "Sex: 2 levels, 1 rare one together",
         "Age: 1 missing cell filled with the median 28",
         "Cabin: 2 levels, 1 rare one together, 1 missing cell as one more",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from svm.data.columns import UNKNOWN, Column
-from svm.encoding import recode
+from svm.encoding.recoding import recode
 from svm.errors import InvalidData
 from tests.svm.cases.tables import NAN
 

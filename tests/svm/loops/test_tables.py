@@ -9,9 +9,7 @@ import pytest
 
 from svm.data.columns import FIRST_DAY, LAST_DAY, UNKNOWN, Column
 from svm.data.matrices import Vector
-from svm.encoding import Encoder, Encoding
-from svm.encoding.assembly import BLOCK_ROWS
-from svm.encoding.dates import PARTS, date_parts
+from svm.encoding.encoder import BLOCK_ROWS, PARTS, Encoder, Encoding, date_parts
 
 COLUMNS = (
     Column("sex", "category", ("f", "m")),

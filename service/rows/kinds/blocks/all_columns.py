@@ -9,8 +9,7 @@ import numpy as np
 from service.rows.kinds.blocks.cells import Cells
 from service.rows.kinds.blocks.coding import Coder
 from service.rows.kinds.feature import Batch, Feature
-from service.rows.kinds.form_column import FormColumn
-from service.rows.kinds.gathering import TextColumn, ValueColumn, Values
+from service.rows.kinds.gathering import FormColumn, TextColumn, ValueColumn, Values
 
 
 class AllColumns:

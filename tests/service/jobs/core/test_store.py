@@ -11,10 +11,9 @@ from service.jobs.core.leases import LeaseLost, Leases, Outcome
 from service.jobs.core.store import JobFilter, JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.database.pages import PageRequest
+from service.storage.database.pages import COMMON, PageRequest
 from service.storage.database.tables import job_tags
 from service.storage.database.tables import jobs as job_rows
-from service.storage.database.tags import COMMON
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import MEMORY, add_dataset, queue, report, take, trace_row
 

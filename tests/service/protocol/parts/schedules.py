@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from service.errors import Conflict, StorageFull, Unavailable
 from service.jobs.core.attempts import Attempt
 from service.storage.arrays import unpack
-from service.storage.sweep import MIN_AGE_S, sweep
+from service.storage.ownership import MIN_AGE_S, sweep
 from tests.service.jobs.rows import new_job
 from tests.service.protocol.parts.invariants import (
     FINAL,

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from service.storage.backups.backup import back_up, named_files
-from service.storage.backups.manifest import BackupFailed
+from service.storage.backups.backup import BackupFailed, back_up, named_files
 from service.storage.backups.restoring import restore
 from service.storage.blobs import Blob, Blobs, LocalBlobs
 from service.storage.database import Database
@@ -26,8 +25,7 @@ from service.storage.database.tables import (
     model_versions,
     models,
 )
-from service.storage.ownership import claim
-from service.storage.sweep import KEY_COLUMNS, sweep
+from service.storage.ownership import KEY_COLUMNS, claim, sweep
 from tests.backends import ON_ALL_BACKENDS
 
 OWNERS = {"job_id": "job_1", "model_name": "iris", "version": 1}

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from service.storage.backups.backup import back_up
-from service.storage.backups.manifest import BackupFailed
+from service.storage.backups.backup import BackupFailed, back_up
 from service.storage.backups.restoring import restore
 from service.storage.blobs import Blobs, LocalBlobs
 from service.storage.database import Database

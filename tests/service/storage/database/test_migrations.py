@@ -19,13 +19,7 @@ from alembic.migration import MigrationContext
 from service.storage.backups.backup import back_up
 from service.storage.backups.restoring import restore
 from service.storage.blobs import LocalBlobs
-from service.storage.database import (
-    Database,
-    NewerTables,
-    OlderTables,
-    OtherEncoding,
-    present_revision,
-)
+from service.storage.database import Database, UnusableDatabase, present_revision
 from service.storage.database.database import MIGRATIONS
 from service.storage.database.tables import datasets, metadata
 
@@ -68,7 +62,7 @@ def test_database_that_cannot_hold_every_text_is_refused(postgres_url: str, enco
         )
         database = Database(server.set(database="other").render_as_string())
         try:
-            with pytest.raises(OtherEncoding, match=f"has the encoding {encoding}, .* UTF8"):
+            with pytest.raises(UnusableDatabase, match=f"has the encoding {encoding}, .* UTF8"):
                 database.migrate()
             assert present_revision(database) is None
         finally:
@@ -146,7 +140,7 @@ def test_tables_from_before_the_first_release_are_refused(
     database.migrate()
     with database.write() as connection:
         connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{revision}'"))
-    with pytest.raises(OlderTables, match=r"made before 0\.1\.0"):
+    with pytest.raises(UnusableDatabase, match=r"made before 0\.1\.0"):
         database.migrate()
     database.close()
 
@@ -157,7 +151,7 @@ def test_tables_of_a_newer_version_are_left_alone(empty_database_url: str) -> No
     database.migrate()
     with database.write() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(NewerTables, match="install that version, or restore an older backup"):
+    with pytest.raises(UnusableDatabase, match="install that version, or restore an older backup"):
         database.migrate()
     assert present_revision(database) == "9999"
     database.close()

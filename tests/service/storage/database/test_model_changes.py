@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from service.storage.database import Database, model_changes, note_change
+from service.storage.database import Database, note_change, signals
 from service.storage.database.tables import models
 from tests.backends import ON_ALL_BACKENDS, ON_POSTGRES_AND_S3
 from tests.service.changes import reported
@@ -111,11 +111,11 @@ def test_cache_is_not_older_than_documented(database: Database, elsewhere: Datab
         while True:
             asked = time.monotonic()
             changed = database.changed_models()
-            if changed is None or {"iris", model_changes.ANY} & set(changed):
+            if changed is None or {"iris", signals.ANY} & set(changed):
                 remembered = _read(database)
             if remembered == _read(elsewhere):
                 break
-            assert asked - committed < model_changes.STALE_S
+            assert asked - committed < signals.STALE_S
 
 
 @ON_ALL_BACKENDS
@@ -126,7 +126,7 @@ def test_changes_are_reported_after_reopening(database: Database) -> None:
     names = None
     while names is None:
         names = database.changed_models()
-    assert set(names) == {model_changes.ANY}
+    assert set(names) == {signals.ANY}
     _change(database)
     assert reported(database) == {"iris"}
 
@@ -143,7 +143,7 @@ def test_first_call_after_a_pause_gives_none(
     database: Database, elsewhere: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no polling without readers."""
-    monkeypatch.setattr(model_changes, "IDLE_S", 0.05)
+    monkeypatch.setattr(signals, "IDLE_S", 0.05)
     reported(database)
     time.sleep(0.3)
     _change(elsewhere)

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from service.errors import Unavailable
-from service.storage.database.write_queue import BLOCKED_S, WriteQueue
+from service.storage.database.database import BLOCKED_S, WriteQueue
 
 
 class Writers:

@@ -14,7 +14,7 @@ import pytest
 
 from service.jobs.spread.connection import Connection
 from service.jobs.spread.spreading import spreading
-from svm.encoding import PlainEncoder
+from svm.encoding.encoder import PlainEncoder
 from tests.service.jobs.engine.spread.clusters import cluster
 from tests.service.jobs.engine.spread.test_dask_passes import Spread
 
