@@ -33,18 +33,16 @@ from service.dashboard.page import PageContext, framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
-from service.jobs import routes as jobs
 from service.jobs import training
 from service.jobs.callbacks.deliveries import Deliveries, Destinations
 from service.jobs.callbacks.sending import Sender
+from service.jobs.collection import routes as jobs
 from service.jobs.collection.routes import JobAccess
 from service.jobs.comparisons.submission import Comparisons
-from service.jobs.core.events import EventLog
+from service.jobs.core.events import EventLog, Watcher
 from service.jobs.core.metrics import JobMetrics
-from service.jobs.core.needs import job_with_dataset, job_with_model
-from service.jobs.core.store import JobStore
+from service.jobs.core.store import JobStore, job_with_dataset, job_with_model
 from service.jobs.core.submission import Stores
-from service.jobs.core.watcher import Watcher
 from service.jobs.engine.child import Child, Forked
 from service.jobs.evaluations.submission import Evaluations
 from service.jobs.kinds import KINDS
