@@ -28,8 +28,8 @@ from service.app.background import (
 from service.common.event_stream import EventStreams, Health
 from service.common.keys import Keys
 from service.dashboard import routes as dashboard
-from service.dashboard.distributions import Distributions
-from service.dashboard.page import PageContext, framed
+from service.dashboard.charts import Distributions
+from service.dashboard.page import PageContext, render_framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
@@ -271,7 +271,7 @@ def create_app(
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
-    replies.install(app, framed)
+    replies.install(app, render_framed)
     app.add_routes(datasets.router(dataset_store, contents, parser, blobs, limits))
     app.add_routes(predictions.router(predictor))
     for kind in KINDS.values():
@@ -285,7 +285,7 @@ def create_app(
     app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
     guide.mount(app)
-    app.add_routes(problem_pages.router(framed))
+    app.add_routes(problem_pages.router(render_framed))
     dashboard.mount(
         app,
         PageContext(

@@ -28,8 +28,8 @@ from svm.model.calibration import unlikely_labels
 INLINE_WORK = 4_000_000
 """Multiplications, some 3 ms of them, that the event loop does itself; more go to a thread."""
 MOST_SCORES = 1 << 25
-"""Of one request, one for each row and pair of classes: 256 MiB, and as much again for votes. With
-26 classes as many as 100,000 rows have."""
+"""Scores of one request, one for each row and pair of classes: 256 MiB, as much again for votes.
+With 26 classes as many as 100,000 rows have."""
 MAX_WAITING = 64
 """Requests that may wait for a thread; more are refused."""
 RETRY_AFTER_S = 1
@@ -41,7 +41,7 @@ class Scored:
     def __init__(self, model: LoadedModel, scores: NDArray[np.float64]) -> None:
         self.model = model
         self.scores = scores
-        """Of every binary problem, (n_samples, n_problems)."""
+        """(n_samples, n_problems)"""
         self.codes: list[int]
         """The class of each row, by its number."""
         if scores.size == 1:  # sooner than by arrays
@@ -74,7 +74,7 @@ class Answer(NamedTuple):
 
     @property
     def codes(self) -> list[int]:
-        """Of the label, by its place among the classes."""
+        """The class of each row, by its number."""
         return self.batch.codes[self.start : self.stop]
 
     @property
@@ -91,8 +91,8 @@ class Answer(NamedTuple):
 
     @property
     def unlikely_labels(self) -> list[int]:
-        """Of a calibrated model, the rows, from 1, whose label is not the class with the largest
-        probability."""
+        """The rows, from 1, whose label is not the class with the largest probability; for a
+        calibrated model."""
         rows: list[int] = (unlikely_labels(self.probability, np.array(self.codes)) + 1).tolist()
         return rows
 

@@ -39,7 +39,7 @@ def warm_up() -> None:
 
 
 def _models() -> Iterator[LoadedModel]:
-    """Of two and of three classes."""
+    """A model of two classes, and one of three."""
     for classes in (["no", "yes"], ["a", "b", "c"]):
         n_problems = len(classes) * (len(classes) - 1) // 2
         fitted = FittedPipeline(

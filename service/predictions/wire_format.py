@@ -120,7 +120,7 @@ class PlainExchange:
         if self._encoding and not self.is_packed:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
         if self._charset is not None:
-            body = _decoded(body, self._charset)
+            body = _decode(body, self._charset)
         if self._format is None or self._format.read_rows is None:
             formats = ", ".join(ROW_FORMATS)
             raise UnsupportedFormat("unsupported-format", f"send the rows as {formats}")
@@ -155,7 +155,7 @@ class PlainExchange:
         return write(self._accept, answer, asked)
 
 
-def _decoded(body: bytes, charset: str) -> bytes:
+def _decode(body: bytes, charset: str) -> bytes:
     """A text in UTF-8. Raises InvalidRequest `bad-encoding`."""
     try:
         return body.decode(charset).encode()
