@@ -22,7 +22,7 @@ from service.dashboard.proposals import (
     reading_in_words,
     values_of,
 )
-from service.datasets.dataset import Dataset
+from service.datasets.dataset import SENT, Dataset
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.upload_routes import Upload, read_limits, receive
 from service.errors import InvalidContent, NotFound, ServiceError
@@ -121,7 +121,7 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
 async def _look(context: PageContext, upload: Upload) -> DatasetRead:
     """What would be kept."""
     parsed = await context.parser.parse(upload.spec)
-    return DatasetRead.of_parsed(parsed, None, upload.spec.media_type, 0, None)
+    return DatasetRead.of_parsed(parsed, None, upload.spec.media_type, 0, SENT)
 
 
 async def _without_labels(context: PageContext, folder: Path, upload: Upload) -> DatasetRead | None:

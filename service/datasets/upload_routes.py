@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from service.common.names import DatasetId
 from service.common.strict_json import decode_json
-from service.datasets.dataset import Dataset, Origin
+from service.datasets.dataset import SENT, Dataset, Origin
 from service.datasets.examples import request_body
 from service.datasets.schemas import (
     MAX_NAME,
@@ -229,7 +229,7 @@ async def _keep(
     client disconnects while it is read, nothing is kept."""
     parsed = await unless_disconnected(request.receive, parser.parse(upload.spec))
     name, media_type = upload.options.name, parsed.media_type
-    origin = None
+    origin = SENT
     if parent is not None:
         name, origin = name or parent.name, Origin(parent.id, parent.n_samples)
     if upload.options.validate_only:

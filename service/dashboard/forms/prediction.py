@@ -103,9 +103,9 @@ def _example(column: Column, statistics: _Statistics) -> float | str | bool | No
 
 def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:
     """Mean, lowest and highest value of each feature."""
-    if dataset is None or dataset.statistics is None:
+    if dataset is None or dataset.of_columns is None:
         return [(0.0, None, None)] * n_features
-    mean, low, high = (dataset.statistics[name] for name in ("mean", "min", "max"))
+    mean, low, high = (dataset.of_columns[name] for name in ("mean", "min", "max"))
     return list(zip(mean, low, high, strict=True))
 
 

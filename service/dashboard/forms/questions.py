@@ -269,7 +269,7 @@ def _suggested_scaling(dataset: Dataset) -> tuple[str, str]:
     """With the reason."""
     if dataset.sparse:
         return "max-abs", "Max-abs here: it keeps the zeros of sparse data."
-    deviations = [value for value in (dataset.statistics or {}).get("std", ()) if value]
+    deviations = [value for value in (dataset.of_columns or {}).get("std", ()) if value]
     if not deviations:
         return "standardize", "Standardize here: columns then count alike."
     ratio = max(deviations) / min(deviations)

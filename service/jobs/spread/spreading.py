@@ -53,7 +53,7 @@ class DatasetRecipe:
             mask = np.zeros(dataset.n_samples, dtype=bool)
             mask[rows] = True
             chosen = np.packbits(mask)
-        small = replace(dataset, tags={}, warnings=[], statistics=None, class_counts=None)
+        small = replace(dataset, tags={}, warnings=[], statistics={}, class_counts=None)
         steps = prepared.encoder, prepared.scaling, prepared.features
         return cls(small, chosen, *steps, pipeline)
 

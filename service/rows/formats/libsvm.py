@@ -126,7 +126,7 @@ def read(spec: ParseSpec) -> Table:
             "layout": "dense" if dense else "sparse",
             "share_stored": writer.n_stored / (done * n_features),
         },
-        target=labels.finish() if labeled else None,
+        labels=labels.finish() if labeled else None,
         weight=WEIGHT if weights else None,
     )
 

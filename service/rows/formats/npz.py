@@ -17,9 +17,8 @@ from service.rows.formats import npy
 from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.spec import ParseSpec
 from service.rows.table.filling import fill, is_full
-from service.rows.table.labels import Labels, wrong_count
+from service.rows.table.labels import Labels, Target, wrong_count
 from service.rows.table.layout import NO_TARGET, check_n_features
-from service.rows.table.target import Target
 from service.rows.table.writers import SparseWriter, Table
 
 MEMBERS = {"X.npy", "y.npy"}
@@ -45,7 +44,7 @@ def read(spec: ParseSpec) -> Table:
     table = npy.read(replace(spec, data=str(arrays["X.npy"]), target=target))
     if not labeled:
         return table
-    return replace(table, target=_labels(arrays["y.npy"], table.n_samples))
+    return replace(table, labels=_labels(arrays["y.npy"], table.n_samples))
 
 
 def _read_sparse(spec: ParseSpec, arrays: dict[str, Path]) -> Table:

@@ -13,8 +13,7 @@ from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.gathering import Lookup
 from service.rows.spec import LabelKind, ParseSpec
-from service.rows.table.labels import Labels
-from service.rows.table.target import MAX_CLASSES, Target
+from service.rows.table.labels import MAX_CLASSES, Labels, Target
 from service.rows.table.unlabeled import target_hint
 
 MOST_FRACTIONS = 20

@@ -15,16 +15,22 @@ import numpy.typing as npt
 from service.rows.spec import ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import BLOCK_BYTES, ArrayWriter, blocks
 from service.rows.table.writers import DenseWriter, Table
+from svm.data.columns import Column
 
 Block = npt.NDArray[np.float64]
 
 MISSING_CODE = -1
 
 
-def kept_kinds(table: list[TableColumn]) -> list[TableColumn]:
+def kept_kinds(columns: Iterable[Column]) -> list[TableColumn]:
     """What is kept of the columns: nothing of finite numbers."""
-    raw = any(column["kind"] != "number" or column["missing"] for column in table)
-    return table if raw else []
+    columns = list(columns)
+    if not any(one.kind != "number" or one.missing for one in columns):
+        return []
+    return [
+        {"name": one.name, "kind": one.kind, "levels": list(one.levels), "missing": one.missing}
+        for one in columns
+    ]
 
 
 def category_positions(table: Sequence[TableColumn]) -> list[int]:

@@ -4,6 +4,7 @@ or nothing."""
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import numpy as np
 
 from service.rows.faults import no_features
 from service.rows.spec import ParseSpec
-from service.rows.table.arrays import ArrayWriter, blocks
-from service.rows.table.raw import category_positions, kept_kinds
+from service.rows.table.arrays import blocks, in_folder, rewritten
+from service.rows.table.raw import category_positions, kept_kinds, raw_blocks, write_rows
 from service.rows.table.writers import Table
 
 NAMES = frozenset(
@@ -40,31 +41,33 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     """
     if table.sparse or table.columns is None or table.n_samples < MIN_ROWS:
         return table
-    others = {i for i, column in enumerate(table.table) if column["kind"] != "number"}
     in_X = np.delete(np.arange(table.n_features), category_positions(table.table)).tolist()
-    reasons: dict[int, str] = {}
-    path = folder / "X.npy"
+    dropped: dict[int, str] = {}
     for place, i in enumerate(in_X):
-        if i not in others and table.columns[i] not in spec.roles:
-            reason = _reason(path, place, table.columns[i])
+        if table.kinds[i].kind == "number" and table.columns[i] not in spec.roles:
+            reason = _reason(folder / "X.npy", place, table.columns[i])
             if reason is not None:
-                reasons[place] = reason
-    if not reasons:
+                dropped[i] = reason
+    if not dropped:
         return table
-    dropped = {in_X[place] for place in reasons}
-    reason_of = {table.columns[in_X[place]]: reason for place, reason in reasons.items()}
-    ignored = [*({"name": name, "reason": why} for name, why in reason_of.items()), *table.ignored]
+    reasons = {table.columns[i]: reason for i, reason in dropped.items()}
+    ignored = [*({"name": name, "reason": why} for name, why in reasons.items()), *table.ignored]
     if len(dropped) == table.n_features:
         raise no_features(ignored)
-    _write_without(folder, list(reasons), len(in_X), table.n_samples)
+    n_features = table.n_features - len(dropped)
+    kept = kept_kinds(one for i, one in enumerate(table.kinds) if i not in dropped)
+    rows = raw_blocks(table, in_folder(folder))
+    with rewritten(folder) as part:
+        others = (np.delete(block, list(dropped), axis=1) for block in rows)
+        write_rows(part, others, kept, n_features, spec.limits)
     return replace(
         table,
-        n_features=table.n_features - len(dropped),
+        n_features=n_features,
         columns=[name for i, name in enumerate(table.columns) if i not in dropped],
-        table=kept_kinds([one for i, one in enumerate(table.table) if i not in dropped]),
+        table=kept,
         ignored=ignored,
-        warnings=[*(ignoring(name, why) for name, why in reason_of.items()), *table.warnings],
-        reading=_reading(table.reading, list(reason_of)),
+        warnings=[*(ignoring(name, why) for name, why in reasons.items()), *table.warnings],
+        reading=_reading(table.reading, reasons),
     )
 
 
@@ -88,19 +91,7 @@ def _reason(path: Path, place: int, name: str) -> str | None:
     return None
 
 
-def _write_without(folder: Path, places: list[int], n_columns: int, n_samples: int) -> None:
-    X, kept = folder / "X.npy", n_columns - len(places)
-    if kept:
-        with ArrayWriter(folder / "X-kept", "<f8") as writer:
-            for block in blocks(X):
-                writer.write(np.delete(block, places, axis=1))
-            writer.finish((n_samples, kept))
-        (folder / "X-kept").replace(X)
-    else:
-        X.unlink()
-
-
-def _reading(reading: dict[str, Any] | None, names: list[str]) -> dict[str, Any] | None:
+def _reading(reading: dict[str, Any] | None, names: Collection[str]) -> dict[str, Any] | None:
     if reading is None or "columns" not in reading:
         return reading
     notes = {name: one for name, one in reading["columns"].items() if name not in names}

@@ -14,8 +14,8 @@ from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.rows.faults import shown
 from service.rows.spec import ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import in_folder, rewritten, sparse_rows, write_array
+from service.rows.table.labels import Target
 from service.rows.table.raw import kept_kinds, raw_blocks, write_rows
-from service.rows.table.target import Target
 from service.rows.table.writers import SparseWriter, Table
 
 CODE = "missing-value"
@@ -40,7 +40,7 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
 
     Raises InvalidContent `missing-value` if these are too few, or the caller refuses it.
     """
-    target = table.target
+    target = table.labels
     if target is None or not target.missing:
         return table
     labeled = target.labeled
@@ -60,7 +60,7 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
         table,
         n_samples=table.n_samples - count,
         table=columns,
-        target=replace(target, array=target.array[labeled]),
+        labels=replace(target, array=target.array[labeled]),
         reading=reading,
         warnings=[*table.warnings, {"code": "missing-labels", "message": message}],
     )
@@ -86,7 +86,7 @@ def _check(spec: ParseSpec, table: Table, target: Target, rows: list[int]) -> No
     message = f"{those} no label ({_in_words(target.missing)}); the first is row {rows[0]}"
     if too_few and not too_many:
         message += ", and the others have fewer than two classes"
-    each, column = "the label is missing", table.target_name
+    each, column = "the label is missing", table.target
     faults = tuple(
         Fault(code=CODE, message=f"row {row}: {each}", row=row, column=column, hint=hint)
         for row in rows[:MAX_FAULTS]
@@ -131,8 +131,8 @@ def write_chosen(
             yield part
 
     write_rows(folder, parts(), source.table, source.n_features, limits)
-    counted = zip(source.table, missing.tolist(), strict=False)
-    return kept_kinds([{**column, "missing": count} for column, count in counted])
+    counted = zip(source.kinds, missing.tolist(), strict=True)
+    return kept_kinds(replace(column, missing=count) for column, count in counted)
 
 
 def _write_sparse(files: Files, rows: Mask, folder: Path, limits: ReadLimits) -> None:

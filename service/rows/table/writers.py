@@ -11,30 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from service.rows.faults import Faults, too_many
-from service.rows.spec import LabelKind, ReadLimits, TableColumn
+from service.rows.spec import Description, LabelKind, ReadLimits
 from service.rows.table.arrays import ArrayWriter
-from service.rows.table.labels import Labels
+from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import Layout
-from service.rows.table.target import Target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """What a format's reader has read; X is written."""
+@dataclass(frozen=True, kw_only=True)
+class Table(Description):
+    """What a format's reader has read; X is written. Its classes are those of `labels`.
 
-    n_samples: int
-    n_features: int
-    sparse: bool
-    columns: list[str] | None = None
-    target_name: str | None = None
-    target: Target | None = None
-    table: list[TableColumn] = field(default_factory=list)
-    """The features with their kinds; empty if all are numbers without gaps. Categories are in
-    `codes`, the others in `X`."""
-    weight: str | None = None
-    """Name of the column in `weights.npy`."""
-    ignored: list[dict[str, str]] = field(default_factory=list)
-    reading: dict[str, Any] | None = None
+    Categories are in `codes`, other columns in `X`, weights in `weights.npy`.
+    """
+
+    labels: Target | None = None
     warnings: list[dict[str, Any]] = field(default_factory=list)
     """About the reading."""
 
@@ -60,8 +50,8 @@ def dense_table(layout: Layout, n_samples: int, labels: Labels | None) -> Table:
         n_features=layout.n_features,
         sparse=False,
         columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=None if labels is None else labels.finish(),
+        target=layout.target_name,
+        labels=None if labels is None else labels.finish(),
         warnings=layout.warnings,
     )
 

@@ -29,6 +29,7 @@ async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) ->
         watching.cancel()
         working.cancel()
         await asyncio.wait((working,))
+        del working  # which has the error, whose traceback has this frame
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -29,6 +29,9 @@ from service.web.server.messages import MessageProtocol
 from service.web.server.observability import request_id_of
 from service.web.server.server_context import Prediction, ServerContext
 
+LARGE_BYTES = 8 * 1024 * 1024
+"""The application receives a larger body: in one piece, and it reads a faulty one only once."""
+
 
 class ServiceProtocol(MessageProtocol):
     """One connection."""
@@ -70,7 +73,8 @@ class ServiceProtocol(MessageProtocol):
         """Whether the body that has begun is worth waiting for."""
         answerer = self._context.answerer
         length = int(dict(self.headers).get(b"content-length", 0))
-        return 0 < length <= answerer.body_limit_bytes and answerer.knows(prediction.call)
+        most = min(LARGE_BYTES, answerer.body_limit_bytes)
+        return 0 < length <= most and answerer.knows(prediction.call)
 
     # What the parser reports
 

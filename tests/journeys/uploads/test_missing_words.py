@@ -88,7 +88,7 @@ def infer(model: LoadedModel, rows: Rows, datatype: str = "FP64") -> Values:
         ([], json.dumps({"inputs": [{**tensor, "data": rows}]}).encode()),
         (length, head + values.tobytes()),
     ):
-        X = InferenceExchange(headers, Limits()).read(body, model).X
+        X = InferenceExchange(headers, Limits(), {}).read(body, model).X
         assert isinstance(X, np.ndarray)
         read.append(X)
     assert np.array_equal(read[0], read[1], equal_nan=True)

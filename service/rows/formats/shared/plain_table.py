@@ -70,8 +70,8 @@ def read(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Table | Non
         n_features=n_features,
         sparse=False,
         columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=target_of,
+        target=layout.target_name,
+        labels=target_of,
         reading={"decimal": ".", "thousands": None, "missing": [], "columns": {}},
         warnings=layout.warnings,
     )
