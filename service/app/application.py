@@ -59,7 +59,7 @@ from service.predictions import inference_routes as inference
 from service.predictions import routes as predictions
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
-from service.predictions.warm_up import warm_up as warm_up_predictions
+from service.predictions.predictor import warm_up as warm_up_predictions
 from service.rows.parser import Parser
 from service.settings import Settings, callback_secrets
 from service.storage.blobs import open_blobs
