@@ -20,37 +20,25 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from svm.data.columns import Columns
 from svm.data.executors import executor_of, one_blas_thread
-from svm.data.matrices import Vector
+from svm.data.matrices import Array, Vector
 from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem.problem import Problem
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
+from svm.training import curve
 from svm.training.binary_problems import Spread, problems, solver_for, spread_over
 from svm.training.binary_training import BinaryTraining
 from svm.training.checkpoints import Arrays, fingerprint, platform
-from svm.training.curve import (
-    SLICE_S,
-    THINNED,
-    Evaluation,
-    Progress,
-    ProgressTracker,
-    Trace,
-    Tracer,
-    ValidationSet,
-    Watch,
-    Watched,
-    evaluation_of,
-)
+from svm.training.curve import Progress
 from svm.training.kernel_bound import bound_of
 from svm.training.preparation import Prepared, prepare, preprocessing_key
 from svm.training.results import TrainingResult, result_of
-from svm.training.round_robin import RoundRobin, together
+from svm.training.round_robin import RoundRobin, train_together
 from svm.training.warm_start import WarmStart, check_warm_start
 
 TOOK_OVER = "newton took over from {}, whose gap fell too slowly, in {} of {} pairs"
@@ -74,13 +62,13 @@ class Training:
         weights: Any = None,
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
-        checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
+        checkpoint: Mapping[str, Array] | None = None,
         prepared: Prepared | None = None,
         interrupted: Callable[[], None] | None = None,
         threads: int | Callable[[], int] = 1,
         digest: str | None = None,
         bounds_kernel: bool = True,
-        trace: Trace | None = None,
+        trace: curve.Trace | None = None,
         spread: Spread | None = None,
     ) -> None:
         """Prepare the data; no training yet.
@@ -133,7 +121,7 @@ class Training:
         if prepared is None:
             given = pipeline, X, labels, seed, warm_start, poll, columns, weights
             prepared = prepare(*given, executor)
-        elif prepared.preprocessing_key != preprocessing_key(pipeline):
+        elif preprocessing_key(prepared.steps.pipeline) != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:
             check_warm_start(pipeline, warm_start.pipeline)
@@ -158,32 +146,32 @@ class Training:
             )
             for k, problem in enumerate(binary)
         ]
-        self._validation: ValidationSet | None = None
+        self._validation: curve.ValidationSet | None = None
         if validation is not None:
-            self._validation = ValidationSet(
-                self.prepared, pipeline, *validation, self.problems, poll
-            )
+            self._validation = curve.ValidationSet(prepared, *validation, self.problems, poll)
         if self._stopping.patience is not None and validation is None:
             expected = "a validation set"
             raise InvalidHyperparameter("stopping.patience", self._stopping.patience, expected)
-        self._watched: list[Watched] = []
+        self._watched: list[curve.Watched] = []
         if self._stopping.patience is not None:
-            self._watched = [Watched(Watch(), pair.state) for pair in self._pairs]
-        self._tracer: Tracer | None = None
+            self._watched = [curve.Watched(curve.Watch(), pair.state) for pair in self._pairs]
+        self._tracer: curve.Tracer | None = None
         if trace is not None:
             trace.check(solver)
-            self._tracer = Tracer(trace, len(self._pairs))
-        self._points: list[tuple[Evaluation, ...]] = [()] * len(self._pairs)
+            self._tracer = curve.Tracer(trace, len(self._pairs))
+        self._points: list[tuple[curve.Evaluation, ...]] = [()] * len(self._pairs)
         self._kernel_bounds: Vector | None = None
         if bounds_kernel and prepared.unmapped is not None:
             self._kernel_bounds = np.full(len(self._pairs), np.nan)
         self._lent: set[int] = set()
         if checkpoint is not None:
             self._restore(checkpoint)
-        self._tracker = ProgressTracker(self._pairs, self._stopping, self.elapsed_s, self._lent)
+        self._tracker = curve.ProgressTracker(
+            self._pairs, self._stopping, self.elapsed_s, self._lent
+        )
 
     @property
-    def classes(self) -> npt.NDArray[Any]:
+    def classes(self) -> Array:
         """(n_classes,) sorted labels."""
         return self.prepared.classes
 
@@ -247,7 +235,7 @@ class Training:
         self._tracker.leave_out(self._lent)
         return self.checkpoint(pairs)
 
-    def take_back(self, pairs: Collection[int], checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_back(self, pairs: Collection[int], checkpoint: Mapping[str, Array]) -> None:
         """Continue these pairs here, those that the other training's checkpoint has from there.
         If some are not finished, iterate again.
 
@@ -298,12 +286,12 @@ class Training:
                 notes += (TOOK_OVER.format(pipeline.solver.name, switched, len(pairs)),)
                 pipeline = replace(pipeline, solver=self._successor)
             if self._tracer is not None and self._tracer.thinned(pairs):
-                notes += (THINNED,)
+                notes += (curve.THINNED,)
             bounds = self._kernel_bounds
             known = None if bounds is None or np.isnan(bounds).any() else bounds
             return result_of(pipeline, self.prepared, pairs, tuple(self.warnings), notes, known)
 
-    def _restore(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _restore(self, checkpoint: Mapping[str, Array]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:
             raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
         if not {"elapsed_s", "pairs"} <= checkpoint.keys():
@@ -319,15 +307,13 @@ class Training:
         self._lent = set(range(len(self._pairs))).difference(checkpoint["pairs"].tolist())
         self._restore_pairs(self.own, checkpoint)
 
-    def _restore_pairs(
-        self, pairs: Collection[int], checkpoint: Mapping[str, npt.NDArray[Any]]
-    ) -> None:
+    def _restore_pairs(self, pairs: Collection[int], checkpoint: Mapping[str, Array]) -> None:
         for point in json.loads(str(checkpoint.get("points", "[]"))):
             if point["pair"] in pairs:
-                self._points[point["pair"]] += (Evaluation(**point),)
+                self._points[point["pair"]] += (curve.Evaluation(**point),)
         for k in pairs:
             if self._stopping.patience is not None:
-                self._watched[k] = Watched.restored(self._pairs[k], checkpoint, f"{k}.")
+                self._watched[k] = curve.Watched.restored(self._pairs[k], checkpoint, f"{k}.")
             self._pairs[k] = self._pairs[k].restored(checkpoint, f"{k}.")
 
     @cached_property
@@ -356,7 +342,7 @@ class Training:
             pair = self._pairs[k] = self._unless_patience_ends(k, pair)
             evaluated = pair.progress.evaluated_at == pair.progress.advances
             now = time.monotonic()
-            if evaluated or pair.progress.finished or now > start + SLICE_S:
+            if evaluated or pair.progress.finished or now > start + curve.SLICE_S:
                 return now - start
 
     def _unless_patience_ends(self, k: int, pair: BinaryTraining) -> BinaryTraining:
@@ -380,7 +366,7 @@ class Training:
 
     def _together(self) -> Iterator[Progress]:
         """The pairs that can be solved many at once: one report for those of each call."""
-        for solved in together(self._pairs, self.own) if self._tracer is None else ():
+        for solved in train_together(self._pairs, self.own) if self._tracer is None else ():
             for k in solved.keys() - self._lent:
                 self._pairs[k] = solved[k]
                 self._tracker.update(k, solved[k], self.elapsed_s)
@@ -403,11 +389,16 @@ class Training:
     def _report(self, k: int) -> Progress:
         pair = self._pairs[k]
         self._tracker.update(k, pair, self.elapsed_s)
-        evaluation = None
-        if pair.progress.evaluated_at == pair.progress.advances:
-            held_out = self._validation
-            error = None if held_out is None else held_out.error(pair, pair.state)
-            evaluation = evaluation_of(k, pair, error, self.elapsed_s)
+        evaluation, now, held_out = None, pair.progress, self._validation
+        if now.evaluated_at == now.advances:
+            evaluation = curve.Evaluation.of(
+                *(pair, now.primal, now.dual),
+                epoch=pair.state.epoch,
+                updates=pair.state.updates,
+                train_error=now.train_error,
+                validation_error=None if held_out is None else held_out.error(pair, pair.state),
+                elapsed_s=self.elapsed_s,
+            )
         points, self._points[k] = self._points[k], ()
         return self._tracker.report(k, self._pairs, evaluation, points)
 

@@ -100,7 +100,7 @@ class Trainings:
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
             spread=spreading(
-                *(spec.spread, self._connection, self.dataset, split.training, pipeline),
+                *(spec.spread, self._connection, self.dataset, split.training),
                 self._warn,
             ),
         )

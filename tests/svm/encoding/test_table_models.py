@@ -20,7 +20,6 @@ from svm.model.scorers import TableScorer
 from svm.model.serialization import from_arrays, to_arrays
 from svm.solvers import SMO, DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import Stopping
-from svm.training.preparation import transformed
 from svm.training.training import Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
 from tests.svm.cases.stored import stored
@@ -232,8 +231,7 @@ def test_rows_in_files_give_the_same_bits(name: str, n_levels: int, tmp_path: Pa
     )
     assert bits(in_files.result()) == bits(in_memory.result())
     prepared = in_memory.prepared  # as other machines make some of its rows
-    steps = prepared.encoder, prepared.scaling, prepared.features
-    some = transformed(*steps, pipeline, X[rows[20:50]])
+    some = prepared.steps.transform(X[rows[20:50]])
     given: Any = prepared.X
     assert (dense(some) == dense(given[20:50])).all()
     encoder = in_files.result().fitted.encoder

@@ -139,8 +139,8 @@ def test_values_within_groups_bound_the_whole(n_groups: int, intercept: str) -> 
     training = trained(*some_rows(), intercept=intercept)
     problem, prepared = training.problems[0], training.prepared
     assert prepared.unmapped is not None
-    assert isinstance(prepared.features.spec, Nystroem)
-    kernel = prepared.features.spec.kernel
+    assert isinstance(prepared.steps.features.spec, Nystroem)
+    kernel = prepared.steps.features.spec.kernel
     exact = replace(problem, X=prepared.unmapped, kernel=kernel, shared_norms=None)
     random = np.random.default_rng(n_groups)
     alpha = np.stack([feasible(problem, random.normal(size=300)) for _ in range(2)], axis=1)

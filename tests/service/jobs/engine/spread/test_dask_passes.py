@@ -128,7 +128,7 @@ def test_silent_worker_is_not_awaited(spread: Spread) -> None:
 
 def test_worker_without_access_is_refused_by_name(spread: Spread) -> None:
     """Here its file store is the default, a local folder. The job does not fail."""
-    given, spread.recipe = spread.recipe, DatasetRecipe(*[None] * 6)  # type: ignore[arg-type]
+    given, spread.recipe = spread.recipe, DatasetRecipe(*[None] * 3)  # type: ignore[arg-type]
     try:
         assert spread.bits_with(lambda _: None) == spread.expected
     finally:
@@ -183,8 +183,8 @@ def test_dask_is_imported_only_for_an_address() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     warnings: list[str] = []
     nothing: Any = None
-    assert spreading("auto", None, nothing, nothing, nothing, warnings.append) is None
-    chosen = spreading("always", None, nothing, nothing, nothing, warnings.append)
+    assert spreading("auto", None, nothing, nothing, warnings.append) is None
+    chosen = spreading("always", None, nothing, nothing, warnings.append)
     assert chosen is not None
     assert chosen(nothing, nothing) is None
     assert warnings == [
