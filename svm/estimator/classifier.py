@@ -35,7 +35,7 @@ from svm.solvers import CHOICES
 from svm.solvers.other_names import did_you_mean
 from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import FEATURES, Identity
 
@@ -296,7 +296,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             weights=weights,
             columns=None if names is None else PlainColumns(names.tolist(), len(names)),
             seed=self._seed(),
-            threads=self._threads(),
+            how=Execution(threads=self._threads()),
         )
         for _ in training:
             pass

@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,27 @@ from svm.training.warm_start import WarmStart, check_warm_start
 TOOK_OVER = "newton took over from {}, whose gap fell too slowly, in {} of {} pairs"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a training is computed. No bit of its result depends on it."""
+
+    interrupted: Callable[[], None] | None = None
+    """Called about every 0.05 s of work, from any thread; it stops the iteration by raising
+    `Interrupted`, and with `StoredRows` the preparation too."""
+    threads: int | Callable[[], int] = 1
+    """How many pairs run at once, or how many share the passes of a single one over the data
+    (`svm.data.shards`). A function gives it before each pass; several pairs then run one after the
+    other."""
+    digest: str | None = None
+    """Identifies X and labels in checkpoints, equal for equal ones. Without it, the first
+    checkpoint reads all of them to compute one."""
+    prepared: Prepared | None = None
+    """Of another training on the same rows; X and labels are not read again."""
+    spread: Spread | None = None
+    """Gives the processes that compute the passes of a single problem, if there are any; it is
+    asked if the solver does nothing else with the rows."""
+
+
 class Training:
     """All pairs of one multiclass training, side by side.
 
@@ -63,13 +84,9 @@ class Training:
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
         checkpoint: Mapping[str, Array] | None = None,
-        prepared: Prepared | None = None,
-        interrupted: Callable[[], None] | None = None,
-        threads: int | Callable[[], int] = 1,
-        digest: str | None = None,
         bounds_kernel: bool = True,
         trace: curve.Trace | None = None,
-        spread: Spread | None = None,
+        how: Execution = Execution(),
     ) -> None:
         """Prepare the data; no training yet.
 
@@ -86,20 +103,11 @@ class Training:
         `warm_start`: begin where another training ended (`svm.training.warm_start`).
         `checkpoint`: continue the training that it was taken from; all other arguments must be
         the same. If it has only some pairs (`lend`), only those are trained.
-        `prepared`: of another training on the same rows; X and labels are not read again.
         `seed`: 0 … 2⁶³ - 1.
-        `interrupted`: called about every 0.05 s of work, from any thread; it stops the iteration by
-        raising `Interrupted`, and with `StoredRows` this preparation too.
-        `threads`: how many pairs run at once, or how many share the passes of a single one over the
-        data (`svm.data.shards`). A function gives it before each pass; several pairs then run one
-        after the other.
-        `digest`: identifies X and labels in checkpoints, equal for equal ones. Without it, the
-        first checkpoint reads all of them to compute one.
         `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
         itself, at the end.
         `trace`: more points of the learning curve, in `Progress.points`.
-        `spread` gives the processes that compute the passes of a single problem, if there are any;
-        it is asked if the solver does nothing else with the rows.
+        `how` it is computed, which changes no bit.
 
         Raises InvalidData, InvalidHyperparameter for the seed and the trace, and CheckpointMismatch
         if data, hyperparameters or seed differ from those of the checkpoint. Another type of
@@ -107,17 +115,17 @@ class Training:
         """
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
-        self.threads = threads if isinstance(threads, int) else 1
-        self.seed, self._digest = seed, digest
+        self.threads = how.threads if isinstance(how.threads, int) else 1
+        self.seed, self._digest = seed, how.digest
         self._elapsed_before = 0.0
         self._started: float | None = None
-        self._interruption = Interruption(interrupted)
+        self._interruption = Interruption(how.interrupted)
         self._stopping = pipeline.stopping.resolved()
         if warm_start is not None and not isinstance(pipeline.solver, HasDualCoefficients):
             warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
         # In memory the preparation is short; from files it reads them three times.
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
-        executor = executor_of(threads)
+        executor, prepared = executor_of(how.threads), how.prepared
         if prepared is None:
             given = pipeline, X, labels, seed, warm_start, poll, columns, weights
             prepared = prepare(*given, executor)
@@ -135,7 +143,7 @@ class Training:
             self._successor = None
         self.pipeline = replace(pipeline, solver=solver)
         self.notes = reasons
-        binary = spread_over(binary, solver, self.prepared, spread)
+        binary = spread_over(binary, solver, self.prepared, how.spread)
         self._pairs = [
             BinaryTraining.begin(
                 solver,

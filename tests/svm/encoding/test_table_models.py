@@ -20,7 +20,7 @@ from svm.model.scorers import TableScorer
 from svm.model.serialization import from_arrays, to_arrays
 from svm.solvers import SMO, DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import Stopping
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
 from tests.svm.cases.stored import stored
 from tests.svm.cases.tables import NAN, SlowEncoder, table
@@ -330,7 +330,7 @@ def test_checkpoint_belongs_to_columns_and_encoding() -> None:
     X, y, columns = table(150)
     pipeline = Pipeline(solver=Pegasos(C=1.0), stopping=Stopping(max_epochs=9))
     undisturbed = bits(train(pipeline, X, y, columns=columns).result())
-    training = Training(pipeline, X, y, seed=0, columns=columns, digest="d")
+    training = Training(pipeline, X, y, seed=0, columns=columns, how=Execution(digest="d"))
     steps = iter(training)
     next(steps)
     taken = written_and_read(training.checkpoint())
@@ -340,4 +340,12 @@ def test_checkpoint_belongs_to_columns_and_encoding() -> None:
     fewer = replace(pipeline, encoding=Encoding(missing="mean"))
     for settings, described in [(pipeline, renamed), (fewer, columns)]:
         with pytest.raises(CheckpointMismatch):
-            Training(settings, X, y, seed=0, columns=described, checkpoint=taken, digest="d")
+            Training(
+                settings,
+                X,
+                y,
+                seed=0,
+                columns=described,
+                checkpoint=taken,
+                how=Execution(digest="d"),
+            )

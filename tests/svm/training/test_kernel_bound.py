@@ -22,6 +22,7 @@ from svm.stopping import Stopping
 from svm.training.checkpoints import Arrays
 from svm.training.kernel_bound import ROUNDING as CERTIFIED_ROUNDING
 from svm.training.kernel_bound import forms_above
+from svm.training.training import Execution
 from svm.transforms.features import Nystroem, RandomFourier
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import interrupting_at, run, train
@@ -223,7 +224,9 @@ def test_a_resumed_training_has_the_same_bounds() -> None:
     known = []
     for call in (*range(40, 120, 4), 10**9):
         stop = interrupting_at(call)
-        training = Training(pipeline, X, labels, seed=0, checkpoint=saved, interrupted=stop)
+        training = Training(
+            pipeline, X, labels, seed=0, checkpoint=saved, how=Execution(interrupted=stop)
+        )
         with contextlib.suppress(Interrupted):
             run(training)
         saved = training.checkpoint()

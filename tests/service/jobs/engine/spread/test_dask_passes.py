@@ -21,7 +21,7 @@ from svm.problem.problem import Problem
 from svm.solvers import Newton
 from svm.stopping import Stopping
 from svm.training.preparation import Prepared
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.service.jobs.engine.spread.clusters import ROOT, Cluster, FileRecipe, cluster
 from tests.svm.cases.trainings import bits, train
 
@@ -55,7 +55,7 @@ class Spread:
                 silent_s=silent_s,
             )
 
-        return Training(PIPELINE, self.X, self.y, seed=0, spread=given)
+        return Training(PIPELINE, self.X, self.y, seed=0, how=Execution(spread=given))
 
     def assert_workers_do_all(self) -> None:
         training = self.begin()
