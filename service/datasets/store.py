@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from functools import cache, lru_cache
 from io import BufferedReader
 from pathlib import Path
@@ -20,12 +20,12 @@ import numpy.typing as npt
 import sqlalchemy as sa
 import structlog
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin
+from service.datasets.dataset import SENT, DataInFiles, Dataset, LoadedData, Origin
 from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
-from service.rows.spec import TSV, Parsed, Stored
+from service.rows.spec import TSV, Parsed, Stored, Summarized
 from service.rows.table.arrays import BLOCK_BYTES, blocks_of
-from service.rows.table.raw import category_positions, raw_values
+from service.rows.table.writers import category_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.audit import record
@@ -44,8 +44,6 @@ LATEST_DATASET = "latest"
 NEVER = 0
 """The number of the upload of a split's parts."""
 _NEXT_UPLOAD = next_number("datasets", "last_upload")
-_PARSED = tuple(one.name for one in fields(Parsed) if one.name != "media_type")
-"""Columns of the table; a part of a split has the format of the whole dataset."""
 JobWithDataset = Callable[[sa.Connection, str], str | None]
 """Gives the id of a job that still needs the dataset with this id."""
 log = structlog.stdlib.get_logger("service.datasets")
@@ -197,7 +195,7 @@ class DatasetStore(DatasetFiles):
         *,
         name: str | None,
         media_type: str,
-        origin: Origin | None = None,
+        origin: Origin = SENT,
         also: Callable[[sa.Connection, Dataset], None] | None = None,
     ) -> tuple[Dataset, bool]:
         """Keep what was parsed into `folder`; (the dataset, whether it is a new one).
@@ -208,8 +206,7 @@ class DatasetStore(DatasetFiles):
         again.
         """
         upload_key = _upload_key(parsed, origin)
-        is_upload = origin is None or origin.inherited_rows is not None
-        existing = self._existing(upload_key, is_upload)
+        existing = self._existing(upload_key, origin.is_upload)
         if existing is not None:
             return self._healed(existing, folder), False
         dataset_id = new_id("ds")
@@ -221,16 +218,15 @@ class DatasetStore(DatasetFiles):
             "id": dataset_id,
             "name": name,
             "created_at": now(),
-            "last_upload": _NEXT_UPLOAD if is_upload else NEVER,
+            "last_upload": _NEXT_UPLOAD if origin.is_upload else NEVER,
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
-            **{name: getattr(parsed, name) for name in _PARSED},
+            **parsed.described(Summarized),
+            **asdict(origin),
             "table": parsed.table or None,
             "tags": {},
             "upload_key": upload_key,
             "arrays": {array: blob.sha256 for array, blob in blobs.items()},
-            "parent": None if origin is None else origin.parent,
-            "inherited_rows": None if origin is None else origin.inherited_rows,
         }
         while True:
             try:
@@ -242,7 +238,7 @@ class DatasetStore(DatasetFiles):
                         also(connection, dataset)
                     return dataset, True
             except sa.exc.IntegrityError:  # the same upload came first
-                existing = self._existing(upload_key, is_upload)
+                existing = self._existing(upload_key, origin.is_upload)
             if existing is not None:  # else it was deleted meanwhile
                 self._blobs.delete(f"datasets/{dataset_id}")
                 return existing, False
@@ -358,7 +354,7 @@ def _note_upload(connection: sa.Connection, dataset: Dataset, *, is_new: bool) -
     record(connection, "dataset.create", f"datasets/{dataset.id}", **result)
 
 
-def _upload_key(parsed: Parsed, origin: Origin | None) -> str:
+def _upload_key(parsed: Parsed, origin: Origin) -> str:
     """Equal for the same values, labels and names of the same origin, whatever their format. Texts
     that are not written plainly are others: models predict rows that are written so."""
     content: list[Any] = [parsed.matrix_digest, parsed.columns, parsed.target]
@@ -367,7 +363,7 @@ def _upload_key(parsed: Parsed, origin: Origin | None) -> str:
         content.append({"reading": parsed.reading})
     if parsed.weight is not None:
         content.append({"weight": parsed.weight})
-    if origin is not None:
+    if origin.parent is not None:
         content += [origin.parent, origin.inherited_rows]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 

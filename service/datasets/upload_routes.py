@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.encodings import media_type_of
 from service.common.names import DatasetId
 from service.common.strict_json import decode_json
-from service.datasets.dataset import Dataset, Origin
+from service.datasets.dataset import SENT, Dataset, Origin
 from service.datasets.examples import request_body
 from service.datasets.schemas import (
     MAX_NAME,
@@ -49,14 +50,13 @@ from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.access.scopes import requires_scope
 from service.web.bodies import idempotency
+from service.web.bodies.chunks import unless_disconnected
 from service.web.bodies.control_bodies import json_body, json_request
-from service.web.bodies.idempotency import Also, Creation, Once
-from service.web.bodies.uploads import FormPart, IncomingBody, media_type, parameter
+from service.web.bodies.idempotency import Also, Creation, Once, json_reply
+from service.web.bodies.uploads import FormPart, IncomingBody, parameter
 from service.web.bodies.validation import parameter_error
 from service.web.http.etags import etag
-from service.web.http.json_reply import json_reply
 from service.web.problems import responses
-from service.web.server.disconnects import unless_disconnected
 
 DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
 
@@ -227,7 +227,7 @@ async def _keep(
     client disconnects while it is read, nothing is kept."""
     parsed = await unless_disconnected(request.receive, parser.parse(upload.spec))
     name, media_type = upload.options.name, parsed.media_type
-    origin = None
+    origin = SENT
     if parent is not None:
         name, origin = name or parent.name, Origin(parent.id, parent.n_samples)
     if upload.options.validate_only:
@@ -337,7 +337,7 @@ def _with_parameters(options: UploadOptions, content_type: str) -> UploadOptions
     Raises UnsupportedFormat for an encoding that is not read.
     """
     said: dict[str, str] = {}
-    sent_type = media_type(content_type)
+    sent_type = media_type_of(content_type)
     tabular = known_type(sent_type) in (CSV, TSV)
     header = parameter(content_type, "header")
     if options.header == "auto" and tabular and header in ("present", "absent"):
@@ -356,7 +356,7 @@ def charset_of(content_type: str) -> str | None:
     charset = parameter(content_type, "charset")
     if charset in _UTF8:
         return None
-    if not (known_type(media_type(content_type)) in (CSV, TSV) and is_text_codec(charset)):
+    if not (known_type(media_type_of(content_type)) in (CSV, TSV) and is_text_codec(charset)):
         message = f"send text as UTF-8, not as {charset[:40]}"
         raise UnsupportedFormat("unsupported-format", message)
     return charset
@@ -420,7 +420,7 @@ def read_limits(limits: Limits) -> ReadLimits:
 
 def _sent(part: FormPart, offered: tuple[str, ...]) -> SentFile:
     """Raises UnsupportedFormat for a format that is not offered."""
-    sent_type = media_type(part.content_type)
+    sent_type = media_type_of(part.content_type)
     sent_type = known_type(sent_type)
     suffix = PurePosixPath(part.filename).suffix.lower()
     # Clients that look a name up say `text/csv` of data.csv.gz.

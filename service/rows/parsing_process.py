@@ -51,11 +51,9 @@ from service.rows.spec import (
     encode,
 )
 from service.rows.table.joining import append, expecting
-from service.rows.table.labels import Labels
-from service.rows.table.row_numbers import without_row_numbers
+from service.rows.table.labels import Labels, Target
+from service.rows.table.left_out import without_row_numbers, without_unlabeled
 from service.rows.table.summary import finished
-from service.rows.table.target import Target
-from service.rows.table.unlabeled import without_unlabeled
 from service.rows.table.writers import Table
 from service.storage.disk import file_errors_reported
 from service.subprocesses.working import work
@@ -116,13 +114,13 @@ def read(spec: ParseSpec) -> Parsed:
     table = one.read(spec)
     if spec.labels is not None:
         target, warnings = _read_labels(spec, spec.labels, table.n_samples)
-        table = replace(table, target=target, warnings=[*table.warnings, *warnings])
+        table = replace(table, labels=target, warnings=[*table.warnings, *warnings])
     if spec.onto is None:
         table = without_row_numbers(spec, table, folder)
     table = without_unlabeled(spec, table, folder)
     if spec.onto is not None:
         table = append(spec.onto, table, folder, spec.limits)
-    _check_labels(table.target, spec.limits.cell_bytes)
+    _check_labels(table.labels, spec.limits.cell_bytes)
     table = replace(table, reading=_with_positions(table))
     parsed = finished(folder, table, spec.limits.columns)
     return replace(parsed, media_type=spec.file.media_type)
@@ -134,7 +132,7 @@ def _with_positions(table: Table) -> dict[str, Any] | None:
     reading = dict(table.reading or {})
     names = reading.pop("names", None)
     features = set(table.columns or ())
-    roles = {table.target_name: "label", table.weight: "weight"}
+    roles = {table.target: "label", table.weight: "weight"}
     positions: dict[str, list[int]] = {}
     for position, name in enumerate(names or (), 1):
         if name not in features:

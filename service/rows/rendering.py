@@ -19,7 +19,7 @@ import orjson
 from service.rows.cell_texts.dates import iso
 from service.rows.spec import Label, Stored, TableColumn
 from service.rows.table.arrays import blocks, sparse_rows
-from service.rows.table.raw import Block, stored_blocks
+from service.rows.table.writers import Block, stored_blocks
 from service.storage.locked_duckdb import connect, identifier, literal
 
 _LABELS_AT_ONCE = 100_000

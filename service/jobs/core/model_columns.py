@@ -14,7 +14,7 @@ from service.errors import MAX_FAULTS, InvalidContent
 from service.models.versions import ModelVersion
 from service.rows.faults import listed
 from service.rows.spec import Label
-from service.rows.table.target import matched
+from service.rows.table.labels import matched
 from svm.data.columns import Column, Columns, PlainColumns
 from svm.data.matrices import is_sparse
 from svm.encoding.recoding import recoding

@@ -15,7 +15,7 @@ from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
-from service.models.described import described
+from service.models.files import describe_table
 from svm.data.matrices import Indices
 from svm.model.pipeline import FittedPipeline
 from svm.stopping import Stopping, StopReason
@@ -78,7 +78,7 @@ def measured_on_trained(trained: int | None, n_samples: int, what: str) -> tuple
 
 def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The `result` of a job and of its model version."""
-    table = described(result.fitted)
+    table = describe_table(result.fitted)
     encoding = {} if table is None else {"encoding": table["notes"]}
     return {
         "metrics": {**metrics, **encoding},
@@ -150,7 +150,8 @@ def finish_with_model(
             prepared,
             model_name=request.model_name,
             job_id=attempt.job.id,
-            dataset=dataset,
+            dataset_id=dataset.id,
+            dataset_digest=dataset.matrix_digest,
             spec=spec,
             seed=request.seed,
             result=result if reading is None else {**result, "reading": dict(reading)},

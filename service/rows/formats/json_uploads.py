@@ -43,10 +43,10 @@ from service.rows.json_reading.stream import (
     value,
     whole,
 )
+from service.rows.kinds.building import batches_of_lists, build, may_be_plain
 from service.rows.kinds.feature import Batch
-from service.rows.kinds.typed_tables import PLACEHOLDER, batches_of_lists, build, may_be_plain
 from service.rows.spec import ParseSpec
-from service.rows.table.labels import Labels
+from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import (
     NO_TARGET,
     Layout,
@@ -54,8 +54,7 @@ from service.rows.table.layout import (
     distinct_names,
     make_layout,
 )
-from service.rows.table.row_numbers import ignoring
-from service.rows.table.target import Target
+from service.rows.table.left_out import ignoring
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 
 COLUMNS_BYTES = 64 * 1024 * 1024
@@ -136,7 +135,7 @@ def _read_parts(spec: ParseSpec, parts: dict[str, Span], names: list[str] | None
 
         table = build(spec, n_cells, names, passes)
     if labeled:
-        table = replace(table, target=_read_labels(path, parts["labels"], table.n_samples))
+        table = replace(table, labels=_read_labels(path, parts["labels"], table.n_samples))
     return table
 
 
@@ -374,7 +373,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 def _cells(row: Any, keys: list[str]) -> list[Any]:
     if type(row) is not dict:
-        return [PLACEHOLDER] * len(keys)
+        return [None] * len(keys)
     cells = _flat(row)
     return [cells.get(key) for key in keys]
 

@@ -20,17 +20,21 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent, InvalidRequest
-from service.rows.cell_faults import HINT, CellFault, add_not_finite
 from service.rows.columns import Columns
-from service.rows.faults import Faults, refuse, too_many
+from service.rows.faults import HINT, CellFault, Faults, add_not_finite, refuse, too_many
 from service.rows.formats.archive import Archive, BadArchive
 from service.rows.spec import NPY, ParseSpec, RowLimits, Rows, SentFile
-from service.rows.table.filling import fill_if_full
 from service.rows.table.joining import expecting
-from service.rows.table.labels import Labels
+from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import NO_TARGET, check_n_features, make_layout
-from service.rows.table.target import Target
-from service.rows.table.writers import DenseWriter, SparseWriter, Table, dense_table, labels_of
+from service.rows.table.writers import (
+    DenseWriter,
+    SparseWriter,
+    Table,
+    dense_table,
+    fill_if_full,
+    labels_of,
+)
 
 MAGIC = b"\x93NUMPY"
 HEADER_BYTES = 10_000
@@ -238,7 +242,7 @@ def read_npz(spec: ParseSpec) -> Table:
     table = read(replace(spec, file=SentFile(str(arrays["X.npy"]), NPY)).asking(target=target))
     if not labeled:
         return table
-    return replace(table, target=_labels(arrays["y.npy"], table.n_samples))
+    return replace(table, labels=_labels(arrays["y.npy"], table.n_samples))
 
 
 def _read_sparse(spec: ParseSpec, arrays: dict[str, Path]) -> Table:

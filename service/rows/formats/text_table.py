@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.cell_faults import CellFault, ragged
 from service.rows.cell_texts.text import Slice, check_lengths, records, slices, unterminated
-from service.rows.faults import Faults
+from service.rows.faults import CellFault, Faults, ragged
 from service.rows.json_reading.numbers import read_lists
-from service.rows.kinds.blocks.cells import Cells
+from service.rows.kinds.blocks import Cells
 from service.rows.kinds.building import PLACEHOLDER, Builder
 from service.rows.kinds.dialect import (
     COMMENT,
@@ -244,8 +243,8 @@ def _read_plain(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Tabl
         n_features=n_features,
         sparse=False,
         columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=target_of,
+        target=layout.target_name,
+        labels=target_of,
         reading={"decimal": ".", "thousands": None, "missing": [], "columns": {}},
         warnings=layout.warnings,
     )

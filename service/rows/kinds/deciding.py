@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from math import isfinite, nan
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from service.rows.cell_texts import dates
-from service.rows.cell_texts.digits import Form
 from service.rows.cell_texts.number_styles import (
     NumberStyle,
     has_number,
@@ -26,14 +25,12 @@ from service.rows.cell_texts.number_text import (
     MISSING_TEXTS,
     MISSING_VALUES,
     NUMBER,
+    Form,
+    alike,
     in_order,
     is_not_finite,
+    separator_of_lists,
     values_of,
-)
-from service.rows.kinds.describing import (
-    levels_warnings,
-    undecided,
-    value_warnings,
 )
 from service.rows.kinds.feature import (
     Again,
@@ -56,10 +53,13 @@ from service.rows.kinds.gathering import (
     Words,
     is_padded,
 )
+from svm.data.columns import Kind
 
 MIN_ROWS_OF_IDENTIFIERS = 10
 DECIMAL_HINT = "say decimal=. (a point) or decimal=, (a comma)"
 DATE_HINT = "write the dates as YYYY-MM-DD, or say in `schema` that the column is a category"
+SENTENCE = 40
+"""Characters of a level, on average, of sentences."""
 LONG = 24
 """Characters of texts, on average, that are rather sentences than names of levels."""
 _TOO_MANY = f"free text: more than {MAX_LEVELS:,} different texts"
@@ -204,7 +204,7 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     if column.overflowed and style.plain and not notes and not question.tried_plain:
         return Again(lambda: ValueColumn(question.words))
     words = question.kind is None and all(text in BOOLEANS for text in there if text not in odd)
-    kind = "boolean" if words else "number"
+    kind: Kind = "boolean" if words else "number"
     return _coded(column, question, kind, value, notes, form=style, odd=odd)
 
 
@@ -254,7 +254,7 @@ def _in_form(
 def _coded(
     column: TextColumn,
     question: Question,
-    kind: str,
+    kind: Kind,
     value: Callable[[str], float | None],
     notes: dict[str, Any] | None = None,
     *,
@@ -450,3 +450,45 @@ def mostly_dates(column: TextColumn, words: Words, *, iso_only: bool) -> str | N
         else:
             return form
     return None
+
+
+def value_warnings(
+    kind: str, notes: Mapping[str, Any], odd: Mapping[str, int], padded: str | None
+) -> list[Warned]:
+    """What to say of a column of values: of words that are missing cells, units, and codes such as
+    `padded`."""
+    result = []
+    if kind == "number" and padded is not None:
+        message = f"numbers such as {padded!r} begin with 0; if they are codes, say in `schema`"
+        result.append(Warned("leading-zeros", f"{message} that it is a category"))
+    if odd:
+        counted = ", ".join(f"{text[:32]!r} ({n} of its cells)" for text, n in odd.items())
+        hint = "say odd_cells=refuse to get an error instead"
+        message = f"{counted} is not a {kind}, and taken as missing; {hint}"
+        result.append(Warned("odd-cells", message))
+    if "scaled" in notes:
+        message = "K, M and B behind a number are thousands, millions and billions"
+        result.append(Warned("units", message))
+    elif "unit" in notes:
+        message = f"its cells are numbers with the unit {notes['unit']!r}"
+        result.append(Warned("units", message))
+    return result
+
+
+def undecided(what: str) -> Warned:
+    """What to say of dates that are kept as texts."""
+    hint = "write them as ISO" + (", or say dayfirst=true or false" if "DD" in what else "")
+    return Warned("undecided-dates", f"dates {what} are a category; {hint}")
+
+
+def levels_warnings(levels: list[str]) -> Iterator[Warned]:
+    """What to say of levels such as `Yes` and `yes`, or of lists in cells."""
+    if (pair := alike(levels)) is not None:
+        message = f"the levels {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
+        yield Warned("similar-levels", f"{message}; if they are the same, write them alike")
+    if (mark := separator_of_lists(levels)) is not None:
+        message = f"its cells are lists separated by {mark!r}, each a level of its own"
+        yield Warned("lists-in-cells", f"{message}; give each element a column of its own")
+    elif sum(map(len, levels)) > SENTENCE * len(levels):
+        message = "its cells are sentences, each a level of its own"
+        yield Warned("many-levels", f"{message}; ignore the column by `schema`, if it is free text")

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.cell_texts.digits import Form
+from service.rows.cell_texts.number_text import Form
 from service.rows.faults import Faults
 from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn, Words
+from svm.data.columns import Kind
 
 Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
 """A `FormColumn` is a `ValueColumn`."""
@@ -28,7 +29,7 @@ class Warned(NamedTuple):
 class Kept:
     """A column with a kind."""
 
-    kind: str
+    kind: Kind
     levels: list[str] = field(default_factory=list)
     values: npt.NDArray[np.float64] | None = None
     """The raw value of each code; None if the column was gathered as values."""
@@ -48,7 +49,7 @@ class Ignored:
     """A column that is not kept, and why."""
 
     reason: str
-    kind: str | None = None
+    kind: Kind | None = None
     """What it is if the caller wants it as a feature; None if every cell is missing."""
 
 
@@ -90,7 +91,7 @@ class Question:
     words: Words
     asked: Words = frozenset()
     """Those of the words that the caller names."""
-    kind: str | None = None
+    kind: Kind | None = None
     """The kind that the caller or the dataset demands."""
     wanted: bool = False
     """Whether the caller wants it as a feature, of whatever kind."""
@@ -136,9 +137,20 @@ class Feature:
     """A feature column between passes."""
 
     position: int
-    gatherer: Gatherer
-    tried_plain: bool = False
+    make: Callable[[], Gatherer]
+    """Gives what gathers its cells in a pass."""
+    gatherer: Gatherer = field(init=False)
+    tried_plain: bool = field(init=False, default=False)
+    """Whether it was read as values."""
     decision: Decision | None = None
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Before a pass."""
+        self.gatherer = self.make()
+        self.tried_plain |= isinstance(self.gatherer, ValueColumn)
 
 
 KeptFeatures: TypeAlias = list[tuple[Feature, Kept]]

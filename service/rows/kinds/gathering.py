@@ -15,19 +15,22 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from service.rows.cell_texts.digits import NINES, Form, Plan
 from service.rows.cell_texts.number_styles import only_groups, survey
 from service.rows.cell_texts.number_text import (
     BLANKS,
     BOOLEANS,
     EXCEL_TEXT,
     MAX_LEVELS,
+    NINES,
     NUMBER,
+    Form,
+    Plan,
     level_of,
     plain_text,
     values_of,
 )
 from service.rows.json_reading.numbers import read_list
+from svm.data.columns import Kind
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Words: TypeAlias = frozenset[str]
@@ -206,10 +209,6 @@ class ValueColumn:
         """Keep of the exceptions only how many there are."""
         self.exceptions = Counter({"": self.exceptions.total()})
 
-    def fresh(self) -> ValueColumn:
-        """The same before the first cell."""
-        return ValueColumn(self.words)
-
     def value(self, text: str) -> float | None:
         """Of a text that is not missing; None if it is an exception."""
         return _plain(text)
@@ -254,10 +253,6 @@ class TextColumn:
         there = [text for text in self.texts if text not in self.words]
         surveyed = survey(there)
         return surveyed.decided if surveyed.n_numbers == len(there) else None
-
-    def fresh(self) -> TextColumn:
-        """The same before the first cell."""
-        return TextColumn(self.words)
 
     def add_missing(self, count: int) -> None:
         """Count that many empty cells more, which came before."""
@@ -349,7 +344,7 @@ def _plain(text: str) -> float | None:
 class TypedColumn:
     """Takes the cells of a column of one type; others are wrong."""
 
-    def __init__(self, kind: str | None = None) -> None:
+    def __init__(self, kind: Kind | None = None) -> None:
         """`kind`: that which the caller or the dataset demands."""
         self.kind = kind
         self.texts: TextColumn | None = None
@@ -377,10 +372,6 @@ class TypedColumn:
     @property
     def words(self) -> frozenset[str]:
         return NO_WORDS
-
-    def fresh(self) -> TypedColumn:
-        """The same before the first cell."""
-        return TypedColumn(self.kind)
 
     def add(self, cells: Sequence[Any]) -> Values:
         """Raw values, or codes of texts."""
@@ -445,7 +436,13 @@ class FormColumn(ValueColumn):
     """Takes cells as what a form makes of their texts."""
 
     def __init__(
-        self, words: Words, form: Form, kind: str, notes: dict[str, Any], *, tentative: bool = False
+        self,
+        words: Words,
+        form: Form,
+        kind: Kind,
+        notes: dict[str, Any],
+        *,
+        tentative: bool = False,
     ) -> None:
         self.form, self.kind, self.notes = form, kind, notes
         self.tentative = tentative
@@ -487,9 +484,6 @@ class FormColumn(ValueColumn):
     @property
     def mark(self) -> str | None:
         return self.notes.get("decimal", "." if self.tentative and self.notes else None)
-
-    def fresh(self) -> FormColumn:
-        return FormColumn(self.words, self.form, self.kind, self.notes, tentative=self.tentative)
 
     def take_shapes(
         self, data: bytes, starts: _Places, lengths: _Places, codes: npt.NDArray[np.int64]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from service.errors import InvalidRequest
 from service.rows.spec import LabelKind, ParseSpec, Roles
 from service.rows.table.layout import Layout, distinct_names, make_layout
+from svm.data.columns import Kind
 
 KINDS = ("number", "category", "boolean", "date")
 ROLES = ("feature", "label", "weight", "ignored")
@@ -26,7 +27,7 @@ class ColumnRoles:
     weight: int | None
     weight_name: str | None
     ignored: list[dict[str, str]]
-    kinds: dict[int, str]
+    kinds: dict[int, Kind]
     """Of the features whose kind is demanded, by position in the file."""
     wanted: frozenset[int]
     """Those of the features that the caller names as features."""
@@ -95,7 +96,7 @@ def arranged(
         weight=weight,
         weight_name=None if weight is None else texts[weight],
         ignored=ignored,
-        kinds=kinds,
+        kinds=cast("dict[int, Kind]", kinds),
         wanted=frozenset(wanted),
         label_kind=None if target is None else _label_kind(roles.get(texts[target], {})),
         n_cells=n_cells,
