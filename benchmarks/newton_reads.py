@@ -15,8 +15,8 @@ from benchmarks.problems import cover_like
 from svm import Newton
 from svm.data.matrices import Indices, Vector
 from svm.data.stored_rows import Reader
-from svm.problem import Problem
 from svm.problem.passes import Parts
+from svm.problem.problem import Problem
 
 GAP = 5e-4
 MOST_STEPS = 100

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from svm.data.matrices import Vector, is_sparse
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 
 LinearFit: TypeAlias = Callable[[int, int], Vector]
 """Weights with a seed, after an effort; some peers use no random numbers."""

@@ -23,11 +23,11 @@ from service.jobs.spread.remote_passes import nothing
 from svm import Newton
 from svm.data.matrices import Vector
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.passes import Pass
+from svm.problem.problem import Problem
 from svm.stopping import Stopping
-from svm.training import Training
 from svm.training.preparation import Prepared
+from svm.training.training import Training
 from tests.service.jobs.engine.spread.clusters import FileRecipe, cluster
 
 ROUNDS = 5

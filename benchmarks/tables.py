@@ -34,7 +34,7 @@ from svm.data.matrices import Indices, Vector
 from svm.data.splitting import fold_numbers
 from svm.model.pipeline import Pipeline
 from svm.solvers import Newton
-from svm.training import Training
+from svm.training.training import Training
 
 FOLDS = 5
 ROWS = range(200, 10_001)

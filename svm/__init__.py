@@ -23,9 +23,8 @@ from svm.errors import (
     InvalidHyperparameter,
     SVMError,
 )
-from svm.kernel import GaussianKernel, LinearKernel, PolynomialKernel
+from svm.kernel.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.schedules import InverseSquareRoot, InverseTime
 from svm.solvers import (
     SMO,
     SOLVERS,
@@ -37,9 +36,10 @@ from svm.solvers import (
     Pegasos,
     SubGradient,
 )
+from svm.solvers.options import InverseSquareRoot, InverseTime
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import (
     Identity,
@@ -48,8 +48,8 @@ from svm.transforms.features import (
     Polynomial,
     RandomFourier,
     Square,
+    Terms,
 )
-from svm.transforms.terms import Terms
 
 if TYPE_CHECKING:
     from svm.estimator import SVMClassifier

@@ -13,10 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import DatasetId
-from service.dashboard.context import PageContext
 from service.dashboard.curves import Curve, curves_of
-from service.dashboard.forms.filled import number_in
-from service.dashboard.page import back, checked, form_of, page, queue
+from service.dashboard.forms.schema import number_in
+from service.dashboard.page import PageContext, back, checked, form_of, page, queue
 from service.errors import InvalidRequest
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.schemas import ComparisonCreate

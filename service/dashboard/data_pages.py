@@ -13,9 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import DatasetId
-from service.dashboard.context import PageContext
 from service.dashboard.model_pages import with_latest
-from service.dashboard.page import HERE, go, page
+from service.dashboard.page import HERE, PageContext, go, page
 from service.dashboard.proposals import (
     SHOWN_COLUMNS,
     column_problems,
@@ -36,8 +35,8 @@ from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.pagination import PageParams, next_page_token
+from service.web.problem_codes import PROBLEMS
 from service.web.problems import status_of
-from service.web.problems.codes import PROBLEMS
 
 SAMPLES = {
     "iris": "Three kinds of iris by four lengths. 150 rows.",

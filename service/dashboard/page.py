@@ -1,10 +1,11 @@
-"""Replies of the dashboard: templates, forms, redirects, and error pages."""
+"""What all pages share: their context, templates, forms, redirects, and error pages."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,19 +24,51 @@ from service import __version__
 from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
 from service.dashboard.curves import precision_recall
+from service.dashboard.distributions import Distributions
+from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
+from service.jobs.comparisons.submission import Comparisons
+from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Body, Submission
+from service.jobs.evaluations.submission import Evaluations
 from service.jobs.kinds import KINDS
+from service.jobs.training.submission import Trainings
+from service.models.derived.renderer import Renderer
+from service.models.registry import ModelRegistry
+from service.predictions.loaded_models import LoadedModels
+from service.predictions.predictor import Predictor
+from service.rows.parser import Parser
+from service.settings import Limits
+from service.storage.blobs import Blobs
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.http.compression import versioned
+from service.web.problem_codes import PROBLEMS
 from service.web.problems import status_of
-from service.web.problems.codes import PROBLEMS
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
 FORM = "application/x-www-form-urlencoded"
 Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageContext:
+    """The stores and services that the pages use, the same as the routes of the API."""
+
+    datasets: DatasetStore
+    parser: Parser
+    blobs: Blobs
+    limits: Limits
+    jobs: JobStore
+    trainings: Trainings
+    evaluations: Evaluations
+    comparisons: Comparisons
+    models: ModelRegistry
+    renderer: Renderer
+    loaded_models: LoadedModels
+    predictor: Predictor
+    distributions: Distributions
 
 
 @cache
@@ -71,26 +104,9 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     environment.globals.update(asset=asset, release=__version__)
-    environment.filters.update(
-        number=formatting.number,
-        counted=formatting.counted,
-        percent=formatting.percent,
-        duration=formatting.duration,
-        between=formatting.between,
-        interval=formatting.interval,
-        precision_recall=precision_recall,
-        roughly=formatting.roughly,
-        measured_on=formatting.measured_on,
-        hardest_class=formatting.hardest_class,
-        sentence=formatting.sentence,
-        size=formatting.size,
-        moment=formatting.moment,
-        code=formatting.code,
-        without_location=formatting.without_location,
-        faults_csv=formatting.faults_csv,
-        short=formatting.short,
-        job_title=lambda job: KINDS[job.kind].title(job.spec),
-    )
+    environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
+    environment.filters["precision_recall"] = precision_recall
+    environment.filters["job_title"] = lambda job: KINDS[job.kind].title(job.spec)
     return environment
 
 

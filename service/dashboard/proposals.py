@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Any
 
-from service.dashboard.formatting import number, without_location
+from service.dashboard.formatting import day, number, without_location
 from service.datasets.schemas import ColumnRead, DatasetRead
 from service.errors import Fault, ServiceError
 from service.rows.spec import Roles
-from service.web.problems.codes import PROBLEMS
+from service.web.problem_codes import PROBLEMS
 
 SHOWN_LEVELS = 6
 SHOWN_COLUMNS = 200
 """Columns of a proposal with a choice; all are kept."""
 EXAMPLES = 5
-_FIRST = date(1970, 1, 1)
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _MARKS = {",": "a comma", ".": "a point", " ": "a blank", "'": "an apostrophe"}
 _NUMBERS = ("not-a-number", "non-finite-value")
@@ -85,7 +83,7 @@ def values_of(column: ColumnRead) -> str:
     if column.min is None or column.max is None:
         return ""
     if column.kind == "date":
-        return f"{_day(column.min)} to {_day(column.max)}"
+        return f"{day(column.min)} to {day(column.max)}"
     return f"{number(column.min)} to {number(column.max)}"
 
 
@@ -195,7 +193,3 @@ def _labels(read: DatasetRead) -> str:
     more = len(counted) - SHOWN_LEVELS
     shown = ", ".join(counted[:SHOWN_LEVELS])
     return f"{shown} and {more:,} more" if more > 0 else shown
-
-
-def _day(days: float) -> str:
-    return (_FIRST + timedelta(days=int(days // 1))).isoformat()

@@ -10,13 +10,11 @@ from fastapi import Query, Request, Response
 
 from service.common.content_negotiation import choose
 from service.common.names import JobId
-from service.jobs.collection.routes import Collection
+from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import JOB_FORM, DeliveryList, DeliveryRead, TraceRead
-from service.jobs.core.access import JobAccess
 from service.jobs.core.store import JobStore
 from service.jobs.kinds import KindName
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 
 TRACE_COLUMNS = (
@@ -66,7 +64,7 @@ def router(access: JobAccess) -> Routes:
     def list_deliveries(request: Request, id: JobId) -> DeliveryList:
         collection.get(request, id)
         listed = access.deliveries.of_job(id)
-        return DeliveryList(deliveries=[DeliveryRead.of(each) for each in listed])
+        return DeliveryList(deliveries=[DeliveryRead.model_validate(each) for each in listed])
 
     return routes
 

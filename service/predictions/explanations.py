@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from service.errors import Fault, InvalidContent, TooLarge
 from service.predictions.loaded_models import LoadedModel
 from svm.data.matrices import Matrix
-from svm.model.contributions import contributions
+from svm.model.explanations import contributions
 from svm.model.multiclass import splits_of
 from svm.transforms.features import Identity, RandomFourier, Square
 

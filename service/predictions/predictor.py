@@ -17,9 +17,8 @@ from typing import Any, Protocol, TypeAlias
 from service.common.answerer import RawHeaders, Reply
 from service.common.names import NAME
 from service.models.schemas import MAX_VERSION
-from service.predictions.answers import Answer
-from service.predictions.batcher import INLINE_WORK, Batcher, scored
-from service.predictions.inference.wire_format import InferenceExchange
+from service.predictions.batcher import INLINE_WORK, Answer, Batcher, scored
+from service.predictions.inference.wire_format import Heads, InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels, Reference
 from service.predictions.metrics import PredictionMetrics
 from service.predictions.unknown_cells import UnknownCells
@@ -108,6 +107,7 @@ class Predictor:
         self.body_limit_bytes = limits.predict_body_bytes
         """See `Answerer`."""
         self._batcher = Batcher()
+        self._heads: Heads = {}
         self.metrics = PredictionMetrics()
         """Register it with the metrics."""
 
@@ -124,7 +124,7 @@ class Predictor:
     ) -> PredictionCall:
         """The same; `outputs` is what the query says of them. Raises InvalidRequest for these."""
         if target.inference:
-            return PredictionCall(target, InferenceExchange(headers, self._limits))
+            return PredictionCall(target, InferenceExchange(headers, self._limits, self._heads))
         return PredictionCall(target, PlainExchange(headers, outputs, self._limits))
 
     def knows(self, call: PredictionCall) -> bool:
@@ -197,25 +197,25 @@ class Predictor:
         deliver: Deliver,
         answer: Answer | Exception,
     ) -> None:
-        reply: Reply | Exception
         if isinstance(answer, Exception):
-            reply = answer
+            deliver(answer)
+            return
+        try:
+            reply = exchange.reply(asked, answer)
+            self.metrics.answered(model, asked.X.shape[0], asked.unknown, started)
+        except Exception as error:
+            deliver(error)
         else:
-            try:
-                reply = exchange.reply(asked, answer)
-                self.metrics.answered(model, asked.X.shape[0], asked.unknown, started)
-            except Exception as error:
-                reply = error
-        deliver(reply)
+            deliver(reply)
 
     async def _answer_later(self, call: PredictionCall, body: bytes, deliver: Deliver) -> None:
-        reply: Reply | Exception
         try:
             model = await self._models.get(call.target.name, call.target.reference)
             reply = await self._answer_of(model, call.exchange, body)
         except Exception as error:  # `answer` meets it again and counts it
-            reply = error
-        deliver(reply)
+            deliver(error)  # a variable that outlives this block would keep the body with it
+        else:
+            deliver(reply)
 
 
 def _target_of(path: bytes) -> Target | None:

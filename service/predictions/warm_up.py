@@ -33,7 +33,7 @@ def warm_up() -> None:
             exchange = PlainExchange([(b"content-type", media_type)], None, limits)
             asked = exchange.read(body, model)
             exchange.reply(asked, scored(model, asked.X))
-        inference = InferenceExchange([], limits)
+        inference = InferenceExchange([], limits, {})
         tensor = inference.read(_TENSOR, model)
         inference.reply(tensor, scored(model, tensor.X))
 

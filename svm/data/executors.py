@@ -1,11 +1,18 @@
-"""Who computes the runs of shards of a pass: this thread, or threads of this process."""
+"""Threads: who computes the runs of shards of a pass, this thread or threads of this process; and
+BLAS on a single one: with several, the bits of a result depend on the number of threads."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ContextDecorator, ExitStack
 from contextvars import copy_context
+from functools import lru_cache
+from threading import RLock
 from typing import Protocol, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,3 +81,40 @@ def executor_of(threads: int | Callable[[], int]) -> Executor:
     if isinstance(threads, int):
         return IN_THIS_THREAD if threads == 1 else InThreads(lambda: threads)
     return InThreads(threads)
+
+
+class OneThread(ContextDecorator):
+    """A block, or the calls of a function, in which the libraries of this process use one thread.
+
+    Blocks may overlap in any order, in any threads: the last one to end restores the old limits.
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()  # an abandoned generator leaves its block in any thread
+        self._inside = 0
+        self._limited: ThreadpoolController | None = None
+        self._limits = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            libraries = _libraries(len(sys.modules))
+            if libraries is not self._limited:  # one may have been loaded since the last block
+                self._limited = libraries
+                self._limits.enter_context(libraries.limit(limits=1))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limited = None
+                self._limits.close()
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """The loaded libraries; searched again, which takes ms, only after new imports."""
+    return ThreadpoolController()
+
+
+one_blas_thread = OneThread()

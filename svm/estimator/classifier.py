@@ -1,11 +1,15 @@
-"""`SVMClassifier`: parameters, `fit` and `predict`."""
+"""`SVMClassifier`: parameters, `fit` and `predict`.
+
+Solver, kernel and features are names or objects, whose own parameters are reached as `solver__C`,
+`kernel__gamma`, `features__n_components`.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,18 +23,28 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from svm.data.columns import PlainColumns
-from svm.data.matrices import Vector
+from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.estimator.attributes import linear_attributes, support_attributes
 from svm.estimator.online import OnlineTraining
-from svm.estimator.parameters import NAMED, as_object, changed, nested
+from svm.hyperparameters import Checked
+from svm.kernel.kernels import KERNELS, LinearKernel
 from svm.model.calibration import CalibrationName
-from svm.model.multiclass import label_name
+from svm.model.multiclass import label_name, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.model.scorers import unscaled
+from svm.solvers import CHOICES
+from svm.solvers.other_names import did_you_mean
 from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
-from svm.training import Training
+from svm.training.training import Training
+from svm.training.warm_start import WarmStart
+from svm.transforms.features import FEATURES, Identity
 
+NAMED: dict[str, dict[str, type[Any]]] = {
+    "solver": CHOICES,
+    "kernel": KERNELS,
+    "features": FEATURES,
+}
 FOLDS = 5
 """Calibration learns from scores of rows that were left out of a training."""
 
@@ -344,3 +358,75 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:
+    """`coef_` (n_problems, n_features) and `intercept_` (n_problems,) for the rows as given, of a
+    linear model without a feature map; otherwise the intercepts alone."""
+    kernel = fitted.kernel
+    linear = kernel is None or isinstance(kernel, LinearKernel)
+    if not linear or not isinstance(fitted.features.spec, Identity):
+        return {"intercept_": fitted.intercepts}
+    coefficients = fitted.coefficients
+    if kernel is not None:
+        vectors: Any = fitted.support_vectors
+        coefficients = coefficients @ vectors
+    weights, offset = unscaled(fitted.scaling, coefficients)
+    return {"coef_": weights, "intercept_": fitted.intercepts - weights @ offset}
+
+
+def support_attributes(warm_start: WarmStart, X: Any, codes: Indices) -> dict[str, Any]:
+    """`support_`, `support_vectors_`, `n_support_` and `dual_coef_` of a solver with dual
+    coefficients. X are the rows as given, `codes` their class numbers."""
+    fitted = warm_start.fitted
+    support = np.unique(warm_start.rows)
+    dual = np.zeros((len(warm_start.ends), len(support)))
+    parts = np.split(np.arange(len(warm_start.rows)), warm_start.ends[:-1])
+    for row, part, split in zip(
+        dual, parts, splits_of(fitted.multiclass, len(fitted.classes)), strict=True
+    ):
+        rows = warm_start.rows[part]
+        sides: Vector = np.where(codes[rows] == split.positive, 1.0, -1.0)
+        row[np.searchsorted(support, rows)] = sides * warm_start.dual_coefficients[part]
+    return {
+        "support_": support,
+        "support_vectors_": X[support],
+        "n_support_": np.bincount(codes[support], minlength=len(fitted.classes)),
+        "dual_coef_": dual,
+    }
+
+
+def as_object(parameter: str, value: Any) -> Any:
+    """The solver, kernel or feature map that a name means, with its defaults; objects as given."""
+    kinds = NAMED[parameter]
+    if isinstance(value, str) and value in kinds:
+        return kinds[value]()
+    if isinstance(value, tuple(kinds.values())):
+        return value
+    expected = f"an object, or one of {', '.join(kinds)}"
+    raise InvalidHyperparameter(parameter, value, expected, did_you_mean(str(value), kinds))
+
+
+def nested(parameter: str, value: Any) -> dict[str, Any]:
+    """The parameters of an object or name, as `solver__C`; none of a value that is neither, which
+    `fit` refuses."""
+    try:
+        made = as_object(parameter, value)
+    except InvalidHyperparameter:
+        return {}
+    return {f"{parameter}__{name}": getattr(made, name) for name in _names(made)}
+
+
+def changed(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
+    """The object with some parameters changed."""
+    made = as_object(parameter, value)
+    if unknown := sorted(changes.keys() - _names(made)):
+        names = _names(made)
+        expected = f"one of the parameters {', '.join(names)}"
+        meant = did_you_mean(unknown[0], [name.rstrip("_") for name in names])
+        raise InvalidHyperparameter(parameter, unknown[0], expected, meant)
+    return replace(made, **changes)
+
+
+def _names(made: Checked) -> list[str]:
+    return [field.name for field in fields(made) if field.name != "name"]

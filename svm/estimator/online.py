@@ -12,9 +12,9 @@ from svm.data.matrices import Indices, Matrix, Vector
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.model.multiclass import BinarySplit, MulticlassName, codes_of, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers.protocol import LearnsOnline
-from svm.training.row_weights import row_weights
+from svm.training.preparation import row_weights
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import FeatureMap, fit_features
 from svm.transforms.scaling import Scaling, fit_scaling

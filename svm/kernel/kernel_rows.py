@@ -11,8 +11,8 @@ import numpy as np
 
 from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import Indices, Matrix, Vector
-from svm.kernel.kernel_evaluator import KernelEvaluator
 from svm.kernel.kernels import AnyKernel
+from svm.kernel.row_products import KernelEvaluator
 
 CACHE_BYTES = 1 << 29
 """Size of the cache, for all binary problems of a training together."""

@@ -1,4 +1,4 @@
-"""Products of rows with fixed vectors; the bits of each row depend on that row alone.
+"""Products and kernel values of rows with fixed vectors; the bits of a row depend on it alone.
 
 One BLAS product for all rows gives a row other bits in another batch. Here every sum has a fixed
 order: `RowProducts` computes blocks of rows in compiled code; without preparation, every row is one
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from svm.data.matrices import Matrix, Vector, is_sparse, matrix_bytes, read_only
+from svm.data.stored_rows import stored_values
 from svm.kernel.kernels import AnyKernel
 
 
@@ -86,3 +87,26 @@ def row_norms(X: Matrix) -> Vector:
         return np.asarray(squares.sum(axis=1), dtype=np.float64)
     norms: Vector = np.einsum("ij,ij->i", X, X, dtype=np.float64)
     return norms
+
+
+class KernelEvaluator:
+    """X ↦ k(xᵢ, zⱼ), (n_samples, n_vectors). The bits of a row depend on that row alone."""
+
+    def __init__(self, kernel: AnyKernel, Z: Matrix) -> None:
+        self._kernel = kernel
+        self._vectors = RowProducts(Z)
+        self._norms = row_norms(Z)
+        self.stored_values = stored_values(Z)
+        """About how many multiplications one row needs."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the prepared vectors."""
+        return self._vectors.nbytes
+
+    def __call__(self, X: Matrix) -> Vector:
+        """X is float64, dense or sparse."""
+        products = self._vectors.padded(X)
+        norms = np.append(self._norms, np.zeros(products.shape[1] - len(self._norms)))
+        values = self._kernel.of_products(products, row_norms(X), norms)
+        return values[:, : self._vectors.n_vectors]

@@ -1,4 +1,4 @@
-"""Operations on one row of a dense matrix or of CSR's (data, indices, indptr).
+"""Operations on one row of a dense matrix or of CSR's (data, indices, indptr), and on many.
 
 For Python and the type checker these are ordinary functions; in compiled code Numba chooses the
 form for the operand.
@@ -16,7 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from svm.loops import REORDER
+from svm.data.matrices import Indices, Vector
+from svm.loops import REORDER, compiled
 
 overloads = partial(overload, jit_options={"fastmath": REORDER, "error_model": "numpy"})
 
@@ -170,3 +171,32 @@ def _add_squares(operand: Any, row: Any, factor: Any, out: Any) -> Callable[...,
             out[indices[k]] += factor * value * value
 
     return sparse
+
+
+@compiled
+def scores(operand: Any, rows: Indices, w: Vector, intercept: float, out: Vector) -> None:
+    """out[i] = ⟨x of rows[i], w⟩ + intercept."""
+    for i in range(len(rows)):
+        out[i] = dot(operand, rows[i], w) + intercept
+
+
+@compiled
+def add_rows(operand: Any, rows: Indices, coefficients: Vector, out: Vector) -> None:
+    """out += Σ coefficients[i] · x of rows[i]."""
+    for i in range(len(rows)):
+        if coefficients[i] != 0.0:
+            add(operand, rows[i], coefficients[i], out)
+
+
+@compiled
+def squared_norms(operand: Any, rows: Indices, out: Vector) -> None:
+    """out[i] = ‖x of rows[i]‖²."""
+    for i in range(len(rows)):
+        out[i] = squared_norm(operand, rows[i])
+
+
+@compiled
+def weighted_squares(operand: Any, rows: Indices, coefficients: Vector, out: Vector) -> None:
+    """out += Σ coefficients[i] · x² of rows[i], entry by entry."""
+    for i in range(len(rows)):
+        add_squares(operand, rows[i], coefficients[i], out)

@@ -11,8 +11,8 @@ from numba.extending import intrinsic
 
 from svm.data.matrices import Indices, Signs, Vector
 from svm.loops import compiled
-from svm.loops.products import add_rows
-from svm.loops.products import scores as scores_of
+from svm.loops.row_operations import add_rows
+from svm.loops.row_operations import scores as scores_of
 
 LEAST_CURVATURE = 1e-12
 """Relative to the largest kernel value."""

@@ -7,10 +7,12 @@ a feature map, not by this module.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +27,18 @@ from svm.data.matrices import (
 )
 from svm.encoding.encoder import AnyEncoder, Encoding, PlainEncoder
 from svm.hyperparameters import Checked, Moderate
-from svm.kernel import AnyKernel
-from svm.kernel.kernel_evaluator import KernelEvaluator
-from svm.kernel.row_products import row_products
+from svm.kernel.kernels import AnyKernel
+from svm.kernel.row_products import KernelEvaluator, row_products
 from svm.model.calibration import Calibration, CalibrationName, fit_calibration
-from svm.model.linear_scorer import LinearScorer, unscaled_scorer
 from svm.model.multiclass import MulticlassName, codes_from_decision, decision
-from svm.model.quietly import quietly
-from svm.model.table_scorer import TableScorer, table_scorer
+from svm.model.scorers import LinearScorer, TableScorer, table_scorer, unscaled_scorer
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 from svm.transforms.features import AnyFeatures, FeatureMap, Identity
 from svm.transforms.scaling import Scaling, ScalingName
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 WIDE = 4096
 """Above this number of features, rows are scored by their non-zeros if scaling keeps zeros."""
 BLOCK_VALUES = 1 << 17
@@ -255,3 +256,20 @@ def _array_bytes(value: Any) -> int:
     if is_dataclass(value):
         return sum(_array_bytes(getattr(value, field.name)) for field in fields(value))
     return matrix_bytes(value) if isinstance(value, np.ndarray) or hasattr(value, "indptr") else 0
+
+
+class _Quiet(threading.local):
+    """NumPy keeps its settings in a context variable. A context is entered by one thread at a
+    time."""
+
+    def __init__(self) -> None:
+        self.context = Context()
+        self.context.run(np.seterr, all="ignore")
+
+
+_quiet = _Quiet()
+
+
+def quietly(work: Callable[[Unpack[Ts]], T], *arguments: *Ts) -> T:
+    """`work(*arguments)`, which may not call `quietly` itself."""
+    return _quiet.context.run(work, *arguments)

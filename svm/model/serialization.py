@@ -13,7 +13,7 @@ from svm.data.columns import Column, Kind
 from svm.data.matrices import is_sparse
 from svm.encoding.encoder import AnyEncoder, Encoder, Encoding, PlainEncoder
 from svm.errors import InvalidData
-from svm.kernel import KERNELS
+from svm.kernel.kernels import KERNELS
 from svm.model.calibration import Calibration
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline

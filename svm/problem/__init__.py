@@ -1,3 +1,1 @@
-from svm.problem.problem import Order, OrderInMemory, Problem
-
-__all__ = ["Order", "OrderInMemory", "Problem"]
+"""A binary problem, its objective and its certificate."""

@@ -28,12 +28,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
 from svm.data.matrices import Floats, Signs, Vector
 from svm.data.shards import tree_sum
 from svm.problem.kernel_products import quadratic_form, sums_over
 from svm.problem.passes import Run
-from svm.problem.problem import Problem
+from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 
 ROUNDING = 1e-15
 """Relative error of a sum, as a share of the sizes of its terms."""

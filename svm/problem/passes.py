@@ -205,7 +205,7 @@ class Cluster(ABC):
 
 def scores(run: Run, w: Vector, intercept: float) -> None:
     """Makes ⟨w, xᵢ⟩ + intercept."""
-    from svm.loops import products
+    from svm.loops import row_operations as products
 
     for part, operand, rows in run.parts(run.rows):
         products.scores(operand, rows, w, intercept, run.made[0][part])
@@ -213,7 +213,7 @@ def scores(run: Run, w: Vector, intercept: float) -> None:
 
 def combination(run: Run) -> None:
     """Adds cᵢ xᵢ, for the values cᵢ that it reads."""
-    from svm.loops.products import add_rows
+    from svm.loops.row_operations import add_rows
 
     for part, operand, rows in run.parts(run.rows):
         add_rows(operand, rows, run.of[0][part], run.out)
@@ -221,7 +221,7 @@ def combination(run: Run) -> None:
 
 def squared_norms(run: Run) -> None:
     """Makes ‖xᵢ‖²."""
-    from svm.loops import products
+    from svm.loops import row_operations as products
 
     for part, operand, rows in run.parts(run.rows):
         products.squared_norms(operand, rows, run.made[0][part])

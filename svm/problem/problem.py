@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,11 +24,35 @@ from svm.data.stored_rows import (
     stored_values,
 )
 from svm.hyperparameters import Intercept
-from svm.kernel import LINEAR, AnyKernel
 from svm.kernel.kernel_rows import KernelRows
+from svm.kernel.kernels import LINEAR, AnyKernel
 from svm.problem import passes
 from svm.problem.passes import Chosen, Cluster, Leaves, Parts, Pass, Passed, RowValues
 from svm.stopping import CostChange
+
+
+@dataclass(frozen=True, slots=True)
+class LinearClassifier:
+    """f(x) = ⟨coefficients, x⟩ + intercept; positive means the positive class."""
+
+    coefficients: Vector
+    """(n_features,)"""
+    intercept: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelClassifier:
+    """f(x) = Σⱼ coefficientsⱼ k(xⱼ, x) + intercept, over the support vectors xⱼ."""
+
+    support: Indices
+    """(n_support,) rows of the problem, ascending."""
+    coefficients: Vector
+    """(n_support,) αⱼ yⱼ/(λn)"""
+    intercept: float
+
+
+Classifier: TypeAlias = LinearClassifier | KernelClassifier
+
 
 BLOCK = 1 << 25
 """Multiplications between two calls of `interrupted`: some 20 ms of work, or 0.1 s if the rows are

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from svm.hyperparameters import Hyperparameters, by_name
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers.auto import Auto
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.gradient_descent import GradientDescent
-from svm.solvers.in_passes import computes_in_passes
 from svm.solvers.kernel_pegasos import KernelPegasos
 from svm.solvers.newton import Newton
 from svm.solvers.pegasos import Pegasos
-from svm.solvers.protocol import Certifier, ChoosesSolver
+from svm.solvers.protocol import Certifier
 from svm.solvers.smo import SMO
 from svm.solvers.subgradient import SubGradient
 
@@ -33,7 +32,6 @@ __all__ = [
     "AnyChoice",
     "AnySolver",
     "Auto",
-    "ChoosesSolver",
     "DualCoordinateDescent",
     "GradientDescent",
     "KernelPegasos",
@@ -41,7 +39,6 @@ __all__ = [
     "Pegasos",
     "SubGradient",
     "certifier_of",
-    "computes_in_passes",
     "sources_of",
 ]
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from svm.data.stored_rows import StoredRows
 from svm.hyperparameters import Doc, Hyperparameters, Intercept
-from svm.kernel import AnyKernel
-from svm.problem import Problem
+from svm.kernel.kernels import AnyKernel
+from svm.problem.problem import Problem
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import SAMPLED_FROM, Newton
 from svm.solvers.protocol import Solver

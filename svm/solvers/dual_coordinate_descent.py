@@ -7,11 +7,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from svm.classifiers import LinearClassifier
 from svm.data.matrices import Counts, Vector
 from svm.hyperparameters import Hyperparameters
-from svm.problem import Problem
 from svm.problem.objectives import best_multiple, primal_point, rounding_of_scores, squared_norm
+from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 OVER_RELAXATION = 1.5

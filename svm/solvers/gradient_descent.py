@@ -7,17 +7,18 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
 from svm.hyperparameters import Hyperparameters, Intercept, Positive, PositiveInt
-from svm.problem import Problem
 from svm.problem.objectives import primal
 from svm.problem.passes import Run
-from svm.schedules import InverseSquareRoot, InverseTime, Schedule
+from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.options import (
     STREAMING_OPTION,
     Averaging,
     Initial,
+    InverseSquareRoot,
+    InverseTime,
+    Schedule,
     VisitOrder,
     average_begins,
     streams,

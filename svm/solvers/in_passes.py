@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from svm.hyperparameters import Hyperparameters
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers.auto import Auto
 from svm.solvers.gradient_descent import GradientDescent
 from svm.solvers.newton import Newton, sample_share

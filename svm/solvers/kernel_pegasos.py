@@ -7,13 +7,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from svm.classifiers import KernelClassifier
 from svm.data.matrices import Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
-from svm.problem import Problem
+from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem.kernel_products import gram, sums_over
 from svm.problem.objectives import dual
+from svm.problem.problem import KernelClassifier, Problem
 from svm.solvers.options import (
     Averaging,
     InterceptStep,

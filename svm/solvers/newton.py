@@ -23,11 +23,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
 from svm.data.stored_rows import stored_values
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.problem import Problem
 from svm.problem.objectives import (
     dual,
     error_of,
@@ -36,6 +34,7 @@ from svm.problem.objectives import (
     primal_of,
     squared_norm,
 )
+from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.options import Initial
 from svm.solvers.protocol import NOT_STOPPED, Inheritance
 from svm.solvers.smoothing.class_sums import fresh, lower_bound

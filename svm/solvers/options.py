@@ -1,13 +1,14 @@
-"""Options that several stochastic solvers offer in the same words."""
+"""Options that several stochastic solvers offer in the same words, and learning rates: a schedule
+is a function of the number of updates made."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from svm.data.matrices import Vector
-from svm.hyperparameters import Checked, Doc, Moderate, PositiveInt
-from svm.problem import Order, OrderInMemory, Problem
+from svm.hyperparameters import Checked, Doc, Moderate, Positive, PositiveInt
+from svm.problem.problem import Order, OrderInMemory, Problem
 
 _ORDERS = (
     "In which order the rows are visited. `each-epoch`: every row once, in a new random order each "
@@ -91,3 +92,34 @@ InterceptStep: TypeAlias = Annotated[
 def limit_of(step: InterceptStep) -> float:
     """The largest step of a free intercept in update t, times √t."""
     return 1.0 if step == "limited" else float("inf")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InverseTime(Checked):
+    """η_t = initial / (1 + decay t), after t updates."""
+
+    power: ClassVar = 1.0
+    """η_t = initial (1 + decay t)^-power."""
+
+    name: Literal["inverse-time"] = "inverse-time"
+    initial: Positive
+    """η_0"""
+    decay: Positive = 1.0
+    """Half of η_0 is reached after 1/decay updates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InverseSquareRoot(Checked):
+    """η_t = initial / √(1 + decay t), after t updates."""
+
+    power: ClassVar = 0.5
+    """η_t = initial (1 + decay t)^-power."""
+
+    name: Literal["inverse-square-root"] = "inverse-square-root"
+    initial: Positive
+    """η_0"""
+    decay: Positive = 1.0
+    """Half of η_0 is reached after 3/decay updates."""
+
+
+Schedule: TypeAlias = InverseTime | InverseSquareRoot

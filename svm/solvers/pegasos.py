@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from svm.classifiers import LinearClassifier
 from svm.data.matrices import Floats, Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept, PositiveInt
-from svm.problem import Problem
 from svm.problem.objectives import dual
+from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.options import (
     STREAMING_OPTION,
     Averaging,

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_c
 import numpy as np
 import numpy.typing as npt
 
-from svm.classifiers import Classifier, LinearClassifier
 from svm.data.matrices import Vector
 from svm.hyperparameters import Dtype, Intercept
-from svm.problem import Problem
+from svm.problem.problem import Classifier, LinearClassifier, Problem
 
 Stopped = Literal["", "converged"]
 NOT_STOPPED: Stopped = ""

@@ -11,13 +11,12 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
 from svm.data.matrices import Indices, Signs, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.kernel import MEDIAN_GAUSSIAN, AnyKernel
 from svm.kernel.kernel_rows import KernelRow
-from svm.problem import Problem
+from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem.objectives import best_multiple, evaluate, rounding_of_scores, squared_norm
+from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolvedPair
 from svm.solvers.working_sets import (
     INNER_SHARE,

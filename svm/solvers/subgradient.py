@@ -8,16 +8,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from svm.classifiers import LinearClassifier
 from svm.hyperparameters import Hyperparameters
-from svm.problem import Problem
-from svm.schedules import InverseTime
+from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.gradient_descent import GradientDescent
 from svm.solvers.options import (
     STREAMING_OPTION,
     Averaging,
     Initial,
     InterceptStep,
+    InverseTime,
     VisitOrder,
     streams,
 )

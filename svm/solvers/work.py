@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svm.problem import Problem
+from svm.problem.problem import Problem
 
 ROW = 16.0
 """Cost of a row beside its values: its label, weight, score and number."""

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from svm.data.matrices import Indices, Signs, Vector
 from svm.data.shards import shard_edges
-from svm.kernel import LINEAR
-from svm.kernel.kernel_evaluator import KernelEvaluator
-from svm.problem import Problem
+from svm.kernel.kernels import LINEAR
+from svm.kernel.row_products import KernelEvaluator
 from svm.problem.objectives import ROUNDING
+from svm.problem.problem import Problem
 from svm.solvers.protocol import SolvedPair, SolverState
 
 WORKING_SET = 512

@@ -1,3 +1,1 @@
-from svm.training.training import Training
-
-__all__ = ["Training"]
+"""The training loop around a solver: preparation, progress, checkpoints, warm starts, results."""

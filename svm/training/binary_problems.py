@@ -14,9 +14,11 @@ from svm.data.matrices import Indices, Signs, Vector
 from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.passes import Cluster
-from svm.solvers import AnySolver, ChoosesSolver, computes_in_passes
+from svm.problem.problem import Problem
+from svm.solvers import AnySolver
+from svm.solvers.in_passes import computes_in_passes
+from svm.solvers.protocol import ChoosesSolver
 from svm.training.preparation import Prepared, as_prepared
 
 Spread: TypeAlias = Callable[[Prepared, Problem], Cluster | None]

@@ -10,19 +10,18 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from svm.checkpoints import Arrays, flatten, restore
-from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
 from svm.errors import Diverged
-from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.problem.objectives import error_and_inside, evaluate, scores_of
+from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers import certifier_of
 from svm.solvers.auto import is_to_be_replaced
 from svm.solvers.protocol import EvaluatesItself, HasScores, Inheritance, Solver, UpdatesSums
 from svm.solvers.work import row_work
 from svm.solvers.working_sets import SMOState
 from svm.stopping import DEFAULT_DUALITY_GAP, Stopping, StopReason, smoothed_change
+from svm.training.checkpoints import Arrays, flatten, restore
 
 CERTIFIED_GAP = 5e-4
 """A gap at which no better bound is needed."""

@@ -18,14 +18,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from svm.classifiers import LinearClassifier
 from svm.data.matrices import Vector
 from svm.data.stored_rows import Rows, is_csr, stored_values
-from svm.kernel import AnyKernel
-from svm.problem import Problem
+from svm.kernel.kernels import AnyKernel
 from svm.problem.certificate import PairCertificate
 from svm.problem.kernel_products import inner_forms, sums_over
 from svm.problem.objectives import best_multiple, dual, feasible, primal, primal_point
+from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.smoothing.smoothed_hinge import (
     Active,
     gradient,

@@ -17,8 +17,8 @@ from svm.encoding.fitting import GATHERED_VALUES
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
-from svm.solvers import ChoosesSolver
 from svm.solvers.newton import FLOAT_BYTES, sample_bytes
+from svm.solvers.protocol import ChoosesSolver
 from svm.solvers.smoothing.smoothed_hinge import DENSE_HESSIAN, GATHER_ROWS, HESSIAN_VALUES, LEAVES
 from svm.solvers.working_sets import MANY, MOST_ROWS, SMALL, WORKING_SET
 from svm.training.kernel_bound import LEAST_WORK, VALUE_COST

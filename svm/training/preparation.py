@@ -35,25 +35,34 @@ from svm.data.stored_rows import Rows, StoredRows, pieces
 from svm.encoding.encoder import AnyEncoder, PlainEncoder
 from svm.encoding.fitting import fit_encoder
 from svm.errors import InvalidData
-from svm.kernel import LINEAR, AnyKernel
 from svm.kernel.kernel_rows import KernelRows
-from svm.kernel.kernels import mostly_underflows, require_moderate_values, require_spread_rows
+from svm.kernel.kernels import (
+    LINEAR,
+    AnyKernel,
+    mostly_underflows,
+    require_moderate_values,
+    require_spread_rows,
+)
 from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.problem import operand_of
-from svm.training.row_weights import row_weights
 from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
-from svm.transforms.features import AnyFeatures, FeatureMap, Identity, Nystroem, fit_features
+from svm.transforms.features import (
+    AnyFeatures,
+    FeatureMap,
+    Identity,
+    Nystroem,
+    Terms,
+    check_terms,
+    fit_features,
+)
 from svm.transforms.scaling import Scaling, fit_scaling
-from svm.transforms.terms import Terms, check_terms
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 PreprocessingKey: TypeAlias = tuple[Any, ...]
 """The settings of a pipeline that decide what solvers see of given rows."""
-
 DENSE_OUTPUTS = 64
 """Up to this number of outputs of an encoder, a linear solver sees them as a dense matrix."""
-
 NARROW_KERNEL = (
     "most kernel values between different rows are almost 0: the model may fit its training rows "
     "and predict others by chance; if its accuracy on other rows is low, scale the features, or "
@@ -239,6 +248,27 @@ def _classes(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return classes
 
 
+def row_weights(weights: Any, n_samples: int) -> Vector:
+    """(n_samples,) float64. Raises InvalidData (`bad-shape`, `bad-weights`)."""
+    try:
+        given = np.ascontiguousarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidData("bad-weights", "the weights of rows must be numbers") from error
+    if given.shape != (n_samples,):
+        raise InvalidData("bad-shape", f"expected {n_samples} weights of rows, got {given.shape}")
+    bad = ~((given == 0.0) | ((given >= 1.0 / LARGEST) & (given <= LARGEST)))
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise InvalidData(
+            "bad-weights",
+            f"row {i} (counted from 0) has the weight {given[i]:g}; weights are 0, or between "
+            f"{1.0 / LARGEST:g} and {LARGEST:g}",
+        )
+    if not given.any():
+        raise InvalidData("empty-data", "all rows have weight 0: there are none to train on")
+    return given
+
+
 def as_prepared(
     prepared: Prepared, pipeline: Pipeline, X: Any, interrupted: Callable[[], None]
 ) -> Rows:
@@ -318,7 +348,7 @@ def _is_plain(pipeline: Pipeline) -> bool:
 
 def _norms(X: Matrix, executor: Executor) -> Vector:
     """‖x‖² of every row. The same pass finds values that are not finite or too large."""
-    from svm.loops.products import squared_norms
+    from svm.loops.row_operations import squared_norms
 
     norms, edges, operand = np.empty(X.shape[0]), shard_edges(X), operand_of(X)
 

@@ -9,15 +9,15 @@ from typing import Literal
 
 import numpy as np
 
-from svm.classifiers import LinearClassifier
-from svm.data.matrices import Vector
+from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.kernel.kernels import dense_rows
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.certificate import ROUGH_EXCESS, Certificate, PairCertificate, for_moved_rows
 from svm.problem.objectives import count_inside, error_and_inside, mean_weight, squared_norm
+from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import certifier_of
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import DEFAULT_DUALITY_GAP, StopReason
-from svm.training.assembly import stack_classifiers
 from svm.training.binary_training import BinaryTraining
 from svm.training.kernel_bound import with_kernel
 from svm.training.preparation import Prepared
@@ -94,7 +94,7 @@ def result_of(
 
 def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeline:
     classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
-    coefficients, support_vectors = stack_classifiers(classifiers, [pair.problem for pair in pairs])
+    coefficients, support_vectors = _stacked(classifiers, [pair.problem for pair in pairs])
     return FittedPipeline(
         classes=prepared.classes,
         encoder=prepared.encoder,
@@ -106,6 +106,30 @@ def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeli
         coefficients=coefficients,
         intercepts=np.array([classifier.intercept for classifier in classifiers]),
     )
+
+
+def _stacked(
+    classifiers: Sequence[Classifier], problems: Sequence[Problem]
+) -> tuple[Vector, Matrix | None]:
+    """(coefficients of all problems, support vectors).
+
+    Linear: (n_problems, n_features), None. Kernel: (n_problems, n_vectors), and the support vectors
+    of all problems, each once.
+    """
+    supports = [
+        problem.rows[classifier.support]
+        for classifier, problem in zip(classifiers, problems, strict=True)
+        if isinstance(classifier, KernelClassifier)
+    ]
+    if not supports:
+        return np.array([classifier.coefficients for classifier in classifiers]), None
+    union = np.unique(np.concatenate(supports))
+    coefficients = np.zeros((len(classifiers), len(union)))
+    for row, rows, classifier in zip(coefficients, supports, classifiers, strict=True):
+        row[np.searchsorted(union, rows)] = classifier.coefficients
+    X = problems[0].matrix
+    vectors = X[union].astype(np.float64) if is_sparse(X) else dense_rows(X, union)
+    return coefficients, vectors
 
 
 def _warm_start(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
@@ -21,36 +22,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from svm.checkpoints import Arrays, platform
 from svm.data.columns import Columns
-from svm.data.executors import executor_of
+from svm.data.executors import executor_of, one_blas_thread
 from svm.data.matrices import Vector
 from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
 from svm.training.binary_problems import Spread, problems, solver_for, spread_over
 from svm.training.binary_training import BinaryTraining
-from svm.training.blas import one_blas_thread
-from svm.training.curve.patience import Watch, Watched
-from svm.training.curve.progress import (
+from svm.training.checkpoints import Arrays, fingerprint, platform
+from svm.training.curve import (
     SLICE_S,
+    THINNED,
     Evaluation,
     Progress,
     ProgressTracker,
+    Trace,
+    Tracer,
+    ValidationSet,
+    Watch,
+    Watched,
     evaluation_of,
 )
-from svm.training.curve.trace import THINNED, Trace, Tracer
-from svm.training.curve.validation import ValidationSet
-from svm.training.fingerprint import fingerprint
-from svm.training.interruption import Interruption
 from svm.training.kernel_bound import bound_of
 from svm.training.preparation import Prepared, prepare, preprocessing_key
 from svm.training.results import TrainingResult, result_of
 from svm.training.round_robin import RoundRobin, together
-from svm.training.row_weights import renumbered
 from svm.training.warm_start import WarmStart, check_warm_start
 
 TOOK_OVER = "newton took over from {}, whose gap fell too slowly, in {} of {} pairs"
@@ -138,7 +138,7 @@ class Training:
         elif warm_start is not None:
             check_warm_start(pipeline, warm_start.pipeline)
         if warm_start is not None and prepared.kept is not None:
-            warm_start = renumbered(warm_start, prepared.kept)
+            warm_start = warm_start.among(prepared.kept)
         self._warm_start, self.prepared = warm_start, prepared
         self.warnings = list(self.prepared.warnings)
         binary = problems(self.prepared, pipeline, seed, self._interruption, executor)
@@ -410,3 +410,27 @@ class Training:
             evaluation = evaluation_of(k, pair, error, self.elapsed_s)
         points, self._points[k] = self._points[k], ()
         return self._tracker.report(k, self._pairs, evaluation, points)
+
+
+class Interruption:
+    """Asks the caller whether to stop; `ask` raises `Interrupted` if so.
+
+    Problems refer to this rather than to the training, which refers to them: in a cycle, the data
+    of a finished training would stay in memory until the garbage collector runs.
+    """
+
+    def __init__(self, ask: Callable[[], None] | None) -> None:
+        self._ask = ask
+
+    def __call__(self) -> None:
+        if self._ask is not None:
+            self._ask()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Do not ask in this block."""
+        ask, self._ask = self._ask, None
+        try:
+            yield
+        finally:
+            self._ask = ask

@@ -20,7 +20,7 @@ from svm.data.columns import Columns, PlainColumns
 from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers import sources_of
 from svm.solvers.protocol import Inheritance
 
@@ -67,6 +67,12 @@ class WarmStart:
             dual_coefficients=self.dual_coefficients[kept],
             ends=before[self.ends],
         )
+
+    def among(self, kept: Indices) -> WarmStart:
+        """The same with the numbers of rows among the rows `kept`; others are left out."""
+        numbers = np.full(max(kept.max(), self.rows.max(initial=-1)) + 1, -1)
+        numbers[kept] = np.arange(len(kept))
+        return self.with_rows(numbers)
 
     def of_problem(self, k: int, problem: Problem) -> Inheritance:
         """What binary problem k begins from."""

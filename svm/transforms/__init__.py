@@ -1,0 +1,1 @@
+"""Transforms that are learned before a training: scaling and feature maps."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from svm.errors import Diverged, InvalidData
-from svm.kernel import GaussianKernel, LinearKernel, PolynomialKernel
+from svm.kernel.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 from svm.model.pipeline import Pipeline
 from svm.problem.certificate import PairCertificate
 from svm.solvers import (
@@ -27,7 +27,7 @@ from svm.solvers import (
 )
 from svm.solvers.options import RandomStart
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
+from svm.training.training import Training
 from svm.transforms.features import Identity, Nystroem
 from svm.transforms.scaling import ScalingName
 from tests.svm.cases.problems import CASES, SOLVER_INTERCEPTS, blobs, in_form, solver_of

@@ -18,7 +18,7 @@ from pydantic.type_adapter import TypeAdapter
 from svm import SVMClassifier
 from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked, Doc
-from svm.kernel import KERNELS
+from svm.kernel.kernels import KERNELS
 from svm.model.pipeline import Pipeline
 from svm.solvers import CHOICES, SOLVERS, DualCoordinateDescent, Newton, Pegasos
 from svm.solvers.options import RandomStart

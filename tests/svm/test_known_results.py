@@ -14,9 +14,9 @@ from sklearn.svm import LinearSVC
 from svm.model.pipeline import Pipeline
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
-from svm.training.curve.trace import Trace
+from svm.training.curve import Trace
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 from tests.svm.cases.real_data import adult, digits, tutorial
 from tests.svm.cases.trainings import train
 

@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from svm.classifiers import Classifier, KernelClassifier, LinearClassifier
 from svm.data.matrices import Floats, Vector
 from svm.errors import Diverged
 from svm.hyperparameters import Intercept
-from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
+from svm.kernel.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.objectives import rounding_of_scores
+from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import SOLVERS, AnySolver
 from svm.solvers.protocol import Inheritance
 from svm.stopping import Stopping

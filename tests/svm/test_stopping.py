@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from svm.classifiers import LinearClassifier
-from svm.kernel import LinearKernel
+from svm.kernel.kernels import LinearKernel
 from svm.model.pipeline import Pipeline
 from svm.problem.objectives import primal
+from svm.problem.problem import LinearClassifier
 from svm.solvers import (
     DualCoordinateDescent,
     GradientDescent,
@@ -24,7 +24,7 @@ from svm.solvers import (
     SubGradient,
 )
 from svm.stopping import CostChange, Stopping, smoothed_change
-from svm.training import Training
+from svm.training.training import Training
 from tests.svm.cases import twins
 from tests.svm.cases.problems import SOLVER_INTERCEPTS, blobs, solver_of
 from tests.svm.cases.trainings import bits, run, train, written_and_read

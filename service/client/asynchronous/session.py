@@ -19,9 +19,8 @@ import httpx2
 
 from service import __version__
 from service.client import progress
-from service.client.calls import Call
+from service.client.calls import Call, Retries, never_sent
 from service.client.errors import ConnectionFailed, problem_of
-from service.client.retries import Retries, never_sent
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 CHUNK_BYTES = 1024 * 1024

@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import TypeAlias
 
+from service.dashboard.formatting import day
 from service.datasets.dataset import Dataset
 from service.predictions.loaded_models import LoadedModel
 from svm.data.columns import Column, Kind
@@ -22,7 +22,6 @@ MAX_OPTIONS = 200
 MAX_COUNT = 20
 """Numbers between whole ones that are as near to each other are mostly whole."""
 _Statistics: TypeAlias = tuple[float | None, float | None, float | None]
-_FIRST = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def _example(column: Column, statistics: _Statistics) -> float | str | bool | No
         case "boolean":
             return mean > 0.5
         case "date":
-            return (_FIRST + timedelta(days=int(mean // 1))).isoformat()
+            return day(mean)
         case _:
             return _rounded(*statistics)
 

@@ -18,8 +18,7 @@ import structlog
 from anyio.to_thread import run_sync
 
 from service import __version__
-from service.jobs.callbacks.deliveries import Answer, Deliveries, Delivery
-from service.jobs.callbacks.destinations import Destinations, Refused
+from service.jobs.callbacks.deliveries import Answer, Deliveries, Delivery, Destinations, Refused
 
 if TYPE_CHECKING:
     import httpx2

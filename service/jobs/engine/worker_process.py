@@ -21,23 +21,27 @@ from service.datasets.store import KeptDatasets
 from service.errors import ServiceError, StorageFull
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import PASSING, Attempt, Command, keeping
+from service.jobs.core.job import State
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
-from service.jobs.core.lifecycle import State
 from service.jobs.engine.compiling import told
 from service.jobs.kinds import KINDS
-from service.jobs.parts.helping import Kept, PartWork, carry_out_part
-from service.jobs.parts.leases import PartLeases
-from service.jobs.parts.offers import Offers
-from service.jobs.spread.connection import Connection, check_database, check_store, check_versions
-from service.jobs.spread.hands import Hands
+from service.jobs.parts.leases import Kept, PartLeases, PartWork, carry_out_part
+from service.jobs.parts.lending import Offers
+from service.jobs.spread.connection import (
+    Connection,
+    DaskHelpers,
+    check_database,
+    check_store,
+    check_versions,
+)
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
 from service.storage.database.audit import Actor, acting
-from service.subprocesses.priorities import step_back
+from service.subprocesses.working import step_back
+from svm.data.executors import one_blas_thread
 from svm.errors import Diverged, Interrupted, InvalidData
-from svm.training.blas import one_blas_thread
 
 LOOK_S = 5.0
 """How often an idle worker looks for a job without a byte from the supervisor: another machine may
@@ -136,14 +140,16 @@ class Worker:
         if settings.dask_address is not None:
             unencrypted = settings.dask_unencrypted
             connection = Connection(settings.dask_address, unencrypted=unencrypted)
-        hands = (
-            None if connection is None or settings.sqlite_file else Hands(connection, take_parts)
+        dask_helpers = (
+            None
+            if connection is None or settings.sqlite_file
+            else DaskHelpers(connection, take_parts)
         )
 
         def on_offered() -> None:
             wake_others()
-            if hands is not None:
-                hands.ask()
+            if dask_helpers is not None:
+                dask_helpers.ask()
 
         context = RunContext(
             KeptDatasets(database, blobs),
@@ -231,14 +237,14 @@ def take_parts(expected: str) -> int:
     check_versions(expected)
     check_store(settings)
     check_database(settings)
-    worker = _hand()
+    worker = _helper_of_this_process()
     while worker.take_next_part():
         taken += 1
     return taken
 
 
 @cache
-def _hand() -> Worker:
+def _helper_of_this_process() -> Worker:
     return Worker(Settings(), threading.Event())
 
 

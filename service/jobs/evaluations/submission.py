@@ -5,11 +5,9 @@ from __future__ import annotations
 from service.jobs.core.model_columns import check_columns, class_numbers, unused_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.evaluations import KIND
-from service.jobs.evaluations.importance import MAX_COLUMNS
-from service.jobs.evaluations.run import outputs_of
+from service.jobs.evaluations.run import MAX_COLUMNS, outputs_of
 from service.jobs.evaluations.schemas import EvaluationCreate
-from service.jobs.training.admission import refused
-from service.jobs.training.memory_plan import check_scores
+from service.jobs.training.admission import check_scores, refused
 from service.rows.faults import invalid_field
 
 

@@ -31,8 +31,8 @@ from service.jobs.spread.pass_worker import (
 from service.jobs.spread.remote_passes import RemotePasses, reading
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
-from svm.problem import Problem
 from svm.problem.passes import Pass
+from svm.problem.problem import Problem
 
 CELLS_TO_WORKER = 4
 """Parts of the data for each worker, so that new ones can take over some."""

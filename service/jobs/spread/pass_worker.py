@@ -23,11 +23,11 @@ import numpy.typing as npt
 from service.errors import ServiceError
 from service.jobs.spread.connection import NoAccess, check_versions
 from service.settings import Settings
+from svm.data.executors import one_blas_thread
 from svm.data.matrices import Floats, Indices, Matrix
 from svm.data.shards import Sum
 from svm.problem.passes import Chosen, Leaves, Parts, Pass, RowValues
 from svm.problem.problem import operand_of
-from svm.training.blas import one_blas_thread
 
 SETUP = "setup"
 """The name of what a process must have to begin with."""

@@ -20,8 +20,8 @@ from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
 from svm.encoding.encoder import AnyEncoder
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.passes import Cluster
+from svm.problem.problem import Problem
 from svm.training.binary_problems import Spread
 from svm.training.preparation import Prepared, transformed
 from svm.transforms.features import FeatureMap

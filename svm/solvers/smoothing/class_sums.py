@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from svm.data.matrices import Floats, Vector
-from svm.problem import Problem
 from svm.problem.objectives import best_multiple, squared_norm
 from svm.problem.passes import RowValues, Run
+from svm.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

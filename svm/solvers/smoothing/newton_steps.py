@@ -9,9 +9,9 @@ import numpy as np
 
 from svm.data.matrices import Floats, Indices, Vector
 from svm.data.shards import tree_sum
-from svm.problem import Problem
 from svm.problem.certificate import relative_gap
 from svm.problem.passes import Chosen, RowValues, Run
+from svm.problem.problem import Problem
 from svm.solvers.protocol import SolverState
 from svm.solvers.smoothing.class_sums import EndOfStep, end_of_step, fresh
 from svm.solvers.smoothing.smoothed_hinge import (

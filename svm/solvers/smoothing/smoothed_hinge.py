@@ -17,9 +17,10 @@ import numpy as np
 from svm.data.matrices import Floats, Indices, Vector
 from svm.data.shards import tree_sum
 from svm.errors import Diverged
-from svm.problem import Problem, passes
+from svm.problem import passes
 from svm.problem.objectives import hinge_losses, mean_weight
 from svm.problem.passes import Chosen, RowValues, Run
+from svm.problem.problem import Problem
 from svm.solvers.work import PASSES, PRODUCTS, hessian_work, pass_work, product_work
 
 DENSE_HESSIAN = 2000
@@ -197,7 +198,7 @@ def _add_hessian(
     sums_changes: bool,
 ) -> None:
     from svm.loops.newton import scaled_rows
-    from svm.loops.products import add_rows
+    from svm.loops.row_operations import add_rows
 
     hessian, sums = run.out[: (d + 1) ** 2].reshape(d + 1, d + 1), run.out[(d + 1) ** 2 :]
     active, change = run.of[0].within(run.rows)
@@ -259,7 +260,7 @@ def _conjugate_gradients(problem: Problem, active: Active, ridge: Vector) -> tup
 
 
 def _add_squares(run: Run, d: int, unit: float, sums_changes: bool) -> None:
-    from svm.loops.products import add_rows, weighted_squares
+    from svm.loops.row_operations import add_rows, weighted_squares
 
     active, change = run.of[0].within(run.rows)
     curvature = unit * run.weights_of(active - run.rows.start)

@@ -21,7 +21,7 @@ from svm.data.columns import Column
 from svm.encoding.encoder import Encoding
 from svm.model.pipeline import Pipeline
 from svm.solvers import Newton
-from svm.training import Training
+from svm.training.training import Training
 from tests.service.predictions.test_bodies import decode_as
 from tests.service.rows.reading import Result, upload
 
@@ -88,7 +88,7 @@ def infer(model: LoadedModel, rows: Rows, datatype: str = "FP64") -> Values:
         ([], json.dumps({"inputs": [{**tensor, "data": rows}]}).encode()),
         (length, head + values.tobytes()),
     ):
-        X = InferenceExchange(headers, Limits()).read(body, model).X
+        X = InferenceExchange(headers, Limits(), {}).read(body, model).X
         assert isinstance(X, np.ndarray)
         read.append(X)
     assert np.array_equal(read[0], read[1], equal_nan=True)

@@ -20,8 +20,8 @@ from svm.encoding.recoding import recode
 from svm.model.metrics import confusion_matrix
 from svm.model.pipeline import Pipeline
 from svm.solvers import Newton
-from svm.training import Training
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 from tests.service.jobs.data import carry_out, create, csv_of, job_body, upload
 from tests.service.jobs.tables import add_table
 from tests.svm.cases.tables import NAN, table

@@ -10,13 +10,12 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from svm.data.matrices import Vector
-from svm.kernel import GaussianKernel, LinearKernel, PolynomialKernel
+from svm.kernel.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 from svm.model.calibration import CalibrationName
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.solvers import SMO, Newton
-from svm.training import Training
-from svm.transforms.features import Interactions, Nystroem, Polynomial, RandomFourier, Square
-from svm.transforms.terms import Terms
+from svm.training.training import Training
+from svm.transforms.features import Interactions, Nystroem, Polynomial, RandomFourier, Square, Terms
 from tests.service.models.example_models import rows_of
 
 N_FEATURES = 6

@@ -11,7 +11,7 @@ import pytest
 from service.models.artifacts import digest, dump, load
 from service.models.mapped import blocks, mapped
 from service.storage.blobs.base import digest_of
-from svm.kernel import LinearKernel
+from svm.kernel.kernels import LinearKernel
 from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import to_arrays
 from svm.transforms.features import FeatureMap, Identity

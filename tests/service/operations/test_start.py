@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from service.settings import Settings
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling

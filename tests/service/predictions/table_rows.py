@@ -17,7 +17,7 @@ from svm.data.columns import UNKNOWN, Column, Columns
 from svm.encoding.encoder import Encoding
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.solvers import Newton
-from svm.training import Training
+from svm.training.training import Training
 from svm.transforms.features import AnyFeatures, Identity
 
 Cell: TypeAlias = str | float | bool | None

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidContent, TooLarge
-from service.predictions.answers import Answer
-from service.predictions.batcher import INLINE_WORK, MOST_SCORES, Batcher, Rows, scored
+from service.predictions.batcher import INLINE_WORK, MOST_SCORES, Answer, Batcher, Rows, scored
 from service.predictions.loaded_models import LoadedModel
 from svm.model.pipeline import FittedPipeline
 from tests.service.models.registered_models import fitted_pipeline

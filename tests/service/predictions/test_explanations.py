@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidContent, TooLarge
-from service.predictions.answers import Answer, Scored
+from service.predictions.batcher import Answer, Scored
 from service.predictions.explanations import MAX_TERMS, STRONGEST, check_explainable
 from service.predictions.loaded_models import LoadedModel
 from svm import (

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 from svm.data.matrices import Matrix, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.kernel import LinearKernel
-from svm.problem import Problem
+from svm.kernel.kernels import LinearKernel
+from svm.problem.problem import Problem
 from svm.solvers import SOLVERS, AnySolver
 
 Form = Literal["dense-float64", "dense-float32", "csr-float64", "csr-float32"]

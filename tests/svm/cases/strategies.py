@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from svm.data.matrices import Vector
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from tests.svm.cases.problems import INTERCEPTS
 
 # The first example may compile loops, and every run of the suite must be the same.

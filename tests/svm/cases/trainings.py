@@ -13,9 +13,9 @@ import numpy.typing as npt
 from svm.errors import Interrupted
 from svm.model.pipeline import Pipeline
 from svm.model.serialization import to_arrays
-from svm.training import Training
-from svm.training.curve.progress import Progress
+from svm.training.curve import Progress
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 
 
 def run(training: Training) -> list[Progress]:

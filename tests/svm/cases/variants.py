@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from svm.kernel import GaussianKernel
-from svm.schedules import InverseTime
+from svm.kernel.kernels import GaussianKernel
 from svm.solvers import AnySolver, GradientDescent, KernelPegasos, Newton, Pegasos, SubGradient
-from svm.solvers.options import AverageAfter, RandomStart
+from svm.solvers.options import AverageAfter, InverseTime, RandomStart
 
 VARIANTS: list[AnySolver] = [
     Pegasos(averaging="suffix", project=True, order="uniform"),

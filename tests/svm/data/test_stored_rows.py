@@ -20,7 +20,7 @@ from svm.model.pipeline import Pipeline
 from svm.problem.problem import BLOCK_VALUES, BLOCKS_TOGETHER
 from svm.solvers import SOLVERS, AnySolver, GradientDescent, Newton, Pegasos, SubGradient
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
+from svm.training.training import Training
 from svm.transforms.features import Nystroem, Polynomial, RandomFourier, Square
 from tests.svm.cases.problems import solver_of
 from tests.svm.cases.stored import stored

@@ -13,15 +13,15 @@ from svm.data.columns import UNKNOWN, Column
 from svm.data.matrices import is_sparse
 from svm.encoding.encoder import Encoder, Encoding, PlainEncoder
 from svm.errors import CheckpointMismatch, InvalidData
-from svm.kernel import GaussianKernel
-from svm.model.contributions import contributions
+from svm.kernel.kernels import GaussianKernel
+from svm.model.explanations import contributions
 from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.model.scorers import TableScorer
 from svm.model.serialization import from_arrays, to_arrays
-from svm.model.table_scorer import TableScorer
 from svm.solvers import SMO, DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import Stopping
-from svm.training import Training
 from svm.training.preparation import transformed
+from svm.training.training import Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
 from tests.svm.cases.stored import stored
 from tests.svm.cases.tables import NAN, SlowEncoder, table

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
-from svm.kernel.kernel_evaluator import KernelEvaluator
-from svm.kernel.row_products import kernel_values
+from svm.kernel.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
+from svm.kernel.row_products import KernelEvaluator, kernel_values
 
 KERNELS: list[AnyKernel] = [
     LinearKernel(),

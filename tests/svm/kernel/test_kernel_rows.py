@@ -10,8 +10,8 @@ import pytest
 from svm.data.executors import executor_of
 from svm.data.matrices import Vector
 from svm.errors import Interrupted
-from svm.kernel import GaussianKernel, PolynomialKernel
 from svm.kernel.kernel_rows import PIECE, KernelRow, KernelRows
+from svm.kernel.kernels import GaussianKernel, PolynomialKernel
 from svm.kernel.row_products import kernel_values
 from tests.svm.cases.problems import FORMS, Form, in_form
 

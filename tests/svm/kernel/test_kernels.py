@@ -15,8 +15,13 @@ from scipy.sparse import csr_array
 
 from svm.data.matrices import Vector
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
-from svm.kernel.kernels import mostly_underflows
+from svm.kernel.kernels import (
+    AnyKernel,
+    GaussianKernel,
+    LinearKernel,
+    PolynomialKernel,
+    mostly_underflows,
+)
 from svm.kernel.row_products import kernel_values
 from svm.transforms.features import (
     AnyFeatures,
@@ -26,9 +31,9 @@ from svm.transforms.features import (
     Polynomial,
     RandomFourier,
     Square,
+    Terms,
     fit_features,
 )
-from svm.transforms.terms import Terms
 
 KERNELS: list[AnyKernel] = [
     LinearKernel(),

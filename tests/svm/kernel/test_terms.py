@@ -14,9 +14,8 @@ from svm.errors import InvalidData, InvalidHyperparameter
 from svm.estimator import SVMClassifier
 from svm.model.pipeline import Pipeline
 from svm.solvers import Newton
-from svm.training import Training
-from svm.transforms.features import fit_features
-from svm.transforms.terms import Terms
+from svm.training.training import Training
+from svm.transforms.features import Terms, fit_features
 from tests.svm.cases.trainings import run
 
 CHOSEN = Terms(terms=[{"y": 2}, {"x": 1, "z": 3}, {"x": 1}])

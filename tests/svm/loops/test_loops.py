@@ -12,9 +12,9 @@ import pytest
 from svm.data.matrices import Signs, Vector
 from svm.hyperparameters import Intercept
 from svm.loops import gradient_descent as descent
-from svm.loops import newton, pegasos, products
+from svm.loops import newton, pegasos, row_operations
 from svm.loops.dual_coordinate_descent import sweep
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers import DualCoordinateDescent, GradientDescent, Pegasos
 from svm.solvers.options import RandomStart
 from svm.stopping import CostChange
@@ -66,7 +66,7 @@ def test_products_with_rows(form: Form) -> None:
     close(problem.combination(coefficients), twins.combination(X, coefficients), exact)
     close(problem.squared_norms, twins.squared_norms(X), exact)
     out = np.ones(4)
-    products.weighted_squares(problem.operand, problem.rows, coefficients, out)
+    row_operations.weighted_squares(problem.operand, problem.rows, coefficients, out)
     close(out, 1.0 + twins.combination(X**2, coefficients), exact)
 
 

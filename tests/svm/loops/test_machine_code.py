@@ -118,6 +118,20 @@ def test_damaged_files_are_compiled_again(folder: Path) -> None:
         assert hits(call(folder, "float64")) == 2, damage
 
 
+def test_code_of_a_module_that_has_moved_is_compiled_again(folder: Path) -> None:
+    """The file of the loop that calls it did not change."""
+    moved = "from svm.loops import compiled\n\n@compiled\ndef add(a, b):\n    return a + b\n"
+    (folder / "old.py").write_text(moved)
+    (folder / "places.py").write_text("from old import add\n")
+    loop = LOOP.replace("\n@", "from places import add\n\n@", 1)
+    (folder / "loop.py").write_text(loop.replace("result += x[i]", "result = add(result, x[i])"))
+    assert hits(call(folder, "float64")) == 0
+    (folder / "old.py").rename(folder / "new.py")
+    (folder / "places.py").write_text("from new import add\n")
+    assert hits(call(folder, "float64")) == 0
+    assert hits(call(folder, "float64")) == 2
+
+
 def test_a_loop_runs_if_its_code_cannot_be_written(folder: Path) -> None:
     assert hits(call(folder, "float64", bytes_per_file=100)) == 0
     assert files(folder) == []

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.kernel import GaussianKernel, PolynomialKernel
-from svm.model.linear_scorer import LinearScorer
+from svm.kernel.kernels import GaussianKernel, PolynomialKernel
 from svm.model.pipeline import BLOCK_VALUES, WIDE, FittedPipeline, Pipeline
+from svm.model.scorers import LinearScorer
 from svm.model.serialization import from_arrays, to_arrays
 from svm.solvers import AnySolver, KernelPegasos, Newton
 from svm.transforms.features import (

@@ -13,16 +13,16 @@ from sklearn.svm import SVC
 from benchmarks.problems import image_like
 from svm import Pegasos
 from svm.hyperparameters import Intercept
-from svm.kernel import LinearKernel
+from svm.kernel.kernels import LinearKernel
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.certificate import Certificate, PairCertificate
 from svm.problem.objectives import evaluate
+from svm.problem.problem import Problem
 from svm.solvers import SOLVERS, KernelPegasos
 from svm.solvers.work import row_work
 from svm.stopping import Stopping
-from svm.training import Training
 from svm.training.binary_training import CERTIFIER_SHARE, LAST_CERTIFIER_WORK, BinaryTraining
+from svm.training.training import Training
 from svm.transforms.scaling import ScalingName
 from tests.svm.cases.optima import optimum
 from tests.svm.cases.problems import (

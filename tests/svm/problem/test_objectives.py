@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from svm.data.matrices import Vector
 from svm.hyperparameters import Intercept
-from svm.problem import Problem
 from svm.problem.objectives import (
     dual,
     error_and_inside,
@@ -23,6 +22,7 @@ from svm.problem.objectives import (
     primal_at_scores,
     primal_point,
 )
+from svm.problem.problem import Problem
 from svm.solvers import (
     AnySolver,
     DualCoordinateDescent,

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from svm.problem import Problem
-from svm.problem.problem import BLOCK, BLOCK_VALUES, BLOCKS_TOGETHER, GROUP, GROUPED_FROM, ROW_COST
+from svm.problem.problem import (
+    BLOCK,
+    BLOCK_VALUES,
+    BLOCKS_TOGETHER,
+    GROUP,
+    GROUPED_FROM,
+    ROW_COST,
+    Problem,
+)
 from tests.svm.cases.strategies import PROPERTY
 
 

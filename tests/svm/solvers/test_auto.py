@@ -17,7 +17,7 @@ from svm.solvers.auto import newton_is_sooner
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import Newton
 from svm.stopping import Stopping
-from svm.training.curve.trace import Trace
+from svm.training.curve import Trace
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import bits, train, written_and_read
 

@@ -10,14 +10,13 @@ import pytest
 
 from svm.errors import InvalidHyperparameter
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
 from svm.problem.objectives import primal
-from svm.schedules import InverseTime
+from svm.problem.problem import Problem
 from svm.solvers import GradientDescent
 from svm.solvers.gradient_descent import GradientDescentState
-from svm.solvers.options import RandomStart
+from svm.solvers.options import InverseTime, RandomStart
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
+from svm.training.training import Training
 from tests.svm.cases.problems import CASES, FORMS, INTERCEPTS, Form, blobs, problem_of
 from tests.svm.cases.trainings import bits, train
 

@@ -9,9 +9,9 @@ import pytest
 
 from svm.data.matrices import Indices
 from svm.errors import InvalidHyperparameter
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.kernel.row_products import kernel_values
-from svm.problem import Order, OrderInMemory, Problem
+from svm.problem.problem import Order, OrderInMemory, Problem
 from svm.solvers import GradientDescent, KernelPegasos, Pegasos, SubGradient
 from tests.svm.cases import twins
 from tests.svm.cases.problems import CASES, problem_of

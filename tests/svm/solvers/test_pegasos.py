@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svm.classifiers import KernelClassifier
 from svm.data.matrices import Vector
 from svm.hyperparameters import Intercept
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.kernel.row_products import kernel_values
 from svm.problem.objectives import evaluate
+from svm.problem.problem import KernelClassifier
 from svm.solvers import KernelPegasos, Pegasos, SubGradient
 from tests.svm.cases.problems import CASES, FORMS, INTERCEPTS, Form, in_form, problem_of
 

@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 from svm import SMO, GaussianKernel, Pipeline, Stopping, Training
 from svm.data.matrices import Vector
-from svm.kernel import AnyKernel, LinearKernel, PolynomialKernel
+from svm.kernel.kernels import AnyKernel, LinearKernel, PolynomialKernel
 from svm.kernel.row_products import kernel_values
 from svm.loops.smo import solve_pairs, solve_singles
 from svm.problem.objectives import dual, evaluate

@@ -14,13 +14,12 @@ import pytest
 
 from svm.data.matrices import Indices, Vector
 from svm.hyperparameters import Intercept
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.kernel.row_products import kernel_values
-from svm.problem import Problem
 from svm.problem.objectives import evaluate
-from svm.schedules import InverseTime
+from svm.problem.problem import Problem
 from svm.solvers import GradientDescent, KernelPegasos, Pegasos, SubGradient
-from svm.solvers.options import AverageAfter, RandomStart
+from svm.solvers.options import AverageAfter, InverseTime, RandomStart
 from tests.svm.cases.problems import CASES, INTERCEPTS, problem_of
 
 CASE = CASES["noisy"]

@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 
 from svm import SMO, GaussianKernel, Pipeline, Stopping, Training
 from svm.data.matrices import Indices, Vector
-from svm.kernel import AnyKernel, LinearKernel, PolynomialKernel
+from svm.kernel.kernels import AnyKernel, LinearKernel, PolynomialKernel
 from svm.solvers.protocol import SolvedPair
 from svm.solvers.working_sets import SMALL, SMOState
-from svm.training.curve.trace import Trace
+from svm.training.curve import Trace
 from tests.svm.cases.problems import intercepts_of
 from tests.svm.cases.trainings import bits, train, written_and_read
 

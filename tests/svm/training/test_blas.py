@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from svm.model.pipeline import Pipeline
 from svm.solvers import SMO, Newton
 from svm.stopping import Stopping
-from svm.training import Training
+from svm.training.training import Training
 from svm.transforms.features import Nystroem
 from tests.svm.cases.trainings import bits, train
 

@@ -15,15 +15,15 @@ from scipy.sparse import csr_array
 from svm import Auto, Newton
 from svm.data.matrices import Vector
 from svm.errors import Diverged
-from svm.kernel import AnyKernel, GaussianKernel
+from svm.kernel.kernels import AnyKernel, GaussianKernel
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers import SMO, SOLVERS
 from svm.stopping import CostChange, Stopping, StopReason
-from svm.training import Training
 from svm.training.binary_training import BinaryTraining
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 from tests.svm.cases.problems import SOLVER_INTERCEPTS
 from tests.svm.cases.trainings import train
 from tests.svm.cases.words import is_true

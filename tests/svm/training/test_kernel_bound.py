@@ -12,14 +12,14 @@ import pytest
 from scipy.sparse import csr_array
 
 from svm import Interrupted, Training
-from svm.checkpoints import Arrays
 from svm.hyperparameters import Dtype
-from svm.kernel import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
+from svm.kernel.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.model.pipeline import Pipeline
 from svm.problem.kernel_products import inner_forms
 from svm.problem.objectives import feasible
 from svm.solvers import SMO, DualCoordinateDescent, Newton, Pegasos
 from svm.stopping import Stopping
+from svm.training.checkpoints import Arrays
 from svm.training.kernel_bound import ROUNDING as CERTIFIED_ROUNDING
 from svm.training.kernel_bound import forms_above
 from svm.transforms.features import Nystroem, RandomFourier

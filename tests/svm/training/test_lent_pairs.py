@@ -12,9 +12,9 @@ from svm.model.pipeline import Pipeline
 from svm.model.serialization import to_arrays
 from svm.solvers import SMO, AnyChoice, Auto, Newton, Pegasos
 from svm.stopping import Stopping
-from svm.training import Training
-from svm.training.curve.trace import Trace
+from svm.training.curve import Trace
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 
 SOLVERS: list[AnyChoice] = [Newton(C=1.0), SMO(C=1.0), Auto(C=1.0), Pegasos(lambda_=0.01)]
 CLASSES = 6

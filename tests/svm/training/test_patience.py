@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svm.checkpoints import flatten
 from svm.errors import Interrupted, InvalidHyperparameter
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.model.pipeline import Pipeline
 from svm.solvers import AnySolver, GradientDescent, KernelPegasos, Newton, Pegasos
 from svm.stopping import Stopping
-from svm.training import Training
-from svm.training.curve.trace import Trace
+from svm.training.checkpoints import flatten
+from svm.training.curve import Trace
+from svm.training.training import Training
 from tests.svm.cases.problems import blobs
 from tests.svm.cases.trainings import bits, interrupting_from, run, train
 from tests.svm.training.test_resume import resumed

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from svm.errors import InvalidData
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.model.pipeline import Pipeline
 from svm.solvers import SMO, KernelPegasos, Newton, Pegasos
 from svm.stopping import Stopping
-from svm.training import Training
 from svm.training.preparation import NARROW_KERNEL, prepare
+from svm.training.training import Training
 from svm.transforms.features import Nystroem, Square
 from tests.svm.cases.problems import CASES, blobs
 from tests.svm.cases.trainings import train

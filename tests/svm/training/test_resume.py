@@ -14,7 +14,7 @@ import pytest
 
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers import (
     AnySolver,
     DualCoordinateDescent,
@@ -23,8 +23,8 @@ from svm.solvers import (
     Pegasos,
 )
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
 from svm.training.binary_training import BinaryTraining
+from svm.training.training import Training
 from tests.svm.cases.problems import SOLVER_INTERCEPTS, Form, blobs, in_form, solver_of
 from tests.svm.cases.trainings import (
     bits,

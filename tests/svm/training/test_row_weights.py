@@ -10,7 +10,7 @@ import pytest
 from sklearn.svm import SVC, LinearSVC
 
 from svm.errors import CheckpointMismatch, InvalidData
-from svm.kernel import GaussianKernel, LinearKernel
+from svm.kernel.kernels import GaussianKernel, LinearKernel
 from svm.model.pipeline import Pipeline
 from svm.problem.objectives import primal
 from svm.solvers import (
@@ -22,7 +22,7 @@ from svm.solvers import (
     Pegasos,
 )
 from svm.stopping import Stopping
-from svm.training import Training
+from svm.training.training import Training
 from tests.svm.cases.problems import blobs, intercepts_of, solver_of
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import bits, train

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from svm.kernel import GaussianKernel, PolynomialKernel
+from svm.kernel.kernels import GaussianKernel, PolynomialKernel
 from svm.model.pipeline import Pipeline
 from svm.problem.certificate import PairCertificate, for_moved_rows
 from svm.solvers import SMO, DualCoordinateDescent, Newton

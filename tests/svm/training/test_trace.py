@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from svm.errors import Interrupted, InvalidHyperparameter
-from svm.kernel import GaussianKernel, LinearKernel
+from svm.kernel.kernels import GaussianKernel, LinearKernel
 from svm.model.pipeline import Pipeline
 from svm.solvers import (
     AnySolver,
@@ -21,9 +21,8 @@ from svm.solvers import (
     SubGradient,
 )
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
-from svm.training.curve.progress import Evaluation, Progress
-from svm.training.curve.trace import DENSE_POINTS, THINNED, Trace, counts
+from svm.training.curve import DENSE_POINTS, THINNED, Evaluation, Progress, Trace, counts
+from svm.training.training import Training
 from tests.svm.cases import twins
 from tests.svm.cases.problems import SOLVER_INTERCEPTS, blobs, solver_of
 from tests.svm.cases.trainings import bits, interrupting_from, run, train

@@ -16,7 +16,7 @@ from svm.model.pipeline import Pipeline
 from svm.solvers import SOLVERS, GradientDescent, Newton, Pegasos, SubGradient
 from svm.solvers.options import RandomStart
 from svm.stopping import Stopping
-from svm.training import Training
+from svm.training.training import Training
 from tests.svm.cases.problems import FORMS, SOLVER_INTERCEPTS, Form, blobs, in_form, solver_of
 from tests.svm.cases.trainings import bits, interrupting_at, run, train
 

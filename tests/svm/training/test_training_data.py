@@ -12,7 +12,7 @@ from svm.errors import InvalidData
 from svm.model.pipeline import Pipeline
 from svm.solvers import Newton, Pegasos
 from svm.stopping import Stopping
-from svm.training import Training
+from svm.training.training import Training
 from svm.transforms.scaling import ScalingName
 from tests.svm.cases.problems import Form, blobs, in_form
 from tests.svm.cases.trainings import bits, train

@@ -11,7 +11,6 @@ import pytest
 from svm.errors import CheckpointMismatch
 from svm.hyperparameters import Intercept
 from svm.model.pipeline import Pipeline
-from svm.schedules import InverseTime
 from svm.solvers import (
     SOLVERS,
     AnySolver,
@@ -22,10 +21,11 @@ from svm.solvers import (
     Pegasos,
     sources_of,
 )
+from svm.solvers.options import InverseTime
 from svm.solvers.protocol import Inheritance
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
 from svm.training.binary_training import BinaryTraining
+from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import Nystroem, Polynomial, RandomFourier, Square
 from tests.svm.cases.optima import optimum

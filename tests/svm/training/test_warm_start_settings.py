@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from svm.errors import InvalidData
-from svm.kernel import GaussianKernel, LinearKernel
+from svm.kernel.kernels import GaussianKernel, LinearKernel
 from svm.model.pipeline import Pipeline
 from svm.solvers import DualCoordinateDescent, KernelPegasos, Newton, Pegasos, SubGradient
 from svm.stopping import Stopping
-from svm.training import Training
+from svm.training.training import Training
 from svm.transforms.features import Polynomial, Square
 from tests.svm.cases.problems import blobs
 from tests.svm.cases.trainings import train

@@ -16,8 +16,7 @@ from starlette.testclient import TestClient
 
 from service.jobs.callbacks import deliveries as module
 from service.jobs.callbacks import sending
-from service.jobs.callbacks.deliveries import Answer, Deliveries, Delivery
-from service.jobs.callbacks.destinations import Destinations, Refused
+from service.jobs.callbacks.deliveries import Answer, Deliveries, Delivery, Destinations, Refused
 from service.jobs.callbacks.sending import Sender, signed
 from service.settings import Settings
 from service.storage.database import Database, new_id, now

@@ -18,7 +18,7 @@ from svm.model.metrics import classification_metrics, confusion_matrix
 from svm.model.pipeline import Pipeline
 from svm.solvers import Pegasos
 from svm.stopping import Stopping
-from svm.training import Training
+from svm.training.training import Training
 from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 

@@ -19,18 +19,17 @@ from service.models.exports.document import About
 from service.models.exports.graph import graph_of
 from service.models.exports.table_graph import feed, input_names
 from service.models.imports.checking import model_of
-from service.models.imports.reading import read
+from service.models.imports.files import read
 from service.settings import Limits
 from svm.data.columns import Column, Columns
 from svm.encoding.encoder import Encoding
-from svm.kernel import GaussianKernel
+from svm.kernel.kernels import GaussianKernel
 from svm.model.calibration import CalibrationName
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.model.serialization import to_arrays
 from svm.solvers import SMO, Newton
-from svm.training import Training
-from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
-from svm.transforms.terms import Terms
+from svm.training.training import Training
+from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square, Terms
 from tests.service.models.test_imports import MEDIA
 from tests.service.predictions.table_rows import TABLE, Values, objects, raw_rows, written
 

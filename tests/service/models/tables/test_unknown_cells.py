@@ -13,7 +13,7 @@ import pytest
 from svm.data.columns import Column
 from svm.model.pipeline import Pipeline
 from svm.solvers import Newton
-from svm.training import Training
+from svm.training.training import Training
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
 from tests.service.predictions.predict_paths import PredictPath, predict_path
 from tests.service.predictions.table_rows import NAMES, fitted_table, raw_rows, written

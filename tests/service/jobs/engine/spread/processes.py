@@ -12,7 +12,7 @@ import numpy as np
 from service.jobs.spread.pass_worker import SETUP, KeptRows, NamedPass, PassResult, PassWorker, Task
 from service.jobs.spread.remote_passes import RemotePasses
 from svm.data.matrices import Indices, Matrix
-from svm.problem import Problem
+from svm.problem.problem import Problem
 
 _stored: dict[int, Any] = {}
 

@@ -17,11 +17,11 @@ from service.jobs.spread.dask_passes import DaskPasses, _Sent
 from service.jobs.spread.pass_worker import PassResult, WorkerReply
 from service.jobs.spread.spreading import DatasetRecipe, spreading
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers import Newton
 from svm.stopping import Stopping
-from svm.training import Training
 from svm.training.preparation import Prepared
+from svm.training.training import Training
 from tests.service.jobs.engine.spread.clusters import ROOT, Cluster, FileRecipe, cluster
 from tests.svm.cases.trainings import bits, train
 

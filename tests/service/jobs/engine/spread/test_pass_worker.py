@@ -15,7 +15,7 @@ from service.jobs.spread.pass_worker import NamedPass, PassResult
 from service.jobs.spread.remote_passes import RemotePasses
 from svm.data.matrices import Indices, Matrix
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers import Newton
 from svm.stopping import Stopping
 from svm.training.preparation import Prepared

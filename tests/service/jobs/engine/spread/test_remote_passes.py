@@ -11,11 +11,11 @@ from scipy.sparse import csr_array
 from service.jobs.spread.remote_passes import RemoteValues
 from svm.data.matrices import Vector
 from svm.model.pipeline import Pipeline
-from svm.problem import Problem
+from svm.problem.problem import Problem
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton
 from svm.stopping import CostChange, Stopping
-from svm.training import Training
 from svm.training.preparation import Prepared
+from svm.training.training import Training
 from tests.service.jobs.engine.spread.processes import Processes
 from tests.svm.cases.trainings import bits, run, train
 

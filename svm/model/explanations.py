@@ -1,0 +1,80 @@
+"""What predictions depend on: contributions to a score, and the importance of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.kernel.row_products import kernel_values
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import Identity, Nystroem, Square
+
+REPEATS = 5
+
+
+def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
+    """(n_problems, n_terms) for one finite row, (1, n_features). With the intercepts they sum to
+    the scores, up to rounding.
+
+    A linear model has one for each output feature, or of a table one for each original column; a
+    kernel model has one for each support vector, a model on Nyström features one for each row that
+    spans them.
+    """
+    coefficients = fitted.coefficients
+    if isinstance(fitted.features.spec, Nystroem):
+        directions, weights = fitted.features.directions, fitted.features.weights
+        assert directions is not None
+        assert weights is not None
+        spec, scaled = fitted.features.spec, fitted.scaled(row)
+        values: Matrix = kernel_values(spec.kernel, scaled, directions)
+        coefficients = coefficients @ weights
+    else:
+        values = fitted.values_of_checked(row)
+    products: Vector = coefficients * (values.toarray() if is_sparse(values) else values)
+    if fitted.kernel is not None:
+        return products
+    if not isinstance(fitted.features.spec, Identity | Square):
+        return products
+    terms = np.zeros((len(products), fitted.n_features))
+    np.add.at(terms.T, fitted.encoder.output_columns, products.T)
+    return terms
+
+
+def permutation_importance(
+    fitted: FittedPipeline,
+    X: Vector,
+    codes: npt.NDArray[Any],
+    *,
+    seed: int = 0,
+    check: Callable[[], None] = lambda: None,
+) -> Vector:
+    """How much the accuracy falls when the values of a column are exchanged between the rows:
+    (n_columns, 2), the mean of `REPEATS` draws and its standard error.
+
+    X is (n_samples, n_columns), as the model takes it, of a table its raw values; `codes` are
+    (n_samples,) class numbers. Columns that say the same share their importance: each is needed
+    less, as the others are still there. `check` is called for each column, and may raise.
+    L. Breiman, "Random forests" (2001), section 10.
+    """
+    random = np.random.default_rng(seed)
+    orders = [random.permutation(len(X)) for _ in range(REPEATS)]
+    exchanged = np.array(X)
+    right = _accuracy(fitted, exchanged, codes)
+    falls = np.empty((X.shape[1], REPEATS))
+    for j in range(X.shape[1]):
+        check()
+        for k, order in enumerate(orders):
+            exchanged[:, j] = X[order, j]
+            falls[j, k] = right - _accuracy(fitted, exchanged, codes)
+        exchanged[:, j] = X[:, j]
+    error = falls.std(axis=1, ddof=1) / np.sqrt(REPEATS)
+    return np.stack([falls.mean(axis=1), error], axis=1)
+
+
+def _accuracy(fitted: FittedPipeline, X: Vector, codes: npt.NDArray[Any]) -> float:
+    decision = fitted.decision_from_scores(fitted.scores_of_checked(X))
+    return float(np.mean(fitted.codes_from_decision(decision) == codes))
