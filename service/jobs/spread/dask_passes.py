@@ -39,7 +39,7 @@ CELLS_TO_WORKER = 4
 SILENT_S, SILENT_TIMES = 5.0, 5.0
 """A worker is silent if it takes longer than this, and than this many times the median."""
 FIRST_S = 60.0
-"""The same for the first answer to a kind of pass, for which workers compile and fetch files …"""
+"""Patience for the first answer to a kind of pass, for which workers compile and fetch files …"""
 NEW_S = 8.0
 """… and for that of a worker that is new when others have answered: these can do its part."""
 REFUSED_S = 30.0
@@ -55,7 +55,7 @@ class _Sent:
     """A task on its way."""
 
     number: int
-    """Of its pass."""
+    """The number of its pass."""
     units: tuple[int, ...]
     worker: str
     started: float
@@ -63,7 +63,7 @@ class _Sent:
     times: int = 1
     """That these units were sent."""
     again: bool = False
-    """The same units were sent to another one, too."""
+    """Its units were sent to another one, too."""
 
 
 @dataclass

@@ -140,7 +140,7 @@ class RemotePasses(Cluster):
         *,
         fetch: bool = False,
     ) -> Task:
-        """Of some units, with how the missing values were made, and the passes that had to wait."""
+        """A task of some units, with how missing values were made, and passes that had to wait."""
         if SETUP in missing:
             missing = (SETUP, *self.layout.row_values, *step.of)
         origins: list[Origin] = [own for own in self._row_values if own.name in missing]
