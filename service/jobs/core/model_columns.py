@@ -35,18 +35,18 @@ HINT = "use a dataset with the features that the model was trained on"
 
 
 def check_columns(dataset: Dataset, version: ModelVersion) -> None:
-    """Raises as `taken_by`, which needs the model itself for its levels."""
-    recoded_onto(dataset, version, kinds_of(version))
+    """Raises as `adapt_rows`, which needs the model itself for its levels."""
+    recode_onto(dataset, version, kinds_of(version))
 
 
-def taken_by(
+def adapt_rows(
     fitted: FittedPipeline, dataset: Dataset, version: ModelVersion
 ) -> Callable[[Any], Any]:
     """From rows of the dataset to rows as the model takes them: in its order, with its levels.
 
     Raises InvalidContent and InvalidData (`feature-mismatch`, `missing-value`).
     """
-    return recoded_onto(dataset, version, fitted.columns)
+    return recode_onto(dataset, version, fitted.columns)
 
 
 def kinds_of(version: ModelVersion) -> Columns:
@@ -136,8 +136,9 @@ def _require_all(dataset: Dataset, expected: list[str]) -> None:
     raise _mismatch(message, expected, given[:MAX_FAULTS], missing[0], hint)
 
 
-def recoded_onto(dataset: Dataset, model: TakesColumns, onto: Columns) -> Callable[[Any], Any]:
-    """From rows of the dataset to those of the columns `onto` of a model. Raises as `taken_by`."""
+def recode_onto(dataset: Dataset, model: TakesColumns, onto: Columns) -> Callable[[Any], Any]:
+    """From rows of the dataset to those of the columns `onto` of a model. Raises as
+    `adapt_rows`."""
     order, given = positions(dataset, model), dataset.kinds
     plain = isinstance(onto, PlainColumns)
     if plain and dataset.is_plain:  # maybe sparse
