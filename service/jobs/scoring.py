@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +127,7 @@ def score(
     scoring = Scoring(context, attempt)
     run = _Run(context, attempt, scoring)
     try:
-        with run.kept():
+        with attempt.saving(run.packed):
             outputs = run.outputs()
             unknown = scoring.unknown_cells(attempt)
             then(scoring)
@@ -185,19 +184,9 @@ class _Run:
                 self._keep(piece, outputs)
                 self._show()
                 if attempt.checkpoint_is_due:
-                    attempt.save(self._packed())
+                    attempt.save(self.packed())
                 self._lend(piece)
         return self._outputs
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """What was scored is saved if the block is interrupted."""
-        try:
-            yield
-        except Interrupted:
-            if self._attempt.command is Command.SAVE_AND_RELEASE:
-                self._attempt.save(self._packed())
-            raise
 
     def _keep(self, piece: int, outputs: Mapping[str, npt.NDArray[Any]]) -> None:
         """Add the outputs of the next rows of a piece."""
@@ -225,14 +214,11 @@ class _Run:
                 if piece in self._left:
                     self._done[piece] = 0
                     self._keep(piece, outputs)
-            own = [piece for piece in self._left if piece not in lending]
-            if own:
-                return own[0]
-            if (claimed := lending.claim(self._left)) is not None:
-                return claimed[0]
-            if self._left:
-                lending.wait()
-                self._show()
+            if not self._left:
+                break
+            if (chosen := lending.choose(self._left)) is not None:
+                return chosen[0]
+            self._show()
         return None
 
     def _lend(self, current: int) -> None:
@@ -250,7 +236,7 @@ class _Run:
         n = self._scoring.dataset.n_samples
         self._attempt.show({"fraction": min(1.0, done / n), "parts": len(lent)}, [])
 
-    def _packed(self) -> bytes:
+    def packed(self) -> bytes:
         starts = [rows.start for rows in self._scoring.pieces]
         parts = [slice(start, start + done) for start, done in zip(starts, self._done, strict=True)]
         return pack(

@@ -20,8 +20,7 @@ from service.models.card import as_markdown, card_of, training_data
 from service.models.registry import ModelRegistry
 from service.models.schemas import MAX_VERSION, AliasUpdate
 from service.models.versions import LATEST, Alias
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads

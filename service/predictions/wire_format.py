@@ -79,7 +79,7 @@ class PlainExchange:
         self._charset: str | None = None
         for name, value in headers:
             if name == b"content-type":
-                content_type = media_type_of(value)
+                content_type = media_type_of(value.decode("latin-1"))
                 if content_type in (CSV, TSV) and b"=" in value:
                     self._charset = charset_of(value.decode("latin-1"))
             elif name == b"accept":

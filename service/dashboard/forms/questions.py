@@ -19,6 +19,7 @@ from service.dashboard.forms import schema as form
 from service.dashboard.forms.schema import Entries, Field, Variants
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, ServiceError
+from service.jobs.collection.schemas import KindCreate
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.training.schemas import JobCreate
 from svm.data.splitting import held_out_rows
@@ -102,6 +103,7 @@ def job_fields() -> tuple[Field, ...]:
     """The generated fields, the solver as part of the boundary. The first call takes 0.1 s."""
     solver, *others = form.fields_of(JobCreate.model_json_schema(), ("solver", "features"))
     assert isinstance(solver, Variants)
+    others.sort(key=lambda field: field.name in KindCreate.model_fields)
     return (_boundary(solver), *others)
 
 

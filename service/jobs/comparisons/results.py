@@ -11,9 +11,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from service.jobs.comparisons.entries import Chain, spec_of
+from service.jobs.comparisons.entries import Chain, size_of, spec_of
 from service.jobs.comparisons.schemas import RankBy
-from service.jobs.comparisons.sizes import size_of
 from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import metrics_of_folds

@@ -348,6 +348,16 @@ class Work:
                 succeeded = False
             self._step(Saved(succeeded))
 
+    @contextmanager
+    def saving(self, packed: Callable[[], bytes]) -> Iterator[None]:
+        """If the block is interrupted to release the job, its checkpoint is saved."""
+        try:
+            yield
+        except Interrupted:
+            if self.command is Command.SAVE_AND_RELEASE:
+                self.save(packed())
+            raise
+
     def give_back(self) -> None:
         """End the attempt: the job is paused, or another worker resumes it from the checkpoint."""
         self.insist(lambda: self._leases.release(self.lease, self.latest_report()))

@@ -13,7 +13,16 @@ import sqlalchemy as sa
 from service.errors import Conflict, Corrupt, NotFound, ServiceError, Unavailable
 from service.jobs.core import events
 from service.jobs.core.events import change, locked, move
-from service.jobs.core.job import WAITING, Effect, Job, State, cancellation, pausing, resumption
+from service.jobs.core.job import (
+    ACTIVE,
+    WAITING,
+    Effect,
+    Job,
+    State,
+    cancellation,
+    pausing,
+    resumption,
+)
 from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
@@ -384,3 +393,29 @@ def _note(connection: sa.Connection, action: Action, job: Job, effect: Effect) -
     """Record a change; what changed nothing is not recorded."""
     if effect is not Effect.ALREADY:
         record(connection, action, f"jobs/{job.id}", kind=job.kind, state=job.state)
+
+
+WARM_START = jobs.c.spec["warm_start_from"].as_string()
+"""Of a training, the version that it begins with: `name/number`."""
+VALIDATION = jobs.c.spec["validation"]["dataset_id"].as_string()
+"""Of a training, the dataset of its validation set, if it has its own."""
+MODEL_NAME = jobs.c.spec["model"]["name"].as_string()
+MODEL_VERSION = jobs.c.spec["model"]["version"].as_integer()
+"""Of an evaluation or a batch prediction, the version that it scores with."""
+
+
+def job_with_dataset(connection: sa.Connection, dataset_id: str) -> str | None:
+    """The id of a job that has not ended and reads the dataset."""
+    return _active(connection, (jobs.c.dataset_id == dataset_id) | (dataset_id == VALIDATION))
+
+
+def job_with_model(connection: sa.Connection, name: str, version: int | None = None) -> str | None:
+    """The id of a job that has not ended and reads the version, or (None) any of the model's."""
+    if version is None:
+        return _active(connection, (name == MODEL_NAME) | WARM_START.like(f"{name}/%"))
+    scores = (name == MODEL_NAME) & (version == MODEL_VERSION)
+    return _active(connection, scores | (f"{name}/{version}" == WARM_START))
+
+
+def _active(connection: sa.Connection, needs: sa.ColumnElement[bool]) -> str | None:
+    return connection.scalar(sa.select(jobs.c.id).where(needs, jobs.c.state.in_(ACTIVE)).limit(1))

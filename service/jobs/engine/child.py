@@ -89,8 +89,6 @@ HEALTHY_S = 60
 """A child that lived this long is started again at once."""
 MAX_PAUSE_S = 30.0
 
-logger = logging.getLogger(__name__)
-
 
 class Child:
     """Keeps one child process alive between `start` and `stop`."""

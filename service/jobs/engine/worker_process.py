@@ -29,7 +29,7 @@ from service.jobs.parts.leases import Kept, PartLeases, PartWork, carry_out_part
 from service.jobs.parts.lending import Offers
 from service.jobs.spread.connection import (
     Connection,
-    Hands,
+    DaskHelpers,
     check_database,
     check_store,
     check_versions,
@@ -39,7 +39,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
 from service.storage.database.audit import Actor, acting
-from service.subprocesses.priorities import step_back
+from service.subprocesses.working import step_back
 from svm.data.executors import one_blas_thread
 from svm.errors import Diverged, Interrupted, InvalidData
 
@@ -140,14 +140,16 @@ class Worker:
         if settings.dask_address is not None:
             unencrypted = settings.dask_unencrypted
             connection = Connection(settings.dask_address, unencrypted=unencrypted)
-        hands = (
-            None if connection is None or settings.sqlite_file else Hands(connection, take_parts)
+        dask_helpers = (
+            None
+            if connection is None or settings.sqlite_file
+            else DaskHelpers(connection, take_parts)
         )
 
         def on_offered() -> None:
             wake_others()
-            if hands is not None:
-                hands.ask()
+            if dask_helpers is not None:
+                dask_helpers.ask()
 
         context = RunContext(
             KeptDatasets(database, blobs),
@@ -235,14 +237,14 @@ def take_parts(expected: str) -> int:
     check_versions(expected)
     check_store(settings)
     check_database(settings)
-    worker = _hand()
+    worker = _helper_of_this_process()
     while worker.take_next_part():
         taken += 1
     return taken
 
 
 @cache
-def _hand() -> Worker:
+def _helper_of_this_process() -> Worker:
     return Worker(Settings(), threading.Event())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -258,6 +258,17 @@ class Lending:
                         return part.number, self._offers.content(part)
                     return part.number, {}
         return None
+
+    def choose(self, ready: Sequence[int]) -> tuple[int, Arrays] | None:
+        """The next of these parts for the job itself, and its checkpoint: one that is not lent, or
+        that no one does. None after a moment, if others do all. Raises LeaseLost."""
+        for number in ready:
+            if number not in self:
+                return number, {}
+        claimed = self.claim(ready)
+        if claimed is None:
+            self.wait()
+        return claimed
 
     def _claim(self, part: Part) -> bool:
         if not self._offers.claim(self._lease, part):

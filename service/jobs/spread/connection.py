@@ -173,11 +173,9 @@ def check_private(address: str, *, unencrypted: bool) -> None:
             )
 
 
-logger = logging.getLogger(__name__)
-
-
-class Hands:
-    """Asks each worker of Dask to take parts, once until it has answered."""
+class DaskHelpers:
+    """Asks each worker of Dask to take parts, once until it has answered: the task says nothing of
+    the parts, which are in the database."""
 
     def __init__(self, connection: Connection, take_parts: Callable[[str], int]) -> None:
         """`take_parts` is called in a worker of Dask, with the versions of this process."""

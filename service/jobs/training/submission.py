@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 
 from service.common.schemas import ReadModel
@@ -18,7 +17,6 @@ from service.jobs.training.admission import (
 )
 from service.jobs.training.rows import POINTER
 from service.jobs.training.schemas import (
-    MAX_SEED,
     Folds,
     JobCreate,
     ValidationDataset,
@@ -118,8 +116,8 @@ class Trainings(Submission[JobCreate]):
 
     def draft(self, body: JobCreate) -> Draft:
         body, dataset, start, _ = self._checked(body)
-        seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
-        return Draft(body.normalized(dataset.id, seed, start), dataset, body.model_name, start)
+        spec = body.model_dump(mode="json", by_alias=True)
+        return Draft(spec, dataset, body.model_name, start)
 
     def plan(self, body: JobCreate) -> JobPlanRead:
         """What `queue` would queue, and what it would cost. Raises as it does."""
@@ -151,12 +149,14 @@ class Trainings(Submission[JobCreate]):
         body = body.on(dataset)
         if isinstance(body.validation, ValidationDataset):
             validation = self._validation(body.validation)
-            named = ValidationDataset(dataset_id=validation.id)
-            body = body.model_copy(update={"validation": named})
+            found = ValidationDataset(dataset_id=validation.id)
+            body = body.model_copy(update={"validation": found})
         check_trainable(body, dataset, self.stores.limits, validation)
         start = find_start(body, self.stores.models)
         if start is not None:
             check_start(body, dataset, start, self.stores.datasets)
+            named = f"{start.model_name}/{start.version}"
+            body = body.model_copy(update={"warm_start_from": named})
         return body, dataset, start, validation
 
     def _validation(self, named: ValidationDataset) -> Dataset:

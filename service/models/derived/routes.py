@@ -23,7 +23,7 @@ from service.models.schemas import ModelVersionRead
 from service.models.versions import ModelVersion
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.web.access.routing import Routes
+from service.web.access.scopes import Routes
 from service.web.bodies.idempotency import Once
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
