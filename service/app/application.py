@@ -28,8 +28,8 @@ from service.app.background import (
 from service.common.event_stream import EventStreams, Health
 from service.common.keys import Keys
 from service.dashboard import routes as dashboard
-from service.dashboard.distributions import Distributions
-from service.dashboard.page import PageContext, framed
+from service.dashboard.charts import Distributions
+from service.dashboard.page import PageContext, render_framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
@@ -57,7 +57,7 @@ from service.predictions import inference_routes as inference
 from service.predictions import routes as predictions
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
-from service.predictions.warm_up import warm_up as warm_up_predictions
+from service.predictions.predictor import warm_up as warm_up_predictions
 from service.rows.parser import Parser
 from service.settings import Settings, callback_secrets
 from service.storage.blobs import open_blobs
@@ -266,7 +266,7 @@ def create_app(
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
-    problems.install(app, framed)
+    problems.install(app, render_framed)
     app.add_routes(datasets.router(dataset_store, contents, parser, blobs, limits))
     app.add_routes(predictions.router(predictor))
     for kind in KINDS.values():
@@ -279,7 +279,7 @@ def create_app(
     app.add_routes(audit.router(audit_log))
     app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
-    app.add_routes(problem_pages.router(framed))
+    app.add_routes(problem_pages.router(render_framed))
     dashboard.mount(
         app,
         PageContext(
