@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from service.errors import MAX_FAULTS, InvalidContent
+from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
-from service.rows.faults import Faults, no_features, ragged, refuse, shown, too_many
+from service.rows.faults import Faults, no_features, refuse, shown, too_many
 from service.rows.kinds.blocks import AllColumns
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.feature import (
