@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 import svm.data.columns
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent
-from service.rows.cell_faults import add_not_finite, refuse_missing
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
-from service.rows.faults import Faults, listed, too_many
+from service.rows.faults import Faults, add_not_finite, listed, refuse_missing, too_many
 from svm.data.columns import Column, PlainColumns
 from svm.data.matrices import Matrix, is_sparse
 

@@ -18,9 +18,8 @@ from service.rows.formats import labels_file
 from service.rows.spec import Parsed, ParseSpec
 from service.rows.table.joining import append, expecting
 from service.rows.table.labels import Target
-from service.rows.table.row_numbers import without_row_numbers
+from service.rows.table.left_out import without_row_numbers, without_unlabeled
 from service.rows.table.summary import finished
-from service.rows.table.unlabeled import without_unlabeled
 from service.rows.table.writers import Table
 from service.rows.unwrapping import unwrapped
 

@@ -12,8 +12,7 @@ from service.jobs.batch_predictions.submission import BatchPredictions
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
 from service.jobs.core.submission import Stores
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.problems import responses
 

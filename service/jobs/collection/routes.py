@@ -36,17 +36,14 @@ from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.core.submission import Submission
 from service.jobs.kinds import KindName
 from service.storage.database.pages import Cursor, Page, PageRequest
-from service.web.access.routing import Routes
-from service.web.access.scopes import require, requires_scope
+from service.web.access.scopes import Routes, require, requires_scope
 from service.web.bodies import idempotency
 from service.web.bodies.control_bodies import json_body, json_request
-from service.web.bodies.idempotency import Once
+from service.web.bodies.idempotency import Once, json_reply
 from service.web.http import etags
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.head_method import is_head
-from service.web.http.json_reply import json_reply
-from service.web.http.pagination import PageParams, next_page_token
-from service.web.http.tag_filter import TagFilter
+from service.web.http.headers import is_head
+from service.web.http.pagination import PageParams, TagFilter, next_page_token
 from service.web.problems import responses
 
 

@@ -36,7 +36,7 @@ from svm.errors import CheckpointMismatch, Diverged, InvalidData
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""
@@ -129,9 +129,8 @@ class ChainRun:
             training = Training(
                 *(replace(pipeline, stopping=once), *rows.of(chosen)),
                 seed=self._seed,
-                interrupted=self._work.check,
-                threads=self._threads,
                 **rows.described(chosen),
+                how=Execution(interrupted=self._work.check, threads=self._threads),
             )
             for _ in training:
                 pass
@@ -202,13 +201,10 @@ class ChainRun:
         options: dict[str, Any] = {
             "seed": self._seed,
             "warm_start": None if start is None else start.warm_start,
-            "interrupted": self._work.check,
-            "digest": f"{self.splits[step.split].digest} {size_of(self.entries[step.entry])}",
-            "threads": self._threads,
         }
+        prepared = None
         if self._prepared is not None and self._prepared[0] == step.data:
-            X, labels = None, None
-            options["prepared"] = self._prepared[1]
+            X, labels, prepared = None, None, self._prepared[1]
         else:
             self._prepared = None  # free its memory before the next one is prepared
             rows, training_rows = self._rows_of(step), self._training_rows(step)
@@ -218,6 +214,12 @@ class ChainRun:
             watched = self.splits[step.split].validation
             assert watched is not None
             options["validation"] = self._rows_of(step).of(watched)
+        options["how"] = Execution(
+            interrupted=self._work.check,
+            threads=self._threads,
+            digest=f"{self.splits[step.split].digest} {size_of(self.entries[step.entry])}",
+            prepared=prepared,
+        )
         arguments = replace(pipeline, stopping=stopping), X, labels
         saved, self._saved = self._saved, {}
         try:

@@ -19,8 +19,7 @@ from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.job import Job, State
 from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 
 SVG = "image/svg+xml"

@@ -29,7 +29,7 @@ from service.common.logs import configure_logging
 from service.jobs.engine import compiling, worker_process
 from service.jobs.engine.child import Forked, end_after
 from service.settings import Settings
-from service.subprocesses.priorities import session_steps_back
+from service.subprocesses.working import session_steps_back
 
 LOOK_S = 0.5
 """How often to look at the memory of workers, while there are any."""

@@ -39,7 +39,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
 from service.storage.database.audit import Actor, acting
-from service.subprocesses.priorities import step_back
+from service.subprocesses.working import step_back
 from svm.data.executors import one_blas_thread
 from svm.errors import Diverged, Interrupted, InvalidData
 

@@ -12,7 +12,7 @@ from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
 from service.jobs.evaluations import KIND, schemas
 from service.jobs.evaluations.submission import Evaluations
-from service.web.access.routing import Routes
+from service.web.access.scopes import Routes
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris"}
 

@@ -32,7 +32,7 @@ from svm.errors import CheckpointMismatch, Interrupted
 from svm.training.curve import Evaluation, Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from svm.training.warm_start import WarmStart
 
 
@@ -89,10 +89,18 @@ class JobTrainings:
         assert spec.seed is not None
         prepared = None if number else self.prepared
         rows: tuple[Any, Any] = (None, None)
-        described: dict[str, Any] = {"prepared": prepared}
+        described: dict[str, Any] = {}
         if prepared is None:
             rows = self.rows.of(split.training, like)
             described = self.rows.described(split.training, like)
+        asked = spec.spread, self._connection, self.dataset, split.training
+        how = Execution(
+            interrupted=self.work.check,
+            threads=threads_of(self._settings, self.work),
+            digest=split.digest,
+            prepared=prepared,
+            spread=choose_spread(*asked, self._warn),
+        )
         return Training(
             replace(pipeline, stopping=stopping),
             *rows,
@@ -101,15 +109,9 @@ class JobTrainings:
             validation=None if watched is None else watched[0].of(watched[1], like),
             warm_start=begun,
             checkpoint=checkpoint,
-            interrupted=self.work.check,
-            digest=split.digest,
-            threads=threads_of(self._settings, self.work),
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
-            spread=choose_spread(
-                *(spec.spread, self._connection, self.dataset, split.training, pipeline),
-                self._warn,
-            ),
+            how=how,
         )
 
     def _warn(self, message: str) -> None:

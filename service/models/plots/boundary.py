@@ -162,7 +162,7 @@ def plane_of(sources: Sources) -> tuple[Plane, npt.NDArray[np.int64] | None, str
         plane, points = _own_axes(_dense(rows.X), names, rows.codes), "with the data"
     else:
         plane = _principal(fitted, rows.X)
-    return plane, rows.codes, f"{rows.described}, {points}"
+    return plane, rows.codes, f"{rows.description}, {points}"
 
 
 def model_in_plane(fitted: FittedPipeline) -> FittedPipeline:

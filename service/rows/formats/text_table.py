@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from service.rows.cell_faults import CellFault, ragged
 from service.rows.cell_texts.text import Slice, check_lengths, slices, unterminated
-from service.rows.faults import Faults
+from service.rows.faults import CellFault, Faults, ragged
 from service.rows.formats.shared import plain_table
 from service.rows.formats.shared.cells import has_long_cell
-from service.rows.kinds.blocks.cells import Cells
+from service.rows.kinds.blocks import Cells
 from service.rows.kinds.building import PLACEHOLDER, Builder
 from service.rows.kinds.dialect import (
     COMMENT,

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from service.errors import InvalidContent
+from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
-from service.rows.faults import Faults, no_features, refuse, too_many
-from service.rows.kinds.blocks.all_columns import AllColumns
+from service.rows.faults import Faults, no_features, ragged, refuse, shown, too_many
+from service.rows.kinds.blocks import AllColumns
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.feature import (
     Again,
+    Batch,
     Feature,
     Gatherer,
     Ignored,
@@ -40,13 +41,11 @@ from service.rows.kinds.gathering import (
 )
 from service.rows.kinds.locating import add_wrong, refuse_undecided
 from service.rows.kinds.proposing_labels import LabelColumn
-from service.rows.kinds.roles import ASKED, ColumnRoles
-from service.rows.kinds.weights import write_weights
+from service.rows.kinds.roles import ASKED, ColumnRoles, arranged
 from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
-from service.rows.table.raw import RawWriter, kept_kinds
-from service.rows.table.row_numbers import ignoring
-from service.rows.table.writers import Table
+from service.rows.table.left_out import ignoring
+from service.rows.table.writers import RawWriter, Table, kept_kinds, write_weights
 from svm.data.columns import Column, Kind
 
 MAX_PASSES = 6
@@ -55,6 +54,7 @@ PLACEHOLDER = "\0"
 has such a cell."""
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 """Of the different texts of all columns in memory."""
+LIST_HINT = "a single row is [[1, 2]], not [1, 2]"
 
 
 class Builder:
@@ -351,3 +351,44 @@ def _likely_labels(features: Sequence[Feature], columns: ColumnRoles) -> list[st
         if isinstance(one.decision, Kept) and one.decision.n_labels is not None
     ]
     return [name for n, name in sorted(counted, key=itemgetter(0)) if 1 < n <= MOST_LABELS]
+
+
+def may_be_plain(spec: ParseSpec) -> bool:
+    """Whether the data may be finite numbers and the caller demands no kinds or roles."""
+    onto = spec.onto
+    return not spec.roles and not (onto and (onto.table or onto.weight or onto.ignored))
+
+
+def build(
+    spec: ParseSpec,
+    n_cells: int,
+    names: list[str] | None,
+    passes: Passes,
+    unnamed: list[int] | None = None,
+) -> Table:
+    """The table of cells with types. Those at `unnamed` are not kept. Raises ServiceError with
+    every fault."""
+    columns = arranged(spec, n_cells, names, unnamed)
+    return Builder(spec, columns, passes, typed=True).build(comma_likely=False)
+
+
+def batches_of_lists(rows: Iterator[list[Any]], n_cells: int, faults: Faults) -> Iterator[Batch]:
+    """Rows that are lists, column by column; others are faults. Raises InvalidContent for the first
+    one after a hundred of them."""
+    done = 0
+    for batch in rows:
+        good = []
+        for number, row in enumerate(batch, done + 1):
+            if type(row) is not list:
+                message = f"the row is {shown(row)}, not a list of numbers"
+                faults.add("invalid-field", message, row=number, hint=LIST_HINT)
+            elif len(row) != n_cells:
+                faults.add(*ragged(len(row), n_cells), row=number)
+            else:
+                good.append(row)
+                continue
+            if faults.total > MAX_FAULTS:
+                faults.check()
+            good.append([None] * n_cells)  # the file is refused
+        done += len(batch)
+        yield list(zip(*good, strict=True))

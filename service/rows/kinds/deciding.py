@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from service.rows.cell_texts import dates
-from service.rows.cell_texts.digits import Form
 from service.rows.cell_texts.number_styles import (
     NumberStyle,
     has_number,
@@ -26,6 +25,7 @@ from service.rows.cell_texts.number_text import (
     MISSING_TEXTS,
     MISSING_VALUES,
     NUMBER,
+    Form,
     alike,
     in_order,
     is_not_finite,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.cell_texts.digits import Form
+from service.rows.cell_texts.number_text import Form
 from service.rows.faults import Faults
 from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn, Words
 from svm.data.columns import Kind

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.errors import MAX_VALUE_CHARACTERS
-from service.rows.cell_faults import (
+from service.rows.cell_texts.number_text import BLANKS, MAX_LEVELS, is_value
+from service.rows.faults import (
     HEADER_HINT,
     QUOTES_HINT,
     CellFault,
+    Faults,
     fault_of_text,
     fault_of_value,
+    refuse,
 )
-from service.rows.cell_texts.number_text import BLANKS, MAX_LEVELS, is_value
-from service.rows.faults import Faults, refuse
 from service.rows.kinds.feature import Ambiguous, Batch, Feature, Gatherer, Ignored, Passes, Wrong
 from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn
 from service.rows.kinds.roles import ColumnRoles

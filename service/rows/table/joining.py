@@ -16,8 +16,7 @@ from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored, Tabl
 from service.rows.table.arrays import ArrayWriter, in_folder, rewritten, write_array
 from service.rows.table.labels import Target, as_kind, joined, kind_of, number_of
 from service.rows.table.layout import feature_order
-from service.rows.table.raw import kept_kinds, raw_blocks, stored_blocks, write_rows
-from service.rows.table.writers import Table
+from service.rows.table.writers import Table, kept_kinds, raw_blocks, stored_blocks, write_rows
 from svm.data.columns import Column
 from svm.encoding.recoding import recoding
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from service.errors import Fault, InvalidContent
 from service.rows.spec import Divided, Parsed, SplitSpec, Stored
 from service.rows.table.labels import Target, joined
+from service.rows.table.left_out import Mask, write_chosen
 from service.rows.table.summary import finished
-from service.rows.table.unlabeled import Mask, write_chosen
 from service.rows.table.writers import Table
 from svm.data.splitting import split
 from svm.errors import InvalidData

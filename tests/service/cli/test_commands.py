@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,11 @@ from typer.testing import CliRunner
 from service import __version__
 from service.cli import cli
 from service.client import Client
-from tests.journeys.server import COMMAND, Server, running
+from tests.journeys.server import COMMAND, Server
 from tests.journeys.test_events import until
 from tests.journeys.uploads.test_upload_to_predictions import iris_csv
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("commands") / "var", SVM_WORKERS="1") as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,8 @@ from service.datasets.store import DatasetStore
 from service.datasets.upload_routes import read_limits
 from service.rows.table.arrays import write_array
 from service.rows.table.labels import Target
-from service.rows.table.raw import RawWriter, kept_kinds
 from service.rows.table.summary import finished
-from service.rows.table.writers import Table
+from service.rows.table.writers import RawWriter, Table, kept_kinds
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database

@@ -61,7 +61,7 @@ def test_settings_without_certificates_are_no_failure_of_the_job() -> None:
     warnings: list[str] = []
     nothing: Any = None
     connection = Connection("tls://127.0.0.1:1")
-    chosen = choose_spread("always", connection, nothing, nothing, nothing, warnings.append)
+    chosen = choose_spread("always", connection, nothing, nothing, warnings.append)
     assert chosen is not None
     plain: Any = SimpleNamespace(encoder=PlainEncoder.of(1))
     assert chosen(plain, nothing) is None
