@@ -31,7 +31,6 @@ from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.format_table import ARCHIVES, FORMATS, LABEL_FORMATS, SUFFIXES, known_type
-from service.rows.kinds.roles import check_roles
 from service.rows.parser import Parser
 from service.rows.spec import (
     CSV,
@@ -46,6 +45,7 @@ from service.rows.spec import (
     SentFile,
     SplitSpec,
 )
+from service.rows.table.layout import check_roles
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.access.scopes import requires_scope

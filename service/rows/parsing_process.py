@@ -50,10 +50,10 @@ from service.rows.spec import (
     decode,
     encode,
 )
-from service.rows.table.joining import append, expecting
+from service.rows.table.joining import append, expect_rows
 from service.rows.table.labels import Labels, Target
 from service.rows.table.left_out import without_row_numbers, without_unlabeled
-from service.rows.table.summary import finished
+from service.rows.table.summary import describe
 from service.rows.table.writers import Table
 from service.storage.disk import file_errors_reported
 from service.subprocesses.working import work
@@ -110,7 +110,7 @@ def read(spec: ParseSpec) -> Parsed:
         check_format(sent.media_type, _head(sent.path))
     folder, one = Path(spec.out), FORMATS[spec.file.media_type]
     if "dense" not in one.options:
-        spec = expecting(spec, sparse=False)
+        spec = expect_rows(spec, sparse=False)
     table = one.read(spec)
     if spec.labels is not None:
         target, warnings = _read_labels(spec, spec.labels, table.n_samples)
@@ -122,7 +122,7 @@ def read(spec: ParseSpec) -> Parsed:
         table = append(spec.onto, table, folder, spec.limits)
     _check_labels(table.labels, spec.limits.cell_bytes)
     table = replace(table, reading=_with_positions(table))
-    parsed = finished(folder, table, spec.limits.columns)
+    parsed = describe(folder, table, spec.limits.columns)
     return replace(parsed, media_type=spec.file.media_type)
 
 

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, InvalidContent
+from service.rows.cell_faults import fault_of_text, ragged
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS, Reading
 from service.rows.cell_texts.text import BOM, UTF16, Slice, decode_text, records, unterminated
 from service.rows.cell_values import BadCell, Reader, read_cell
 from service.rows.columns import Columns
-from service.rows.faults import Faults, fault_of_text, ragged, too_many
+from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import PIECE_BYTES, read_lines
 from service.rows.kinds.dialect import first_records, is_comment, split_records
 from service.rows.spec import RowLimits, Rows

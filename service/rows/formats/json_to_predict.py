@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from service.common.strict_json import decode_json
 from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest, pointer_to_member
+from service.rows.cell_faults import fault_of_value, ragged
 from service.rows.cell_values import BadCell, read_cell
 from service.rows.columns import Columns
-from service.rows.faults import Faults, fault_of_value, invalid_field, ragged, shown, too_many
+from service.rows.faults import Faults, invalid_field, shown, too_many
 from service.rows.json_reading import numbers
 from service.rows.json_reading.numbers import MOST_NAMES, ROWS
 from service.rows.json_reading.stream import (

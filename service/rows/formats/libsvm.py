@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import MAX_FAULTS, InvalidContent, InvalidRequest
+from service.rows.cell_faults import CellFault, fault_of_text
 from service.rows.cell_texts.number_text import NUMBER, is_not_finite
 from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
-from service.rows.faults import CellFault, Faults, fault_of_text, too_many
+from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import read_list
 from service.rows.spec import ParseSpec, RowLimits, Rows
-from service.rows.table.joining import expecting
+from service.rows.table.joining import expect_rows
 from service.rows.table.labels import Labels
 from service.rows.table.layout import NO_TARGET
 from service.rows.table.writers import SparseWriter, Table, fill_if_full, write_weights
@@ -57,7 +58,7 @@ def read(spec: ParseSpec) -> Table:
 
     Raises ServiceError with every fault of the file.
     """
-    spec = expecting(spec, sparse=True)
+    spec = expect_rows(spec, sparse=True)
     if spec.asked.target not in (None, NO_TARGET):
         message = "LIBSVM lines begin with their label: leave out `target`, unless it is none"
         raise InvalidRequest("invalid-parameter", message)

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent, InvalidRequest
+from service.rows.cell_faults import HINT, CellFault, add_not_finite
 from service.rows.columns import Columns
-from service.rows.faults import HINT, CellFault, Faults, add_not_finite, refuse, too_many
+from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats.archive import Archive, BadArchive
 from service.rows.spec import NPY, ParseSpec, RowLimits, Rows, SentFile
-from service.rows.table.joining import expecting
+from service.rows.table.joining import expect_rows
 from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import NO_TARGET, check_n_features, make_layout
 from service.rows.table.writers import (
@@ -237,7 +238,7 @@ def read_npz(spec: ParseSpec) -> Table:
     if labeled and (spec.labels is not None or spec.asked.target not in (None, NO_TARGET)):
         message = "the labels are in the archive, as y: leave out `labels` and `target`"
         raise InvalidRequest("invalid-parameter", message)
-    spec = expecting(spec, sparse=False)
+    spec = expect_rows(spec, sparse=False)
     target = NO_TARGET if spec.asked.target is None else spec.asked.target
     table = read(replace(spec, file=SentFile(str(arrays["X.npy"]), NPY)).asking(target=target))
     if not labeled:
@@ -249,7 +250,7 @@ def _read_sparse(spec: ParseSpec, arrays: dict[str, Path]) -> Table:
     """Write the CSR arrays, or of nearly full data `X.npy`."""
     from scipy.sparse import csc_array, csr_array
 
-    spec = expecting(spec, sparse=True)
+    spec = expect_rows(spec, sparse=True)
     if spec.asked.target not in (None, NO_TARGET):
         message = "a sparse matrix has no label: send labels as a second file, `labels`"
         raise InvalidRequest("invalid-parameter", message)

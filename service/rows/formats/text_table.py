@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
+from service.rows.cell_faults import CellFault, ragged
 from service.rows.cell_texts.text import Slice, check_lengths, records, slices, unterminated
-from service.rows.faults import CellFault, Faults, ragged
+from service.rows.faults import Faults
 from service.rows.json_reading.numbers import read_lists
 from service.rows.kinds.blocks import Cells
 from service.rows.kinds.building import PLACEHOLDER, Builder
@@ -25,13 +26,13 @@ from service.rows.kinds.dialect import (
     Dialect,
     is_blank,
     is_comment,
-    recognized,
+    recognize,
     split_records,
 )
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.proposing_labels import LabelColumn
-from service.rows.kinds.roles import ColumnRoles, arranged
 from service.rows.spec import ParseSpec, ReadLimits
+from service.rows.table.layout import Layout, make_layout
 from service.rows.table.writers import DenseWriter, Table
 
 Columns: TypeAlias = list[Sequence[str]]
@@ -44,10 +45,10 @@ DELIMITER_HINT = "give one value for each column; put a text with the delimiter 
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the file."""
     try:
-        dialect = recognized(spec)
+        dialect = recognize(spec)
     except csv.Error:
         raise unterminated(1) from None
-    columns = arranged(spec, dialect.n_cells, dialect.names, dialect.unnamed)
+    columns = make_layout(spec, dialect.n_cells, dialect.names, dialect.unnamed)
     table = _read_plain(spec, dialect, columns)
     blank: list[int] = []
 
@@ -97,7 +98,7 @@ def _batches(
     dialect: Dialect,
     limits: ReadLimits,
     faults: Faults,
-    columns: ColumnRoles,
+    columns: Layout,
     blank: list[int],
 ) -> Iterator[Batch]:
     """The cells of some rows, column by column; a row with another width is a fault. How many rows
@@ -175,9 +176,7 @@ def _checked(rows: list[list[str]], width: int, done: int, faults: Faults) -> li
     return kept
 
 
-def _without_long(
-    batch: Columns, limit: int, done: int, faults: Faults, roles: ColumnRoles
-) -> Columns:
+def _without_long(batch: Columns, limit: int, done: int, faults: Faults, roles: Layout) -> Columns:
     """The cells; one that is too long is a fault, another is in its place."""
     columns: list[Sequence[str]] = []
     read = {*roles.features, roles.target, roles.weight}
@@ -191,13 +190,13 @@ def _without_long(
                 message = f"has more than {limit:,} bytes"
                 hint = "is a delimiter or a quote missing?"
                 fault = CellFault("csv-cell-too-large", message, cell, hint)
-                faults.add(*fault, row=row, column=roles.name(position))
+                faults.add(*fault, row=row, column=roles.column(position))
                 cells[row - done - 1] = PLACEHOLDER
         columns.append(cells)
     return columns
 
 
-def _read_plain(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Table | None:
+def _read_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> Table | None:
     """Write `X.npy` of a file whose features are finite numbers, written plainly.
 
     There is nothing to decide about such columns: each slice is read at once. At the first cell
@@ -208,7 +207,7 @@ def _read_plain(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Tabl
     target, n_features = columns.target, len(columns.features)
     labels = None
     if target is not None:
-        labels = LabelColumn(spec, Faults(), columns.name(target), columns.label_kind)
+        labels = LabelColumn(spec, Faults(), columns.column(target), columns.label_kind)
     parts = slices(dialect.path, record_bytes=spec.limits.line_bytes)
     first = next((part for part in parts if part.text.strip("\n")), None)
     if first is not None and dialect.header:
@@ -237,20 +236,19 @@ def _read_plain(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Tabl
         if advised:
             return None
         writer.finish()
-    layout = columns.layout
     return Table(
         n_samples=writer.n_samples,
         n_features=n_features,
         sparse=False,
-        columns=layout.feature_names,
-        target=layout.target_name,
+        columns=columns.feature_names,
+        target=columns.target_name,
         labels=target_of,
         reading={"decimal": ".", "thousands": None, "missing": [], "columns": {}},
-        warnings=layout.warnings,
+        warnings=columns.warnings,
     )
 
 
-def _may_be_plain(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> bool:
+def _may_be_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> bool:
     """Whether the caller asks for numbers only, and each cell can be one or the label."""
     n_others = dialect.n_cells - len(columns.features) - (columns.target is not None)
     asked = (
