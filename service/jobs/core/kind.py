@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from service.common.keys import Scope
+
+KindName: TypeAlias = Literal["train", "predict", "evaluate", "compare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,7 @@ class Kind:
     """A kind of job. Workers import `run`, the application imports `routes`; neither imports the
     other's libraries."""
 
-    name: str
+    name: KindName
     """In the table and in filters."""
     noun: str
     """What one job is called, such as `batch prediction`. Its collection is
