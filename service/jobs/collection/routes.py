@@ -26,7 +26,7 @@ from service.jobs.collection.schemas import (
 )
 from service.jobs.core.events import Batch, Condition, Event, EventLog, Watcher
 from service.jobs.core.job import Effect, Job, State
-from service.jobs.core.kind import Kind, KindName
+from service.jobs.core.kind import Kind
 from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.core.submission import Submission
 from service.storage.database.pages import Cursor, Page, PageRequest
