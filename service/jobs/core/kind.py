@@ -18,17 +18,18 @@ class Kind:
     name: str
     """In the table and in filters."""
     noun: str
-    """Of one job, such as `batch prediction`; its collection is `/v1/batch-predictions`, so the
-    plural must end in s; its schemas are called `BatchPredictionCreate`, `…Read` and `…Page`."""
+    """What one job is called, such as `batch prediction`. Its collection is
+    `/v1/batch-predictions`, so the plural must end in s; its schemas are called
+    `BatchPredictionCreate`, `…Read` and `…Page`."""
     scope: Scope
-    """Of keys that may queue, steer and delete such jobs."""
+    """Keys with it may queue, steer and delete such jobs."""
     package: str
     about: str
     """Its section of the OpenAPI document."""
     guide: str
     """The place below `/guide/` that explains it."""
     title: Callable[[Mapping[str, Any]], str]
-    """Of a job with this spec, on the dashboard."""
+    """Gives the title of a job with this spec, on the dashboard."""
 
     @property
     def section(self) -> str:
@@ -37,7 +38,7 @@ class Kind:
 
     @property
     def path(self) -> str:
-        """Of the collection."""
+        """The path of the collection."""
         return f"/v1/{self.noun.replace(' ', '-')}s"
 
     @property

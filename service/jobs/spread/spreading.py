@@ -76,7 +76,7 @@ AUTO_SHARDS = 512
 """From this number on, 4 GiB of numbers, a step takes much longer than its messages."""
 
 
-def spreading(
+def choose_spread(
     mode: SpreadMode,
     connection: Connection | None,
     dataset: Dataset,

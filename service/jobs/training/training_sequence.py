@@ -19,7 +19,7 @@ import numpy as np
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Command, Work
 from service.jobs.parts.lending import Lending
-from service.jobs.spread.spreading import spreading
+from service.jobs.spread.spreading import choose_spread
 from service.jobs.training import summary
 from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
@@ -42,12 +42,12 @@ def threads_of(settings: Settings, work: Work) -> int | Callable[[], int]:
     return own if own > 1 else work.threads
 
 
-class Trainings:
+class JobTrainings:
     """Training 0 makes the model, the others measure the folds."""
 
     def __init__(self, context: RunContext, work: Work) -> None:
         """Read the rows. Raises what the stores raise."""
-        self.spec = spec = JobCreate.model_validate_json(json.dumps(work.job.spec))
+        self.spec = spec = JobCreate.from_spec(work.job.spec)
         assert spec.seed is not None
         self.dataset = dataset = context.datasets.get(work.job.dataset_id)
         other = None
@@ -74,7 +74,7 @@ class Trainings:
         self._connection = context.connection
         self.work = work
         self.prepared: Prepared | None = None
-        """Of the model's training, if another one of the same pairs follows."""
+        """Rows of the model's training, if another one of the same pairs follows."""
 
     def begin(self, number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
         """Begin a training with a time budget in seconds, or continue it from a checkpoint.
@@ -99,7 +99,7 @@ class Trainings:
             threads=threads_of(self._settings, self.work),
             digest=split.digest,
             prepared=prepared,
-            spread=spreading(*asked, self._warn),
+            spread=choose_spread(*asked, self._warn),
         )
         return Training(
             replace(pipeline, stopping=stopping),
@@ -182,7 +182,7 @@ class TrainingSequence:
     """By fold: of its rows, if they are kept."""
 
     def __init__(
-        self, attempt: Attempt, trainings: Trainings, lending: Lending, saved: Arrays | None
+        self, attempt: Attempt, trainings: JobTrainings, lending: Lending, saved: Arrays | None
     ) -> None:
         """`saved` is the last checkpoint.
 
