@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from service.app.application import Application
 from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.database import Database
-from service.storage.machine_code import machine_code_folder
+from service.storage.machine_code import keep_machine_code, machine_code_folder
 from tests.backends import backend, forget, postgres_database_url, postgres_url, s3, s3_url
 from tests.journeys import server as real
 
@@ -39,16 +40,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Loops are compiled once for all processes of the tests, and kept for the next run."""
-    cache = getattr(config, "cache", None)  # none under `-p no:cacheprovider`
+    """Loops are compiled once for all processes of the tests, and kept for the next run: without
+    a cache of pytest (`-p no:cacheprovider`) in that of the user."""
+    cache = getattr(config, "cache", None)
     if cache is not None:
         os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops") / "numba"))
+    else:
+        keep_machine_code(Path(tempfile.gettempdir()))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first: at the end no process works alone."""
-    folders = ("torture", "journeys")
-    items.sort(key=lambda item: not any(name in item.path.parts for name in folders))
+    """Rooms with long files first: at the end no process works alone."""
+    folders = ("torture", "journeys", "docs", "engine", "operations", "client", "cli", "jobs")
+
+    def rank(item: pytest.Item) -> int:
+        return min((folders.index(part) for part in item.path.parts if part in folders), default=9)
+
+    items.sort(key=rank)
 
 
 def pytest_collection_finish() -> None:

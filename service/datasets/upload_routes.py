@@ -31,7 +31,6 @@ from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
-from service.rows.kinds.roles import check_roles
 from service.rows.parser import Parser
 from service.rows.spec import (
     BZIP2,
@@ -47,6 +46,7 @@ from service.rows.spec import (
     Roles,
     SplitSpec,
 )
+from service.rows.table.layout import check_roles
 from service.rows.unwrapping import ARCHIVES
 from service.settings import Limits
 from service.storage.blobs import Blobs

@@ -14,7 +14,7 @@ from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Command, Work
 from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.model_columns import taken_by
+from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.models.versions import ModelVersion
@@ -33,7 +33,7 @@ BLOCK_ROWS = 4096
 MAX_COLUMNS = 100
 """Whose unknown cells are reported."""
 PIECES = 16
-"""Of all rows, at most."""
+"""At most into so many pieces all rows are cut."""
 
 Outputs = dict[str, npt.NDArray[Any]]
 """By output: class numbers for `label`, else the values; one entry a row."""
@@ -68,7 +68,7 @@ class Scoring:
         self.fitted = context.models.files.load(self.version)
         self.data = context.datasets.open(self.dataset)
         self._outputs: list[str] = work.job.spec["outputs"]
-        self._taken = taken_by(self.fitted, self.dataset, self.version)
+        self._taken = adapt_rows(self.fitted, self.dataset, self.version)
         n = self.dataset.n_samples
         rows = BLOCK_ROWS * -(-n // (PIECES * BLOCK_ROWS))
         self.pieces = [range(start, min(n, start + rows)) for start in range(0, n, rows)]
@@ -91,7 +91,7 @@ class Scoring:
         return X
 
     def unknown_cells(self, work: Work) -> UnknownCells | None:
-        """Of all rows. Raises Interrupted."""
+        """Unknown cells of all rows. Raises Interrupted."""
         encoder = self.fitted.encoder
         if encoder.is_plain:
             return None
@@ -177,7 +177,7 @@ class _Run:
                 start += count
 
     def outputs(self) -> Outputs:
-        """Of all rows. Raises as `score`."""
+        """The outputs for all rows. Raises as `score`."""
         attempt = self._attempt
         while (piece := self._next()) is not None:
             for _, outputs in self._scoring.blocks(attempt, piece, self._done[piece]):

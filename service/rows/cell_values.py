@@ -14,6 +14,7 @@ from functools import lru_cache
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
+from service.rows.cell_faults import CellFault, fault_of_text, fault_of_value, missing_fault
 from service.rows.cell_texts.dates import COMPACT, DAY_FIRST, ISO, MONTHS_ONLY, forms_of, iso
 from service.rows.cell_texts.dates import days as days_of
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
@@ -26,13 +27,7 @@ from service.rows.cell_texts.number_text import (
     level_of,
 )
 from service.rows.cell_texts.reading import USUAL, Reading
-from service.rows.faults import (
-    CellFault,
-    fault_of_text,
-    fault_of_value,
-    missing_fault,
-    shown,
-)
+from service.rows.faults import shown
 from svm.data.columns import UNKNOWN, Column
 
 NUMBER_HINT = "give a number; if it is missing, null in JSON and an empty cell in a text file"

@@ -153,7 +153,7 @@ def _write_ndjson(
 
 
 def _member(name: str, values: npt.NDArray[Any]) -> bytes:
-    """Of a record, with %s in place of its numbers."""
+    """A member of a record, with %s in place of its numbers."""
     return b'"%s":%s' % (name.encode(), b"[%s]" if values.ndim == 2 else b"%s")
 
 

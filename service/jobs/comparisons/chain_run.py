@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +11,14 @@ from typing import Any
 
 from service.errors import InvalidContent
 from service.jobs.comparisons import results
-from service.jobs.comparisons.entries import Chain, Step, chains_of, entries_of, part_of, size_of
+from service.jobs.comparisons.entries import (
+    Chain,
+    ChainStep,
+    chains_of,
+    entries_of,
+    part_of,
+    size_of,
+)
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import problem_of, refusals_of
 from service.jobs.context import RunContext
@@ -30,7 +36,7 @@ from svm.errors import CheckpointMismatch, Diverged, InvalidData
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""
@@ -49,18 +55,18 @@ class ChainRun:
     """
 
     splits: list[Split]
-    """Of the rows: the first trains the models, the others the folds."""
+    """Rows: the first split trains the models, the others the folds."""
     chains: list[Chain]
-    """Of the whole comparison, in order."""
+    """All chains of the comparison, in order."""
 
     def __init__(
         self,
         context: RunContext,
         work: Work,
-        show: Callable[[Step, Progress, Training], None],
+        show: Callable[[ChainStep, Progress, Training], None],
     ) -> None:
         """`show` is called at each progress. Raises what the stores raise."""
-        self.body = body = ComparisonCreate.model_validate_json(json.dumps(work.job.spec))
+        self.body = body = ComparisonCreate.from_spec(work.job.spec)
         assert body.seed is not None
         self.entries = entries = entries_of(body)
         self.dataset = dataset = context.datasets.get(work.job.dataset_id)
@@ -79,7 +85,7 @@ class ChainRun:
         ]
         self._in_files = in_files
         wanted = {in_files[k] for k, refusal in enumerate(refusals) if refusal is None}
-        self._rows = {some: self._opened(some) for some in wanted or {True}}
+        self._rows = {some: self._open(some) for some in wanted or {True}}
         some = next(iter(self._rows.values()))
         self.splits = some.splits(body.validation, body.seed)
         self.chains = chains_of(
@@ -110,7 +116,7 @@ class ChainRun:
         if self.body.sizes is not None and self.step() is not None:
             self._warm_up(self.chains[number].steps[0])
 
-    def _warm_up(self, step: Step) -> None:
+    def _warm_up(self, step: ChainStep) -> None:
         """Load the compiled loops of a solver by one epoch, so that the time of its first entry is
         that of the training."""
         pipeline = self.entries[step.entry].pipeline()
@@ -123,21 +129,20 @@ class ChainRun:
             training = Training(
                 *(replace(pipeline, stopping=once), *rows.of(chosen)),
                 seed=self._seed,
-                interrupted=self._work.check,
-                threads=self._threads,
                 **rows.described(chosen),
+                how=Execution(interrupted=self._work.check, threads=self._threads),
             )
             for _ in training:
                 pass
 
-    def step(self) -> Step | None:
+    def step(self) -> ChainStep | None:
         """The training that comes next; None if the current chain is done."""
         state = self.state
         assert state.chain is not None
         steps = self.chains[state.chain].steps
         return steps[state.position] if state.position < len(steps) else None
 
-    def take(self, step: Step) -> None:
+    def take(self, step: ChainStep) -> None:
         """Do one training of the current chain. Raises Interrupted."""
         state = self.state
         spent_s = 0.0
@@ -155,12 +160,12 @@ class ChainRun:
         if following is None or following.starts_from is None:
             state.latest = None  # no longer needed, and it may be large
 
-    def _opened(self, in_files: bool) -> LabeledRows:
+    def _open(self, in_files: bool) -> LabeledRows:
         some = self._datasets.open if in_files else self._datasets.load
         data, classes = some(self.dataset), self.body.classes
         return LabeledRows(data, self.dataset, classes, self._work.check)
 
-    def _rows_of(self, step: Step) -> LabeledRows:
+    def _rows_of(self, step: ChainStep) -> LabeledRows:
         """All rows, with the columns that the entry sees."""
         in_files, (_, columns) = self._in_files[step.entry], size_of(self.entries[step.entry])
         rows = self._rows[in_files]
@@ -171,14 +176,14 @@ class ChainRun:
             self._narrowed = (in_files, columns), rows.narrowed(columns)
         return self._narrowed[1]
 
-    def _training_rows(self, step: Step) -> Indices:
+    def _training_rows(self, step: ChainStep) -> Indices:
         """The numbers of the rows that this step trains on."""
         training, (count, _) = self.splits[step.split].training, size_of(self.entries[step.entry])
         if count is None:
             return training
         return part_of(training, self._rows_of(step).codes(training), count, self._seed)
 
-    def _train(self, step: Step) -> TrainingResult:
+    def _train(self, step: ChainStep) -> TrainingResult:
         state = self.state
         training = self._training = self._begin(step)
         began = time.process_time() - state.cpu_s
@@ -189,20 +194,17 @@ class ChainRun:
         _draw(state, step, training)  # other threads may have continued since
         return training.result()
 
-    def _begin(self, step: Step) -> Training:
+    def _begin(self, step: ChainStep) -> Training:
         """The training of this step, at its checkpoint if there is one."""
         pipeline, start = self.entries[step.entry].pipeline(), _start(self.state, step)
         stopping = replace(pipeline.stopping, time_budget_s=self._budget_s(step))
         options: dict[str, Any] = {
             "seed": self._seed,
             "warm_start": None if start is None else start.warm_start,
-            "interrupted": self._work.check,
-            "digest": f"{self.splits[step.split].digest} {size_of(self.entries[step.entry])}",
-            "threads": self._threads,
         }
+        prepared = None
         if self._prepared is not None and self._prepared[0] == step.data:
-            X, labels = None, None
-            options["prepared"] = self._prepared[1]
+            X, labels, prepared = None, None, self._prepared[1]
         else:
             self._prepared = None  # free its memory before the next one is prepared
             rows, training_rows = self._rows_of(step), self._training_rows(step)
@@ -212,6 +214,12 @@ class ChainRun:
             watched = self.splits[step.split].validation
             assert watched is not None
             options["validation"] = self._rows_of(step).of(watched)
+        options["how"] = Execution(
+            interrupted=self._work.check,
+            threads=self._threads,
+            digest=f"{self.splits[step.split].digest} {size_of(self.entries[step.entry])}",
+            prepared=prepared,
+        )
         arguments = replace(pipeline, stopping=stopping), X, labels
         saved, self._saved = self._saved, {}
         try:
@@ -222,7 +230,7 @@ class ChainRun:
         self._prepared = step.data, training.prepared
         return training
 
-    def _budget_s(self, step: Step) -> float:
+    def _budget_s(self, step: ChainStep) -> float:
         """Its share of the entry's own budget, and at most an eighth of the time left for the job:
         an equal share for each of many would stop the few that take long."""
         own = self.entries[step.entry].stopping.time_budget_s or math.inf
@@ -230,7 +238,7 @@ class ChainRun:
         share = left / max(1, min(self.state.left, LONG_TRAININGS))
         return max(min(own / len(self.splits), share), SHORTEST_S)
 
-    def _measure(self, step: Step, result: TrainingResult) -> None:
+    def _measure(self, step: ChainStep, result: TrainingResult) -> None:
         """Record the result of a finished training. Nothing is changed before all of it is known:
         it may be interrupted."""
         assert self._training is not None
@@ -284,11 +292,11 @@ class ChainRun:
         return results.Model(entry, result.warm_start, {"spec": spec_of_record, "result": record})
 
 
-def _start(state: results.ComparisonState, step: Step) -> results.Model | None:
+def _start(state: results.ComparisonState, step: ChainStep) -> results.Model | None:
     return state.latest if step.starts_from is not None else None
 
 
-def _draw(state: results.ComparisonState, step: Step, training: Training) -> None:
+def _draw(state: results.ComparisonState, step: ChainStep, training: Training) -> None:
     costs = training.mean_costs
     if step.split == 0 and costs is not None:
         results.add_point(state.curve, training.elapsed_s, *costs)

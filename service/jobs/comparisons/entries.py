@@ -34,7 +34,7 @@ def entries_of(body: ComparisonCreate, limit: int | None = None) -> list[JobCrea
     entries: dict[str, JobCreate] = {}
     combinations = _combinations(body)
     for spec in islice(combinations, limit):
-        for entry in sized(_entry(body, spec), body.sizes):
+        for entry in at_sizes(_entry(body, spec), body.sizes):
             entries.setdefault(key_of(entry), entry)
     if next(combinations, None) is not None or (limit is not None and len(entries) > limit):
         raise OverflowError(f"more than {limit} entries")
@@ -123,12 +123,12 @@ def _regularized(grid: Grid, solver: AnyChoice) -> Iterator[AnyChoice]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChainStep:
     """One training."""
 
     entry: int
     split: int
-    """Of the rows: 0 trains the model, 1 … train the folds."""
+    """Which rows: 0 trains the model, 1 … train the folds."""
     data: tuple[Any, ...]
     """Equal if solvers get the same prepared rows, which are then prepared once."""
     starts_from: int | None
@@ -139,7 +139,7 @@ class Step:
 class Chain:
     """Trainings on one split that differ in λ: one worker does all of them."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
     needs: tuple[int, ...]
     """The numbers of the chains that come before: those of the folds, if this one makes models."""
 
@@ -165,7 +165,7 @@ def chains_of(
                 before, steps = None, []
                 # λ for any number of rows: C and λ are ordered by the same measure.
                 for k in sorted(chain, key=lambda k: -entries[k].solver.regularization(1000)):
-                    steps.append(Step(k, split, (*way, split), before))
+                    steps.append(ChainStep(k, split, (*way, split), before))
                     before = k if warm_starts and accepts_any_start(entries[k]) else None
                 done.append(Chain(tuple(steps), () if split else tuple(of_folds[key])))
                 of_folds[key].append(len(done) - 1)
@@ -196,7 +196,7 @@ def size_of(entry: JobCreate) -> Size:
     return (entry.rows, entry.columns) if isinstance(entry, SizedEntry) else (None, None)
 
 
-def sized(entry: JobCreate, sizes: Sizes | None) -> Iterator[JobCreate]:
+def at_sizes(entry: JobCreate, sizes: Sizes | None) -> Iterator[JobCreate]:
     """The entry on each of the parts; itself if there are none."""
     if sizes is None:
         yield entry

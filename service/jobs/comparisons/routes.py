@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Annotated, Any
 
@@ -115,7 +114,7 @@ def comparison(jobs: JobStore, job: Job) -> schemas.ComparisonRead:
 
 
 def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
-    body = schemas.ComparisonCreate.model_validate_json(json.dumps(job.spec))
+    body = schemas.ComparisonCreate.from_spec(job.spec)
     entries = entries_of(body)
     results = None
     file = jobs.open_checkpoint(job)

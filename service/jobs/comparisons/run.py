@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from service.jobs.comparisons.chain_run import ChainRun
-from service.jobs.comparisons.entries import Step
+from service.jobs.comparisons.entries import ChainStep
 from service.jobs.comparisons.results import SCORES, ComparisonState, EntryResult, Error, report
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Command
@@ -44,7 +44,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if best is not None and (confusion := state.results[best["number"] - 1].confusion) is not None:
         seen = work.trained_rows()
         total = int(confusion.counts.sum())
-        warnings = (*warnings, *summary.measured_on_trained(seen, total, "validation rows"))
+        warnings = (*warnings, *summary.warn_of_trained_rows(seen, total, "validation rows"))
     attempt.show(summary.final_progress(attempt, canceled, best), [])
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
@@ -82,7 +82,7 @@ def help(context: RunContext, part: PartWork) -> None:
     """Train one chain of another worker's comparison, and deliver it. Raises as `run`."""
     part.check()
 
-    def show(step: Step, progress: Progress, training: Training) -> None:
+    def show(step: ChainStep, progress: Progress, training: Training) -> None:
         steps = len(work.chains[part.number].steps)
         part.show({"fraction": (work.state.position + progress.fraction) / steps}, [])
         if part.checkpoint_is_due:
@@ -228,7 +228,7 @@ class ComparisonSequence:
     def _save(self) -> None:
         self._attempt.save(self.work.packed())
 
-    def _show(self, step: Step, progress: Progress, training: Training) -> None:
+    def _show(self, step: ChainStep, progress: Progress, training: Training) -> None:
         shown = {
             **self._overall(progress.fraction),
             "entry": step.entry + 1,

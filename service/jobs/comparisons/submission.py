@@ -26,12 +26,12 @@ class Comparisons(Submission[ComparisonCreate]):
     kind = KIND
 
     def draft(self, body: ComparisonCreate) -> Draft:
-        body, dataset, _, _ = self._checked(body)
+        body, dataset, _, _ = self._check(body)
         return Draft(body.model_dump(mode="json", by_alias=True), dataset, body.model_name)
 
     def plan(self, body: ComparisonCreate) -> ComparisonPlanRead:
         """What `queue` would queue. Raises as it does."""
-        body, dataset, entries, refusals = self._checked(body)
+        body, dataset, entries, refusals = self._check(body)
         each = 1 + (body.validation.folds if isinstance(body.validation, Folds) else 0)
         return ComparisonPlanRead(
             trainings=each * refusals.count(None),
@@ -43,7 +43,7 @@ class Comparisons(Submission[ComparisonCreate]):
             ],
         )
 
-    def _checked(
+    def _check(
         self, body: ComparisonCreate
     ) -> tuple[ComparisonCreate, Dataset, list[JobCreate], list[InvalidContent | None]]:
         """The request with defaults filled in, and its entries with their errors."""

@@ -109,7 +109,7 @@ class Batch:
 
     events: tuple[Event, ...]
     revision: int
-    """Of the job, not later than when the events were read."""
+    """State of the job, not later than when the events were read."""
     complete: bool
     """No further event will come."""
 
@@ -173,7 +173,7 @@ class EventLog:
                     connection.execute(sa.delete(table).where(table.c.job_id == job_id))
 
 
-def locked(connection: sa.Connection, job_id: str) -> Job:
+def lock_job(connection: sa.Connection, job_id: str) -> Job:
     """The job, locked until the transaction ends. Raises NotFound."""
     # SQLite has one writer at a time anyway, and no FOR UPDATE.
     row = connection.execute(sa.select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
@@ -194,10 +194,10 @@ def move(target: State) -> sa.Update:
 
 def change(connection: sa.Connection, update: sa.Update, *builders: EventBuilder) -> Job | None:
     """Update one job and record its events; None if no job matched."""
-    return carry_out(connection, revised(update), {}, *builders)
+    return carry_out(connection, revise(update), {}, *builders)
 
 
-def revised(update: sa.Update) -> sa.Executable:
+def revise(update: sa.Update) -> sa.Executable:
     """The update for `carry_out`. Statements that are built once are compiled once."""
     return update.values(revision=jobs.c.revision + _EVENTS).returning(*jobs.c)
 
@@ -208,7 +208,7 @@ def carry_out(
     values: Mapping[str, Any],
     *builders: EventBuilder,
 ) -> Job | None:
-    """As `change`, with an update from `revised`; `values` of columns and parameters."""
+    """As `change`, with an update from `revise`; `values` of columns and parameters."""
     row = connection.execute(update, {"n_events": len(builders), **values}).one_or_none()
     if row is None:
         return None

@@ -20,10 +20,10 @@ import structlog
 from service.datasets.store import KeptDatasets
 from service.errors import ServiceError, StorageFull
 from service.jobs.context import RunContext
-from service.jobs.core.attempts import PASSING, Attempt, Command, keeping
+from service.jobs.core.attempts import PASSING, Attempt, Command, keep_lease
 from service.jobs.core.job import State
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
-from service.jobs.engine.compiling import told
+from service.jobs.engine.compiling import report_compiling
 from service.jobs.kinds import KINDS
 from service.jobs.parts.leases import Kept, PartLeases, PartWork, carry_out_part
 from service.jobs.parts.lending import Offers
@@ -53,7 +53,7 @@ SAVE_S = 12.0
 RETRY_S = 5.0
 """Pause after an error of files or the database."""
 NICENESS = 10
-"""Of worker processes and their session: requests get the processor first."""
+"""Worker processes and their session have it: requests get the processor first."""
 
 WAKE = b"\xff"
 """No number of a signal: those are written to the same pipe."""
@@ -202,7 +202,7 @@ class Worker:
             logger.info("job taken")
             try:
                 attempt = Attempt(lease, self._leases, self._settings, self._stopping)
-                with keeping(attempt), told(attempt):
+                with keep_lease(attempt), report_compiling(attempt):
                     carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
             except LeaseLost:
                 logger.info("the job was canceled, or another attempt took it")
@@ -222,7 +222,7 @@ class Worker:
             try:
                 given = lease, self._part_leases, self._settings, self._stopping
                 part = PartWork(*given, kept=self._kept)
-                with keeping(part):
+                with keep_lease(part):
                     carry_out_part(self._helpers[lease.job.kind], part)
             except LeaseLost:
                 logger.info("the part's job has ended, or does it itself")

@@ -55,7 +55,7 @@ LOOK_S = 1.0
 RETRY_S = 5.0
 """… and, without a connection, how often to try."""
 TIMEOUT_S = 2.0
-"""Of each."""
+"""Time limit of each."""
 TLS_FILES = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
 FETCHES = 8
 """Answers that are fetched at once."""
@@ -77,7 +77,7 @@ class Connection:
         self.trouble = ""
         """Why there is no connection."""
         self.fetching = ThreadPoolExecutor(FETCHES, thread_name_prefix="dask-answers")
-        """Of answers, which can hang: never in Dask's own threads. They begin when needed."""
+        """Threads that fetch answers, which can hang: never Dask's own. They begin when needed."""
 
     @property
     def client(self) -> Any:

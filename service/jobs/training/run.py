@@ -15,7 +15,12 @@ from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.jobs.training import summary
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.training_sequence import GROUPS, Trainings, TrainingSequence, trace_rows
+from service.jobs.training.training_sequence import (
+    GROUPS,
+    JobTrainings,
+    TrainingSequence,
+    trace_rows,
+)
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.blobs import BlobDamaged
 from service.storage.disk import file_errors_reported
@@ -47,7 +52,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     Raises what the training raises, Interrupted after the checkpoint was saved, and LeaseLost.
     """
     attempt.check()
-    trainings = Trainings(context, attempt)
+    trainings = JobTrainings(context, attempt)
     spec = trainings.spec
     with file_errors_reported():  # rows that stay in files are copied to a scratch file
         sequence, warnings = _sequence(context, attempt, trainings)
@@ -66,7 +71,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if "validation" in metrics:
         measured = metrics["validation"]
         total = sum(map(sum, measured["confusion_matrix"]))
-        said = summary.measured_on_trained(measured["trained_rows"], total, "validation rows")
+        said = summary.warn_of_trained_rows(measured["trained_rows"], total, "validation rows")
         warnings = (*warnings, *said)
     warnings += unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
     measures = summary.result_of(result, metrics)
@@ -115,7 +120,7 @@ def _calibrated(
 
 
 def _sequence(
-    context: RunContext, attempt: Attempt, trainings: Trainings
+    context: RunContext, attempt: Attempt, trainings: JobTrainings
 ) -> tuple[TrainingSequence, tuple[str, ...]]:
     """The job's trainings, at the last checkpoint or at their start, and warnings."""
     given = attempt, trainings, Lending(context.offers, attempt)
@@ -128,7 +133,7 @@ def _sequence(
 def help(context: RunContext, part: PartWork) -> None:
     """Train a fold, or some pairs of the model, for another worker. Raises as `run`."""
     part.check()
-    trainings = part.once(lambda: Trainings(context, part))
+    trainings = part.once(lambda: JobTrainings(context, part))
     trainings.work = part
     saved: Arrays = context.checkpoint(part.job) or {}
     number = 0 if part.number in GROUPS else part.number

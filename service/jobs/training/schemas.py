@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -205,8 +206,14 @@ class TrainingOptions(KindCreate):
     set_alias: NewAlias | None = None
     """An alias to point to the new version when the job succeeds."""
 
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
+        """The request that a job or a model version has stored. Raises ValidationError if it is of
+        another release."""
+        return cls.model_validate_json(json.dumps(spec))
+
     def on(self, dataset: Dataset) -> Self:
-        """The same request with what follows from the dataset, and with a seed."""
+        """This request with what follows from the dataset, and with a seed."""
         values = {
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
@@ -261,7 +268,7 @@ class JobCreate(TrainingOptions):
         )
 
     def with_solver(self, solver: AnyChoice) -> dict[str, Any]:
-        """The same as plain JSON, with the solver that was chosen for `auto`."""
+        """This request as plain JSON, with the solver that was chosen for `auto`."""
         return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
 
 

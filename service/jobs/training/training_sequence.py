@@ -19,7 +19,7 @@ import numpy as np
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Command, Work
 from service.jobs.parts.lending import Lending
-from service.jobs.spread.spreading import spreading
+from service.jobs.spread.spreading import choose_spread
 from service.jobs.training import summary
 from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
@@ -32,7 +32,7 @@ from svm.errors import CheckpointMismatch, Interrupted
 from svm.training.curve import Evaluation, Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from svm.training.warm_start import WarmStart
 
 
@@ -42,12 +42,12 @@ def threads_of(settings: Settings, work: Work) -> int | Callable[[], int]:
     return own if own > 1 else work.threads
 
 
-class Trainings:
+class JobTrainings:
     """Training 0 makes the model, the others measure the folds."""
 
     def __init__(self, context: RunContext, work: Work) -> None:
         """Read the rows. Raises what the stores raise."""
-        self.spec = spec = JobCreate.model_validate_json(json.dumps(work.job.spec))
+        self.spec = spec = JobCreate.from_spec(work.job.spec)
         assert spec.seed is not None
         self.dataset = dataset = context.datasets.get(work.job.dataset_id)
         other = None
@@ -74,7 +74,7 @@ class Trainings:
         self._connection = context.connection
         self.work = work
         self.prepared: Prepared | None = None
-        """Of the model's training, if another one of the same pairs follows."""
+        """Rows of the model's training, if another one of the same pairs follows."""
 
     def begin(self, number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
         """Begin a training with a time budget in seconds, or continue it from a checkpoint.
@@ -89,10 +89,18 @@ class Trainings:
         assert spec.seed is not None
         prepared = None if number else self.prepared
         rows: tuple[Any, Any] = (None, None)
-        described: dict[str, Any] = {"prepared": prepared}
+        described: dict[str, Any] = {}
         if prepared is None:
             rows = self.rows.of(split.training, like)
             described = self.rows.described(split.training, like)
+        asked = spec.spread, self._connection, self.dataset, split.training
+        how = Execution(
+            interrupted=self.work.check,
+            threads=threads_of(self._settings, self.work),
+            digest=split.digest,
+            prepared=prepared,
+            spread=choose_spread(*asked, self._warn),
+        )
         return Training(
             replace(pipeline, stopping=stopping),
             *rows,
@@ -101,15 +109,9 @@ class Trainings:
             validation=None if watched is None else watched[0].of(watched[1], like),
             warm_start=begun,
             checkpoint=checkpoint,
-            interrupted=self.work.check,
-            digest=split.digest,
-            threads=threads_of(self._settings, self.work),
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
-            spread=spreading(
-                *(spec.spread, self._connection, self.dataset, split.training, pipeline),
-                self._warn,
-            ),
+            how=how,
         )
 
     def _warn(self, message: str) -> None:
@@ -180,7 +182,7 @@ class TrainingSequence:
     """By fold: of its rows, if they are kept."""
 
     def __init__(
-        self, attempt: Attempt, trainings: Trainings, lending: Lending, saved: Arrays | None
+        self, attempt: Attempt, trainings: JobTrainings, lending: Lending, saved: Arrays | None
     ) -> None:
         """`saved` is the last checkpoint.
 

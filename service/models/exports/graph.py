@@ -21,7 +21,7 @@ from service.models.exports.table_graph import (
     input_names,
     table_inputs,
 )
-from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.data.matrices import Vector, dense
 from svm.encoding.encoder import PlainEncoder
 from svm.kernel.kernels import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.calibration import CLOSEST, Calibration
@@ -82,18 +82,17 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         outputs.append(
             helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["n", classes])
         )
-    inputs, opsets = [_rows(fitted)], [helper.make_opsetid("", OPSET)]
-    if not plain:
+    opsets = [helper.make_opsetid("", OPSET)]
+    if plain:
+        shape = ["n", fitted.n_features]
+        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape)]
+    else:
         inputs = table_inputs(fitted.columns)
         opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
     proto = helper.make_graph(graph.nodes, name, inputs, outputs, graph.initializers)
     return helper.make_model(
         proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="svm-service"
     )
-
-
-def _rows(fitted: FittedPipeline) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", fitted.n_features])
 
 
 def _scores(graph: Graph, fitted: FittedPipeline) -> str:
@@ -107,7 +106,7 @@ def _scores(graph: Graph, fitted: FittedPipeline) -> str:
     Z = _features(graph, fitted.features, Z)
     if fitted.kernel is not None:
         assert fitted.support_vectors is not None
-        Z = _kernel(graph, fitted.kernel, Z, _dense(fitted.support_vectors))
+        Z = _kernel(graph, fitted.kernel, Z, dense(fitted.support_vectors))
     return graph.product(Z, fitted.coefficients.T, fitted.intercepts)
 
 
@@ -211,11 +210,6 @@ def _decision(graph: Graph, fitted: FittedPipeline, scores: str) -> str:
     largest = graph.op("Max", largest, 1.0)
     shares = graph.op("Div", graph.op("Div", sums, largest), 3.0)
     return graph.op("Add", votes, shares)
-
-
-def _dense(vectors: Matrix) -> Vector:
-    dense: Vector = vectors.toarray() if is_sparse(vectors) else vectors
-    return dense
 
 
 def _count(fitted: FittedPipeline) -> int:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from service.common.strict_json import decode_json
 from service.errors import InvalidContent, InvalidRequest, pointer
 from service.predictions.datatypes import NUMBERS
+from service.rows.cell_faults import CellFault, fault_of_value
 from service.rows.columns import Columns
-from service.rows.faults import CellFault, Faults, fault_of_value, invalid_field
+from service.rows.faults import Faults, invalid_field
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.stream import Span, beginning, members, raw_elements
 

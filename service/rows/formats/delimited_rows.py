@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, InvalidContent
+from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
 from service.rows.cell_texts.text import BOM, UTF16, decode_text, records, unterminated
 from service.rows.cell_values import BadCell, Reader, read_cell
 from service.rows.columns import Columns
-from service.rows.faults import Faults, ragged, too_many
+from service.rows.faults import Faults, too_many
 from service.rows.formats.shared.cells import examine
 from service.rows.formats.shared.uploaded_rows import explained, possible, uploaded_records
 from service.rows.json_reading.numbers import PIECE_BYTES, read_lines
@@ -234,7 +235,8 @@ def _read(
     check_width: bool = True,
 ) -> NDArray[np.float64]:
     """`order`: the positions of the features in a row of `width` cells."""
-    layout = Layout(columns.n_features, columns.names, None)
+    features = range(columns.n_features)
+    layout = Layout(n_cells=columns.n_features, names=columns.names, features=features)
     faults = Faults()
     blocks = []
     values: list[list[float]] = []

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import MAX_FAULTS, InvalidContent, InvalidRequest
+from service.rows.cell_faults import CellFault, fault_of_text
 from service.rows.cell_texts.number_text import NUMBER, is_not_finite
 from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
-from service.rows.faults import CellFault, Faults, fault_of_text, too_many
+from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import read_list
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.labels import Labels

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
+from service.rows.cell_faults import add_not_finite
 from service.rows.columns import Columns
-from service.rows.faults import Faults, add_not_finite, refuse, too_many
+from service.rows.faults import Faults, refuse, too_many
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.layout import make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of

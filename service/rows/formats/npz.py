@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent, InvalidRequest
-from service.rows.faults import HINT, CellFault, Faults, refuse, too_many
+from service.rows.cell_faults import HINT, CellFault
+from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats import npy
 from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.spec import ParseSpec

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from service.common.encodings import MAX_RATIO
 from service.errors import Fault, InvalidContent
-from service.rows.faults import HINT, CellFault, Faults, inflates_too_much, refuse
+from service.rows.cell_faults import HINT, CellFault
+from service.rows.faults import Faults, inflates_too_much, refuse
 from service.rows.formats import npy
 from service.rows.kinds.building import build, may_be_plain
 from service.rows.kinds.feature import Batch

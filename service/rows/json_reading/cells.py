@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, InvalidContent
+from service.rows.cell_faults import fault_of_value, ragged
 from service.rows.cell_values import BadCell, read_cell
 from service.rows.columns import Columns
-from service.rows.faults import Faults, fault_of_value, ragged, shown, too_many
+from service.rows.faults import Faults, shown, too_many
 from service.rows.json_reading.objects import MOST_NAMES
 from service.rows.spec import ParseSpec
 from service.rows.table.labels import Labels

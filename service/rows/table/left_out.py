@@ -14,7 +14,7 @@ import numpy.typing as npt
 from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.rows.faults import no_features, shown
 from service.rows.spec import ParseSpec, ReadLimits, Stored, TableColumn
-from service.rows.table.arrays import blocks, in_folder, rewritten, sparse_rows, write_array
+from service.rows.table.arrays import blocks, in_folder, rewriting, sparse_rows, write_array
 from service.rows.table.labels import Target
 from service.rows.table.writers import (
     SparseWriter,
@@ -66,7 +66,7 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
     labeled = target.labeled
     rows = np.flatnonzero(~labeled) + 1
     _check(spec, table, target, rows.tolist())
-    with rewritten(folder) as part:
+    with rewriting(folder) as part:
         columns = write_chosen(table, in_folder(folder), labeled, part, spec.limits)
     count, words = len(rows), {word: n for word, n in target.missing.items() if word}
     those = "1 row has no label and is" if count == 1 else f"{count:,} rows have no label and are"
@@ -191,7 +191,7 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     n_features = table.n_features - len(dropped)
     kept = kept_kinds(one for i, one in enumerate(table.kinds) if i not in dropped)
     rows = raw_blocks(table, in_folder(folder))
-    with rewritten(folder) as part:
+    with rewriting(folder) as part:
         others = (np.delete(block, list(dropped), axis=1) for block in rows)
         write_rows(part, others, kept, n_features, spec.limits)
     return replace(

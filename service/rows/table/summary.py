@@ -35,7 +35,7 @@ _CODE = re.compile(
 Vector = npt.NDArray[np.float64]
 
 
-def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
+def describe(folder: Path, table: Table, max_columns: int) -> Parsed:
     """Write the labels beside X, and describe the dataset.
 
     Statistics per column are left out of sparse data with more than `max_columns` columns.

@@ -240,6 +240,9 @@ def test_compare_export_and_import(run: Run, tmp_path: Path) -> None:
     assert run("export", "best/latest", "best.joblib").returncode == 0
     assert "best/2" in run("import", "best", "best.npz").stdout
     assert run("export", "best/unknown", "best.npz").returncode == 2
+    done = run("export", "best", "notes.md")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "notes.md: not one of .onnx" in " ".join(done.stderr.split())
 
 
 def test_refused_upload_shows_every_error(run: Run, tmp_path: Path) -> None:
@@ -275,7 +278,6 @@ def test_refused_upload_shows_every_error(run: Run, tmp_path: Path) -> None:
         (("upload", "nothing.csv"), "does not exist"),
         (("predict", "iris", "notes.md"), "notes.md: not one of .csv"),
         (("predict", "iris", "rows.csv", "--output", "explanation"), "add --json"),
-        (("export", "iris", "notes.md"), "notes.md: not one of .onnx"),
     ],
 )
 def test_wrong_usage_is_reported(

@@ -8,8 +8,9 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
+from service.rows.cell_faults import HEADER_HINT, HINT, CellFault, fault_of_text, ragged
 from service.rows.cell_texts.number_text import BLANKS, BOOLEANS
-from service.rows.faults import HEADER_HINT, HINT, CellFault, Faults, fault_of_text, ragged
+from service.rows.faults import Faults
 from service.rows.json_reading.numbers import read_lists
 from service.rows.table.layout import Layout
 
