@@ -22,11 +22,12 @@ test: $(VENV)/.test $(VENV)/.site ## Run all tests, two files at a time
 shared: $(VENV)/.test ## Run the tests of the routes on PostgreSQL and S3
 	$(BIN)/python -m pytest --shared tests/service/datasets/test_routes.py tests/service/models tests/service/jobs/test_routes.py
 
-check: $(VENV)/.test ## Check format, lint, types and import contracts
+check: $(VENV)/.test ## Check format, lint, types and import contracts; count the code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.count_code
 
 client: $(VENV)/.test ## Make the synchronous client of the asynchronous one, and the members of the resources
 	$(BIN)/python -m tools.make_sync_client

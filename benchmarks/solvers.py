@@ -49,6 +49,7 @@ from svm import (
 )
 from svm.data.matrices import Vector, is_sparse
 from svm.solvers import AnyChoice
+from svm.training.training import Execution
 from svm.training.warm_up import warm_up
 
 GAPS = (1e-2, 1e-3)
@@ -162,7 +163,7 @@ def _trained(
         solver=solver,
         stopping=Stopping(duality_gap=gap, max_epochs=20_000, time_budget_s=budget),
     )
-    training = Training(pipeline, case.X, case.labels, seed=seed, threads=threads)
+    training = Training(pipeline, case.X, case.labels, seed=seed, how=Execution(threads=threads))
     for _ in training:
         pass
     return training.result()

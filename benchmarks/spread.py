@@ -27,7 +27,7 @@ from svm.problem.passes import Pass
 from svm.problem.problem import Problem
 from svm.stopping import Stopping
 from svm.training.preparation import Prepared
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.service.jobs.engine.spread.clusters import FileRecipe, cluster
 
 ROUNDS = 5
@@ -75,7 +75,7 @@ def main(n: int, d: int) -> None:
         for k in range(ROUNDS + 1):  # the first one compiles
             wall, cpu, steps = measured(lambda: Training(pipeline, np.load(recipe.path), y, seed=0))
             wall_of_two, cpu_of_own, _ = measured(
-                lambda: Training(pipeline, X, y, seed=0, spread=given)
+                lambda: Training(pipeline, X, y, seed=0, how=Execution(spread=given))
             )
             print(
                 f"{'first round' if k == 0 else 'round'}: one thread {wall:.2f} s ({cpu:.2f} of "

@@ -85,6 +85,8 @@ class Hyperparameters(Checked):
 
     objective: ClassVar[str]
     """The objective that the solver states, in its own constants."""
+    states_common_form: ClassVar[bool] = False
+    """If it is λ/2 ‖w‖² + the mean hinge loss; else ½‖w‖² + C Σ hinge: that over λ."""
     cost_per_epoch: ClassVar[str]
     reference: ClassVar[str]
     suggestion: ClassVar[str]
@@ -151,6 +153,10 @@ class Hyperparameters(Checked):
     def visits(self, problem: Any, state: Any) -> float:
         """Rows read by all updates so far."""
         return float(state.updates)
+
+    def stated(self, problem: Any, primal: float) -> float:
+        """The primal value of the common form, in the constants of the solver's own objective."""
+        return primal if self.states_common_form else float(primal / problem.regularization)
 
     def regularization(self, n_samples: float) -> float:
         """λ of a binary problem with `n_samples` rows, or that total weight of rows (see

@@ -125,7 +125,7 @@ def upload_body(
     `options`: parameters that the caller gives. Raises ValueError for data that no format supports.
     """
     if not isinstance(data, _SENT_AS_THEY_ARE):
-        data = tables.loaded(data)
+        data = tables.load(data)
     weighable = hasattr(data, "tocsr") or _may_be_table(data)
     if weights is not None and (media_type is not None or not weighable):
         raise ValueError("weights need a table with named columns, such as a frame, or sparse data")
@@ -188,7 +188,7 @@ def predict_body(rows: Any) -> Body:
     matches with the model's in any order."""
     if isinstance(rows, (str, Path)):
         return _file(Path(rows), None)
-    rows = tables.loaded(rows)
+    rows = tables.load(rows)
     if hasattr(rows, "tocsr"):
         return _libsvm(rows, None)
     if not isinstance(rows, Sequence):
@@ -254,7 +254,7 @@ def _multipart(parts: Iterable[tuple[str, str, str, bytes | Path]]) -> Body:
 
 
 def _type_of_part(path: Path, default: str) -> str:
-    """Of an archive: the service looks for the format in it, or in its name."""
+    """The media type by the suffix; of an archive, the service looks for the format in it."""
     suffix = path.suffix.lower()
     return _ARCHIVES.get(suffix) or MEDIA_TYPES.get(suffix, default)
 
@@ -279,7 +279,7 @@ def _table(
     if weights is not None and labels is None and target is None:
         params["target"] = last
     if weights is not None:
-        schema[_added(table, "weight", list(map(tables.plain, weights)))] = {"role": "weight"}
+        schema[_add_column(table, "weight", list(map(tables.plain, weights)))] = {"role": "weight"}
     schema |= json.loads(options.get("schema") or "{}")
     if schema:
         params["schema"] = json.dumps(schema)
@@ -287,7 +287,7 @@ def _table(
     return replace(body, params=params)
 
 
-def _added(table: tables.Columns, name: str, cells: list[Any]) -> str:
+def _add_column(table: tables.Columns, name: str, cells: list[Any]) -> str:
     """Add a column; returns its name, which is a new one."""
     n_rows = len(next(iter(table.values()), cells))
     if len(cells) != n_rows:
@@ -299,7 +299,7 @@ def _added(table: tables.Columns, name: str, cells: list[Any]) -> str:
 
 
 def _json_values(values: Any) -> Any:
-    """The same for JSON: NaN becomes null, infinity a text."""
+    """Values for JSON: NaN becomes null, infinity a text."""
     if isinstance(values, dict):
         return {name: _json_values(value) for name, value in values.items()}
     if isinstance(values, (list, tuple)):

@@ -147,7 +147,7 @@ def _csv_cell(cell: Any) -> Any:
     return "" if cell is None else cell
 
 
-def loaded(data: Any) -> Any:
+def load(data: Any) -> Any:
     """The data in memory: a lazy frame of polars is collected, an iterator read to its end, and a
     stream of Arrow (such as a relation of DuckDB) made a table.
 

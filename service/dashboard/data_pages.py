@@ -35,8 +35,7 @@ from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.problems import status_of
-from service.web.problems.codes import PROBLEMS
+from service.web.problem_codes import PROBLEMS
 
 SAMPLES = {
     "iris": "Three kinds of iris by four lengths. 150 rows.",
@@ -157,14 +156,13 @@ def _proposal(
     return page(
         request,
         "proposal.html",
-        200 if error is None else status_of(error),
+        error,
         scripted="hx-request" in request.headers,
         read=read,
         reading=None if read is None else reading_in_words(read.reading),
         columns=[] if read is None else proposed_columns(read, target, upload.spec.roles),
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
-        error=error,
         likely=[] if error is None else error.extra.get("likely_targets", []),
         problems=[] if error is None else column_problems(error, _options(upload)),
         title=known.title if known else "",

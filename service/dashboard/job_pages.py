@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import JobId, ModelName
-from service.dashboard.curves import curves_of
+from service.dashboard.charts import curves_of
 from service.dashboard.page import PageContext, back, form_of, go, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from service.common.names import NAME, AliasName, ModelName
 from service.dashboard.forms.prediction import MAX_INPUTS, inputs_of, line_of, row_of
-from service.dashboard.page import PageContext, back, checked, go, last_entries, page, queue
+from service.dashboard.page import PageContext, back, check, go, last_entries, page, queue
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.core.store import JobFilter
@@ -34,7 +34,6 @@ from service.predictions.predictor import Target
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.problems import status_of
 from svm.model.metrics import unpredicted
 from svm.model.multiclass import splits_of
 
@@ -155,7 +154,7 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
             "dataset_id": entries.get("dataset_id", ""),
             "importance": entries.get("importance") == "true",
         }
-        return await queue(request, context.evaluations, checked(EvaluationCreate, values))
+        return await queue(request, context.evaluations, check(EvaluationCreate, values))
 
 
 def _fits(dataset: Dataset, version: ModelVersion) -> bool:
@@ -194,7 +193,7 @@ async def _show(
     answer: Mapping[str, Any] | None = None,
     error: ServiceError | None = None,
 ) -> Response:
-    loaded = await _loaded(context, version)
+    loaded = await _load(context, version)
     weights = None if loaded is None else weights_of(loaded)
 
     def show() -> Response:
@@ -208,7 +207,7 @@ async def _show(
         return page(
             request,
             "model.html",
-            200 if error is None else status_of(error),
+            error,
             model=context.models.get(name),
             version=ModelVersionRead.of(version),
             versions=context.models.versions(name, VERSIONS),
@@ -232,7 +231,6 @@ async def _show(
             example_line=line_of([one.text for one in inputs]).rstrip(),
             entries=entries,
             answer=answer,
-            error=error,
             url=str(request.base_url).rstrip("/"),
             example_json=json.dumps([one.example for one in inputs]),
             example_python=[one.example for one in inputs],
@@ -241,7 +239,7 @@ async def _show(
     return await run_sync(show)
 
 
-async def _loaded(context: PageContext, version: ModelVersion) -> LoadedModel | None:
+async def _load(context: PageContext, version: ModelVersion) -> LoadedModel | None:
     """None if its file is damaged."""
     try:
         return await context.loaded_models.get(version.model_name, version.version)

@@ -23,8 +23,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from service import __version__
 from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
-from service.dashboard.curves import precision_recall
-from service.dashboard.distributions import Distributions
+from service.dashboard.charts import Distributions, precision_recall
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
 from service.jobs.comparisons.submission import Comparisons
@@ -43,8 +42,8 @@ from service.storage.blobs import Blobs
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.http.compression import versioned
+from service.web.problem_codes import PROBLEMS
 from service.web.problems import status_of
-from service.web.problems.codes import PROBLEMS
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
@@ -119,17 +118,21 @@ def compile_templates() -> None:
         _TEMPLATES.get_template(name)
 
 
-def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page; the first part of its path is the section in the navigation."""
+def page(
+    request: Request, template: str, error: ServiceError | None = None, **context: Any
+) -> HTMLResponse:
+    """A page, with the status of the error that it shows, if there is one; the first part of its
+    path is the section in the navigation."""
     section = request.scope["path"].split("/")[1]
     text = _TEMPLATES.get_template(template).render(
-        section=section, signed_in=is_signed_in(request), **context
+        section=section, signed_in=is_signed_in(request), error=error, **context
     )
+    status = 200 if error is None else status_of(error)
     # What pages show can change at any time.
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
 
-def framed(request: Request, title: str, main: str) -> str:
+def render_framed(request: Request, title: str, main: str) -> str:
     """A page of another package, whose main part is HTML."""
     template = _TEMPLATES.get_template("framed.html")
     signed_in = is_signed_in(request)
@@ -161,7 +164,7 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 
 
 async def last_entries(request: Request) -> dict[str, str]:
-    """The same with the last entry of each input. Raises as `form_of`."""
+    """The last entry of each input of a form. Raises as `form_of`."""
     return {name: values[-1] for name, values in (await form_of(request)).items()}
 
 
@@ -172,7 +175,7 @@ async def queue(request: Request, submission: Submission[Body], body: Body) -> R
     return go(request, f"/jobs/{job.id}")
 
 
-def checked(model: type[Model], values: dict[str, Any]) -> Model:
+def check(model: type[Model], values: dict[str, Any]) -> Model:
     """The values as a request, validated like its JSON. Raises ServiceError."""
     return validated(model, json.dumps(values).encode())
 
@@ -203,8 +206,7 @@ def problem_page(request: Request, error: ServiceError) -> Response:
     reply = page(
         request,
         "problem.html",
-        status_of(error),
-        error=error,
+        error,
         title=known.title if known else error.code,
         about=known.description if known else None,
     )

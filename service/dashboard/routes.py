@@ -5,7 +5,7 @@ from __future__ import annotations
 from service.dashboard import compare_pages, data_pages, job_pages, model_pages, training_pages
 from service.dashboard.forms.questions import job_fields
 from service.dashboard.page import ASSETS, PageContext, PageRoute, compile_templates
-from service.web.access.routing import Routes
+from service.web.access.scopes import Routes
 from service.web.docs import DocumentedAPI
 from service.web.http.compression import CompressedFiles
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from service.common.names import NAME, DatasetReference, JobId
 from service.dashboard.forms import questions
 from service.dashboard.forms.schema import Entries
-from service.dashboard.page import PageContext, checked, last_entries, page, queue
+from service.dashboard.page import PageContext, check, last_entries, page, queue
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import InvalidContent, NotFound, ServiceError
@@ -23,7 +23,6 @@ from service.jobs.training.schemas import JobCreate
 from service.jobs.training.submission import JobPlanRead
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.problems import status_of
 from svm.solvers import CHOICES
 from svm.solvers.protocol import ChoosesSolver
 
@@ -83,12 +82,12 @@ def _requests(context: PageContext, entries: Entries) -> tuple[JobCreate, Compar
     InvalidRequest, InvalidContent."""
     body = questions.body_from(entries, _dataset(context, entries))
     try:
-        training = checked(JobCreate, body)
+        training = check(JobCreate, body)
     except InvalidContent as error:
         raise questions.in_words(error) from None
     if not questions.is_sweep(entries):
         return training, None
-    return training, checked(ComparisonCreate, questions.sweep_of(body))
+    return training, check(ComparisonCreate, questions.sweep_of(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def _form(
     response = page(
         request,
         "train.html",
-        200 if error is None else status_of(error),
+        error,
         dataset=dataset,
         datasets=offered,
         name=next(field for field in questions.job_fields() if field.name == "model_name"),
@@ -168,7 +167,6 @@ def _form(
         expert=expert,
         opened=bool(marked) or questions.is_expert(entries),
         entries=entries,
-        error=error,
         cost=cost,
         refusal=refusal,
         faults=faults,

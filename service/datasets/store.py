@@ -25,7 +25,7 @@ from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
 from service.rows.spec import TSV, Parsed, Stored, Summarized
 from service.rows.table.arrays import BLOCK_BYTES, blocks_of
-from service.rows.table.raw import category_positions, raw_values
+from service.rows.table.writers import category_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.audit import record

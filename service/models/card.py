@@ -325,7 +325,7 @@ def _levels(column: dict[str, Any]) -> str:
 def _settings(version: ModelVersion) -> list[str]:
     if not version.spec:
         return []
-    return ["## Settings", _fenced(json.dumps(version.spec, indent=2, ensure_ascii=False))]
+    return ["## Settings", _fence(json.dumps(version.spec, indent=2, ensure_ascii=False))]
 
 
 def _lineage(version: ModelVersion) -> str:
@@ -380,7 +380,7 @@ def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _fenced(code: str) -> str:
+def _fence(code: str) -> str:
     """With a fence longer than any in the code."""
     longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -27,7 +27,7 @@ from svm.model.pipeline import FittedPipeline
 SMALL_BYTES = 64 * 1024
 """The largest file in a row. SQLite is faster than files up to about this size."""
 SHOWN_LEVELS = 20
-"""Of a category; its `n_levels` counts all of them."""
+"""Levels of a category that are listed; its `n_levels` counts all of them."""
 SHOWN_NOTES = 200
 
 
@@ -43,7 +43,7 @@ class PreparedVersion:
     n_features: int
     calibration: str | None
     table: dict[str, Any] | None
-    """Of a model of a table: see `describe_table`."""
+    """What `describe_table` gives."""
     contents: dict[str, bytes] = field(default_factory=dict)
     """By key, what has no file and belongs into `model_files`."""
 

@@ -50,21 +50,19 @@ class ModelRegistry:
         prepared: PreparedVersion,
         *,
         model_name: str,
-        job_id: str | None = None,
-        dataset_id: str | None = None,
-        dataset_digest: str | None = None,
         spec: dict[str, Any],
-        seed: int | None = None,
         result: dict[str, Any],
-        n_support_vectors: int | None = None,
         set_alias: str | None = None,
-        imported: dict[str, Any] | None = None,
+        **values: Any,
     ) -> int:
-        """Insert the next version inside the caller's transaction and return its number."""
+        """Insert the next version inside the caller's transaction and return its number.
+
+        `values` are those of further columns, such as `job_id`, or `imported`.
+        """
         version = rows.next_version(connection, model_name)
-        row: dict[str, Any] = {
-            "model_name": model_name,
-            "version": version,
+        named = {"model_name": model_name, "version": version}
+        row = {
+            **named,
             "digest": prepared.digest,
             "artifact_key": prepared.blob.key,
             "artifact_sha256": prepared.blob.sha256,
@@ -74,23 +72,18 @@ class ModelRegistry:
             "classes": prepared.classes,
             "columns": prepared.columns,
             "n_features": prepared.n_features,
-            "n_support_vectors": n_support_vectors,
             "calibration": prepared.calibration,
-            "job_id": job_id,
-            "dataset_id": dataset_id,
-            "dataset_digest": dataset_digest,
             "spec": spec,
-            "seed": seed,
             "result": result if prepared.table is None else {**result, "table": prepared.table},
+            **values,
         }
-        if imported is not None:
-            row["imported"] = imported
         connection.execute(_INSERT, row)
         if prepared.contents:
-            named = {"model_name": model_name, "version": version}
             contents = [{**named, "name": n, "content": c} for n, c in prepared.contents.items()]
             connection.execute(model_files.insert(), contents)
-        made_by = {"imported": imported.get("format")} if imported is not None else {"job": job_id}
+        made_by = {"job": values.get("job_id")}
+        if (imported := values.get("imported")) is not None:
+            made_by = {"imported": imported.get("format")}
         record(connection, "version.create", f"models/{model_name}/versions/{version}", **made_by)
         if set_alias is not None:
             rows.point_alias(connection, model_name, set_alias, version)

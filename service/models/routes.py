@@ -20,8 +20,7 @@ from service.models.card import as_markdown, card_of, training_data
 from service.models.registry import ModelRegistry
 from service.models.schemas import MAX_VERSION, AliasUpdate
 from service.models.versions import LATEST, Alias
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
@@ -79,7 +78,7 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
     def get_model(
         request: Request, response: Response, name: ModelName
     ) -> schemas.ModelRead | Response:
-        return _tagged(request, response, schemas.ModelRead.model_validate(registry.get(name)))
+        return _with_etag(request, response, schemas.ModelRead.model_validate(registry.get(name)))
 
     @routes.delete(
         "/{name}",
@@ -130,7 +129,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         request: Request, response: Response, name: ModelName, version: Version
     ) -> schemas.ModelVersionRead | Response:
         read = schemas.ModelVersionRead.of(registry.get_version(name, version))
-        return _tagged(request, response, read)
+        return _with_etag(request, response, read)
 
     @routes.delete(
         "/{name}/versions/{version}",
@@ -201,7 +200,7 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
         card = card_of(model_version, training_data(datasets, model_version))
         response.headers["Vary"] = "Accept"
         if media_type == "application/json":
-            return _tagged(request, response, card)
+            return _with_etag(request, response, card)
         text = as_markdown(card, model_version)
         current = etag(hashlib.sha256(text.encode()).hexdigest()[:32])
         headers = {"ETag": current, "Vary": "Accept", "Content-Type": f"{MARKDOWN}; charset=utf-8"}
@@ -283,7 +282,7 @@ def etag_of(read: BaseModel) -> str:
     return etag(hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:32])
 
 
-def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
+def _with_etag(request: Request, response: Response, read: Read) -> Read | Response:
     response.headers["ETag"] = etag_of(read)
     return not_modified(request, etag_of(read), response.headers) or read
 

@@ -31,7 +31,7 @@ class Model:
 
     name: str
     number: int
-    """Of its place in lists."""
+    """Its place in lists."""
     created_at: float
     latest_version: int | None
     """The highest version; None if all were deleted."""

@@ -23,8 +23,7 @@ from service.predictions.inference import schemas
 from service.predictions.inference.wire_format import HEAD_LENGTH, OUTPUTS, PROBABILITY
 from service.predictions.predictor import Predictor, Target
 from service.predictions.routes import respond
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.health import RETRY_AFTER_S
 from service.web.problems import responses

@@ -37,7 +37,7 @@ class PredictionMetrics(Collector):
         self._served: dict[tuple[str, int], _Served] = {}
         self._unknown: Counter[tuple[str, str]] = Counter()
 
-    def answered(
+    def count_answer(
         self, version: LoadedModel, n_rows: int, unknown: UnknownCells | None, started: float
     ) -> None:
         """Count an answered request that `started` at this time of `perf_counter`."""
@@ -50,7 +50,7 @@ class PredictionMetrics(Collector):
             for reason, count in unknown.counts.items():
                 self._unknown[version.name, reason] += count
 
-    def refused(self, version: LoadedModel) -> None:
+    def count_refusal(self, version: LoadedModel) -> None:
         """Count a request that the model could not answer."""
         served = self._served.get((version.name, version.version)) or self._begin(version)
         served.used_at = perf_counter()

@@ -15,11 +15,10 @@ from service.predictions.predictor import PredictionCall, Predictor, Target
 from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
 from service.rows.format_table import FORMATS, ROW_FORMATS
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
+from service.web.bodies.chunks import unless_disconnected
 from service.web.bodies.control_bodies import json_request, read_limited
 from service.web.problems import responses
-from service.web.server.disconnects import unless_disconnected
 
 EXAMPLE = {
     "instances": [[5.1, 3.5, 1.4, 0.2], [6.7, 3.0, 5.2, 2.3]],

@@ -31,7 +31,7 @@ from service.errors import (
     UnsupportedFormat,
     pointer_to_member,
 )
-from service.predictions.batcher import Answer
+from service.predictions.batcher import Prediction
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
@@ -79,7 +79,7 @@ class PlainExchange:
         self._charset: str | None = None
         for name, value in headers:
             if name == b"content-type":
-                content_type = media_type_of(value)
+                content_type = media_type_of(value.decode("latin-1"))
                 if content_type in (CSV, TSV) and b"=" in value:
                     self._charset = charset_of(value.decode("latin-1"))
             elif name == b"accept":
@@ -92,11 +92,9 @@ class PlainExchange:
         self._outputs = None if outputs is None else _split(outputs)
         self.is_binary = content_type == NPY and not self._encoding
         self.is_packed = self._format is not None and self._format.packed is not None
-        """The body has to be `unpacked` before it is read."""
+        """The body has to be unpacked by `unpack` before it is read."""
 
-    async def unpacked(
-        self, body: bytes, model: LoadedModel, parser: Parser, folder: Path
-    ) -> bytes:
+    async def unpack(self, body: bytes, model: LoadedModel, parser: Parser, folder: Path) -> bytes:
         """The rows of a packed body as CSV, which `read` takes. Raises ServiceError."""
         if self._encoding:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
@@ -120,7 +118,7 @@ class PlainExchange:
         if self._encoding and not self.is_packed:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
         if self._charset is not None:
-            body = _decoded(body, self._charset)
+            body = _decode(body, self._charset)
         if self._format is None or self._format.read_rows is None:
             formats = ", ".join(ROW_FORMATS)
             raise UnsupportedFormat("unsupported-format", f"send the rows as {formats}")
@@ -151,11 +149,11 @@ class PlainExchange:
                 raise _not_calibrated()
         return Instances(X, outputs, ignored, unknown)
 
-    def reply(self, asked: Instances, answer: Answer) -> Reply:
+    def reply(self, asked: Instances, answer: Prediction) -> Reply:
         return write(self._accept, answer, asked)
 
 
-def _decoded(body: bytes, charset: str) -> bytes:
+def _decode(body: bytes, charset: str) -> bytes:
     """A text in UTF-8. Raises InvalidRequest `bad-encoding`."""
     try:
         return body.decode(charset).encode()
@@ -210,7 +208,7 @@ def _split(outputs: str) -> tuple[str, ...]:
     return names
 
 
-def write(media_type: str, answer: Answer, asked: Instances) -> Reply:
+def write(media_type: str, answer: Prediction, asked: Instances) -> Reply:
     """The reply in one of `MEDIA_TYPES`. Raises InvalidRequest if that cannot hold the outputs.
 
     Formats without room for ignored columns, unknown cells, warnings, and the version that
@@ -237,7 +235,7 @@ def _in_header(name: str) -> str:
     return quote(name[:MAX_VALUE_CHARACTERS], safe=" ", errors="replace")
 
 
-def _json(answer: Answer, asked: Instances) -> bytes:
+def _json(answer: Prediction, asked: Instances) -> bytes:
     model = answer.model
     parts = [model.json_head]
     if asked.ignored:
@@ -270,13 +268,13 @@ def _unlikely(rows: list[int]) -> dict[str, Any]:
     }
 
 
-def _ndjson(answer: Answer, outputs: tuple[str, ...]) -> bytes:
+def _ndjson(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
     columns = [_plain(answer.output(name)) for name in outputs]
     rows = (dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True))
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def _csv(answer: Answer, outputs: tuple[str, ...]) -> bytes:
+def _csv(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
     names: list[str] = []
     columns: list[list[Any]] = []
     for name in outputs:
@@ -296,7 +294,7 @@ def _csv(answer: Answer, outputs: tuple[str, ...]) -> bytes:
     return text.getvalue().encode()
 
 
-def _npy(answer: Answer, outputs: tuple[str, ...]) -> bytes:
+def _npy(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
     if len(outputs) != 1 or outputs[0] == "explanation":
         raise _impossible("an NPY reply holds one of label, decision, probability")
     value = answer.output(outputs[0])
@@ -316,7 +314,7 @@ def _impossible(detail: str) -> InvalidRequest:
     return InvalidRequest("invalid-parameter", f"{detail}; change Accept or `outputs`")
 
 
-_WRITERS: dict[str, Callable[[Answer, tuple[str, ...]], bytes]] = {
+_WRITERS: dict[str, Callable[[Prediction, tuple[str, ...]], bytes]] = {
     NDJSON: _ndjson,
     CSV: _csv,
     NPY: _npy,

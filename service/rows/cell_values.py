@@ -14,17 +14,18 @@ from functools import lru_cache
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-from service.rows.cell_faults import (
-    CellFault,
-    fault_of_text,
-    fault_of_value,
-    missing_fault,
-)
+from service.rows.cell_faults import CellFault, fault_of_text, fault_of_value, missing_fault
 from service.rows.cell_texts.dates import COMPACT, DAY_FIRST, ISO, MONTHS_ONLY, forms_of, iso
 from service.rows.cell_texts.dates import days as days_of
-from service.rows.cell_texts.digits import Form
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
-from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, MISSING_TEXTS, NUMBER, level_of
+from service.rows.cell_texts.number_text import (
+    BLANKS,
+    BOOLEANS,
+    MISSING_TEXTS,
+    NUMBER,
+    Form,
+    level_of,
+)
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.faults import shown
 from svm.data.columns import UNKNOWN, Column

@@ -78,16 +78,29 @@ class Columns:
         features = ((name, self._by_stripped.get(name.strip())) for name in given)
         return [feature if feature in free else name for name, feature in features]
 
+    @cached_property
+    def _of_objects(self) -> dict[str, list[str]]:
+        """The features such as `a.b` by what comes before a point."""
+        names: dict[str, list[str]] = {}
+        for name in self.names or ():
+            for i, mark in enumerate(name):
+                if mark == ".":
+                    names.setdefault(name[:i], []).append(name)
+        return names
+
     def named(self, row: dict[str, Any]) -> dict[str, Any]:
         """The same row of an object whose names may have blanks around them, and whose cells may
-        be objects with features, such as `a.b`."""
+        be objects with features, such as `a.b`, or null in place of these."""
         flat = dict(row)
         for name, cell in row.items():
+            inner: dict[str, Any] = {}
             if type(cell) is dict:
                 inner = {f"{name}.{key}": value for key, value in cell.items()}
-                if flat.keys().isdisjoint(inner) and not self.names_set.isdisjoint(inner):
-                    del flat[name]
-                    flat |= inner
+            elif cell is None and name not in self.names_set:
+                inner = dict.fromkeys(self._of_objects.get(name, ()))
+            if flat.keys().isdisjoint(inner) and not self.names_set.isdisjoint(inner):
+                del flat[name]
+                flat |= inner
         names = self.without_blanks(flat)
         if len(set(names)) < len(flat):
             return flat

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 import svm.data.columns
 from service.rows.columns import Columns
-from service.subprocesses.messages import Messages
+from service.subprocesses.working import Messages
 from svm.data.columns import Column, PlainColumns
 from svm.data.matrices import Matrix
 

@@ -10,8 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from service.common.schemas import ReadModel, Timestamp
 from service.storage.database.audit import Action, AuditLog, ChangeFilter
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Vector, in_layout, is_sparse
+from svm.data.matrices import Mask, Vector, in_layout, is_sparse
 from svm.errors import InvalidData
 
 Kind: TypeAlias = Literal["number", "boolean", "date", "category"]
@@ -122,7 +121,7 @@ def require_raw(X: Vector, columns: Columns) -> None:
             raise InvalidData(code, f"{where}: {cells[i]:g} is not {expected}")
 
 
-def bounds_of(columns: Columns) -> tuple[Vector, Vector, npt.NDArray[np.bool_]]:
+def bounds_of(columns: Columns) -> tuple[Vector, Vector, Mask]:
     """The least and the largest value of each column, and whether its values are whole."""
     largest = np.finfo(np.float64).max
     bounds = {
@@ -136,7 +135,7 @@ def bounds_of(columns: Columns) -> tuple[Vector, Vector, npt.NDArray[np.bool_]]:
     return low, high, whole
 
 
-def _are_raw(X: Vector, low: Vector, high: Vector, whole: npt.NDArray[np.bool_]) -> bool:
+def _are_raw(X: Vector, low: Vector, high: Vector, whole: Mask) -> bool:
     good = (low <= X) & (high >= X)
     good &= (np.floor(X) == X) | ~whole
     good |= np.isnan(X)

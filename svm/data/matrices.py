@@ -14,7 +14,10 @@ if TYPE_CHECKING:  # SciPy is imported only for sparse matrices
     from typing_extensions import TypeIs
 
 Vector: TypeAlias = npt.NDArray[np.float64]
-Floats: TypeAlias = npt.NDArray[Any]
+Array: TypeAlias = npt.NDArray[Any]
+"""An array of any type, such as labels."""
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = Array
 """An array of float64 or float32."""
 Indices: TypeAlias = npt.NDArray[np.int64]
 Signs: TypeAlias = npt.NDArray[np.int8]
@@ -34,6 +37,11 @@ LARGEST = 1e100
 def is_sparse(X: object) -> TypeIs[csr_array[Any, tuple[int, int]]]:
     """Whether X is a CSR matrix, without importing SciPy for a dense one."""
     return not isinstance(X, np.ndarray)
+
+
+def dense(X: Matrix) -> Vector:
+    """The rows with their zeros."""
+    return X.toarray() if is_sparse(X) else X
 
 
 def matrix_bytes(X: Matrix) -> int:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Indices, cuts
+from svm.data.matrices import Indices, Vector, cuts
 from svm.data.stored_rows import PIECE_VALUES, Rows, is_csr, row_sizes
 
 SHARD_VALUES = PIECE_VALUES
@@ -23,7 +22,7 @@ VALUES_TO_FEATURE = 128
 RUNS_TO_THREAD = 4
 """Runs of shards for each thread, so that all threads end at about the same time."""
 
-Sum: TypeAlias = npt.NDArray[np.float64]
+Sum: TypeAlias = Vector
 """A C-contiguous array, which is what shards are summed in."""
 
 

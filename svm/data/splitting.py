@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Indices
+from svm.data.matrices import Array, Indices
 from svm.data.randomness import generator
 from svm.errors import InvalidData
 
 
-def split(
-    codes: npt.NDArray[Any], fraction: float, *, stratify: bool, seed: int
-) -> tuple[Indices, Indices]:
+def split(codes: Array, fraction: float, *, stratify: bool, seed: int) -> tuple[Indices, Indices]:
     """(training rows, validation rows), both ascending: a function of the arguments alone.
 
     `codes` are class numbers, (n,). `fraction` in (0, 1) of the rows are held out, the same
@@ -41,7 +36,7 @@ def split(
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
-def fold_numbers(codes: npt.NDArray[Any], n_folds: int, *, seed: int) -> Indices:
+def fold_numbers(codes: Array, n_folds: int, *, seed: int) -> Indices:
     """The fold of every row, 0 … n_folds - 1, (n,): a function of the arguments alone.
 
     Folds have the same size, and the same number of rows of every class, up to one row. The only

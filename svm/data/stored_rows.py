@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Floats, Indices, Matrix, cuts, is_sparse
+from svm.data.matrices import Array, Floats, Indices, Matrix, cuts, is_sparse
 
 PIECE_VALUES = 1 << 20
 """Values of a matrix that are processed together: 8 MiB."""
@@ -37,7 +36,7 @@ class StoredArray:
         self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
 
-    def read_into(self, out: npt.NDArray[Any], start: int) -> None:
+    def read_into(self, out: Array, start: int) -> None:
         """Fill `out`, C-contiguous, with the numbers from position `start`. Raises OSError."""
         rest = out.reshape(-1).view(np.uint8).data
         at = self._offset + start * self.dtype.itemsize
@@ -60,7 +59,7 @@ class StoredRows:
     """In the files."""
     n_features: int
     indices: StoredArray | None = None
-    indptr: npt.NDArray[Any] | None = None
+    indptr: Array | None = None
     """(n_rows + 1,) for CSR."""
     chosen: Indices | None = None
     """Rows of the files that are the rows of this matrix, strictly ascending; None for all."""
@@ -107,7 +106,7 @@ class StoredRows:
 
         It is called with some rows at a time; a row's result must not depend on the other rows.
         """
-        lengths: list[npt.NDArray[Any]] = []
+        lengths: list[Array] = []
         with ExitStack() as stack:
             files: list[IO[bytes]] = []
             for piece in pieces(self, width):
@@ -213,7 +212,7 @@ class Reader:
             return rows * X.n_features, (rows + 1) * X.n_features
         return X.indptr[rows].astype(np.int64), X.indptr[rows + 1].astype(np.int64)
 
-    def _fill(self, parts: list[npt.NDArray[Any]], at: int, rows: Indices) -> int:
+    def _fill(self, parts: list[Array], at: int, rows: Indices) -> int:
         """Read ascending rows of the files into `parts` from position `at`; returns their end."""
         if len(rows) == 0:
             return at

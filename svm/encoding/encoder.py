@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge, Le
 
 from svm.data.columns import Columns, PlainColumns, raw_matrix, require_raw
-from svm.data.matrices import LARGEST, Indices, Matrix, Vector, as_matrix, read_only
+from svm.data.matrices import LARGEST, Array, Indices, Mask, Matrix, Vector, as_matrix, read_only
 from svm.errors import InvalidData
 from svm.hyperparameters import Checked, PositiveInt
 from svm.transforms.scaling import NO_SCALING, Scaling
@@ -103,7 +102,7 @@ class Encoder:
         return [k for k, kind in enumerate(kinds) if kind == "date"][:: len(PARTS)]
 
     @cached_property
-    def scaled(self) -> npt.NDArray[np.bool_]:
+    def scaled(self) -> Mask:
         """(n_values,) whether a scaling applies to the output: not to booleans."""
         kinds = [self.columns[j].kind for j in self.sources]
         return np.array([kind != "boolean" for kind in kinds], dtype=bool)
@@ -242,8 +241,8 @@ class Encoder:
 
         wide = np.int32 if n * width <= np.iinfo(np.int32).max else np.int64
         data = np.empty(n * width)
-        indices: npt.NDArray[Any] = np.empty(n * width, dtype=wide)
-        indptr: npt.NDArray[Any] = np.zeros(n + 1, dtype=wide)
+        indices: Array = np.empty(n * width, dtype=wide)
+        indptr: Array = np.zeros(n + 1, dtype=wide)
         for rows in blocks:
             sparse_outputs(*inputs(rows), m, data, indices, indptr[rows.start : rows.stop + 1])
         if indptr[-1] < len(data):
@@ -259,9 +258,9 @@ class Encoder:
         known = self.missing[self.sources] > 0
         return replace(self, fills=np.where(known, self.fills, offset))
 
-    def unseen(self, X: Vector) -> npt.NDArray[np.bool_]:
+    def unseen(self, X: Vector) -> Mask:
         """(n_samples, n_columns) cells with a level that no training row had."""
-        known: list[npt.NDArray[np.bool_]] = []
+        known: list[Mask] = []
         start = 0
         for j in self.categories:
             size = len(self.columns[j].levels)
@@ -272,12 +271,12 @@ class Encoder:
             mask[:, self.categories] = ~np.concatenate(known)[self.level_slots(X)]
         return mask
 
-    def newly_missing(self, X: Vector) -> npt.NDArray[np.bool_]:
+    def newly_missing(self, X: Vector) -> Mask:
         """(n_samples, n_columns) missing cells in columns that had none in training."""
-        mask: npt.NDArray[np.bool_] = np.isnan(X) & (self.missing == 0)
+        mask: Mask = np.isnan(X) & (self.missing == 0)
         return mask
 
-    def refused(self, X: Vector) -> npt.NDArray[np.bool_]:
+    def refused(self, X: Vector) -> Mask:
         """(n_samples, n_columns) cells that the encoding refuses."""
         mask = np.zeros(X.shape, dtype=bool)
         if self.refuses_missing:
@@ -379,7 +378,7 @@ class PlainEncoder:
     def require_accepted(self, X: Matrix) -> None:
         """All rows are."""
 
-    def unseen(self, X: Vector) -> npt.NDArray[np.bool_]:
+    def unseen(self, X: Vector) -> Mask:
         """(n_samples, n_columns) cells with a level that no training row had: none."""
         return np.zeros(X.shape, dtype=bool)
 

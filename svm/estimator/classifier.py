@@ -13,7 +13,6 @@ from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
@@ -23,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from svm.data.columns import PlainColumns
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Array, Indices, Vector
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.estimator.online import OnlineTraining
 from svm.hyperparameters import Checked
@@ -36,7 +35,7 @@ from svm.solvers import CHOICES
 from svm.solvers.other_names import did_you_mean
 from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import FEATURES, Identity
 
@@ -200,7 +199,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         self.__dict__.pop("_online", None)
         self.n_iter_ = self.result_.epochs
         self._keep(self.result_.fitted)
-        codes: npt.NDArray[Any] = np.searchsorted(training.classes, y)
+        codes: Array = np.searchsorted(training.classes, y)
         if len(self.result_.warm_start.rows):
             self.__dict__.update(support_attributes(self.result_.warm_start, X, codes))
         if self.calibration is not None:
@@ -225,7 +224,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
                 self._pipeline(X.dtype, y), np.unique(classes), X, self._seed()
             )
             self.n_iter_ = 0
-        elif classes is not None and not np.array_equal(np.unique(classes), online.classes):
+        elif classes is not None and not np.array_equal(np.unique(classes), online.model.classes):
             raise ValueError("classes differ from those of the first call of partial_fit")
         online.update(X, y, np.ones(X.shape[0]) if weights is None else weights)
         self._online = online
@@ -238,7 +237,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         scores = self._scores(X)
         return self.fitted_.decision_from_scores(scores)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Labels (n_samples,)."""
         decision = self.decision_function(X)
         return self.fitted_.labels_from_decision(decision)
@@ -287,7 +286,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         for name in ("coef_", "support_", "support_vectors_", "n_support_", "dual_coef_"):
             self.__dict__.pop(name, None)
         self.fitted_ = fitted
-        self.classes_: npt.NDArray[Any] = fitted.classes
+        self.classes_: Array = fitted.classes
         self.__dict__.update(linear_attributes(fitted))
 
     def _trained(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
@@ -297,14 +296,14 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             weights=weights,
             columns=None if names is None else PlainColumns(names.tolist(), len(names)),
             seed=self._seed(),
-            threads=self._threads(),
+            how=Execution(threads=self._threads()),
         )
         for _ in training:
             pass
         return training
 
     def _calibrated(
-        self, pipeline: Pipeline, X: Any, y: Any, codes: npt.NDArray[Any], weights: Any
+        self, pipeline: Pipeline, X: Any, y: Any, codes: Array, weights: Any
     ) -> FittedPipeline:
         assert self.calibration is not None
         folds = min(FOLDS, int(np.bincount(codes).min()))
@@ -318,7 +317,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             scores[others] = fold.problem_scores(X[others])
         return self.fitted_.calibrated(self.calibration, scores, codes)
 
-    def _pipeline(self, dtype: np.dtype[Any], labels: npt.NDArray[Any]) -> Pipeline:
+    def _pipeline(self, dtype: np.dtype[Any], labels: Array) -> Pipeline:
         solver = as_object("solver", self.solver)
         options: dict[str, Any] = {"dtype": dtype.name} if isinstance(self.solver, str) else {}
         if self.C is not None or self.regularization is not None:

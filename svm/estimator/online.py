@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Indices, Matrix, Vector
+from svm.data.matrices import Array, Indices, Matrix, Vector
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.model.multiclass import BinarySplit, MulticlassName, codes_of, splits_of
+from svm.model.multiclass import BinarySplit, codes_of, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.problem import Problem
 from svm.solvers.protocol import LearnsOnline
 from svm.training.preparation import row_weights
 from svm.training.warm_start import WarmStart
-from svm.transforms.features import FeatureMap, fit_features
-from svm.transforms.scaling import Scaling, fit_scaling
+from svm.transforms.features import fit_features
+from svm.transforms.scaling import fit_scaling
 
 
 @dataclass
@@ -29,11 +28,8 @@ class OnlineTraining:
 
     solver: Any
     """A solver that `LearnsOnline`."""
-    classes: npt.NDArray[Any]
-    """(n_classes,) sorted."""
-    multiclass: MulticlassName
-    scaling: Scaling
-    features: FeatureMap
+    model: FittedPipeline
+    """Its classes, scaling and feature map; the coefficients are not up to date."""
     regularization: Vector
     """(n_problems,) λ of each pair."""
     states: dict[int, Any] = field(default_factory=dict)
@@ -42,7 +38,7 @@ class OnlineTraining:
     def begin(
         cls,
         pipeline: Pipeline,
-        classes: npt.NDArray[Any],
+        classes: Array,
         X: Matrix,
         seed: int,
     ) -> OnlineTraining:
@@ -56,42 +52,44 @@ class OnlineTraining:
             raise InvalidHyperparameter(
                 "regularization", None, "λ > 0 in place of C, as a stream has no number of rows"
             )
-        learned = fit_scaling(pipeline.scaling, X)
-        mapped = fit_features(pipeline.features, learned.transform(X), seed)
+        scaling = fit_scaling(pipeline.scaling, X)
+        features = fit_features(pipeline.features, scaling.transform(X), seed)
+        none = np.empty(0)
+        model = FittedPipeline(
+            classes=classes,
+            scaling=scaling,
+            features=features,
+            coefficients=none,
+            intercepts=none,
+            multiclass=multiclass,
+        )
         weights = np.full(len(splits_of(multiclass, len(classes))), solver.lambda_)
-        return cls(solver, classes, multiclass, learned, mapped, weights)
+        return cls(solver, model, weights)
 
     @classmethod
     def continued(cls, earlier: WarmStart) -> OnlineTraining:
         """From the end of a training by such a solver, with its λ."""
         solver, fitted = earlier.pipeline.solver, earlier.fitted
         assert isinstance(solver, LearnsOnline)
-        online = cls(
-            solver,
-            fitted.classes,
-            fitted.multiclass,
-            fitted.scaling,
-            fitted.features,
-            earlier.regularization,
-        )
+        online = cls(solver, fitted, earlier.regularization)
         for k in range(len(earlier.regularization)):
             problem = online._empty_problem(k)
             inherited = earlier.of_problem(k, problem)
             online.states[k] = solver.start(problem, inherited)
         return online
 
-    def update(self, X: Matrix, labels: npt.NDArray[Any], weights: Vector) -> None:
+    def update(self, X: Matrix, labels: Array, weights: Vector) -> None:
         """Make one update for each row X (n_samples, n_features) in every pair that it belongs to.
 
         A weight (n_samples,) multiplies the row's hinge loss; rows of weight 0 are left out.
         Raises InvalidData (`bad-labels`, `bad-weights`): no label may be another than the classes.
         """
-        codes = codes_of(self.classes, labels)
+        codes = codes_of(self.model.classes, labels)
         if (codes < 0).any():
             unknown = labels[codes < 0][0]
             raise InvalidData("bad-labels", f"{unknown!r} is not one of the classes given first")
         codes[row_weights(weights, len(labels)) == 0.0] = -1
-        mapped = self.features.transform(self.scaling.transform(X))
+        mapped = self.model.features.transform(self.model.scaling.transform(X))
         for k, split in enumerate(self._splits):
             problem = self._problem(k, split, mapped, codes, weights)
             state = self.states.get(k) or self.solver.start(problem)
@@ -99,7 +97,7 @@ class OnlineTraining:
 
     @property
     def _splits(self) -> list[BinarySplit]:
-        return splits_of(self.multiclass, len(self.classes))
+        return splits_of(self.model.multiclass, len(self.model.classes))
 
     def _problem(
         self, k: int, split: BinarySplit, X: Matrix, codes: Indices, weights: Vector
@@ -116,7 +114,7 @@ class OnlineTraining:
         )
 
     def _empty_problem(self, k: int) -> Problem:
-        X = np.empty((0, self.features.n_outputs), dtype=self.solver.dtype)
+        X = np.empty((0, self.model.features.n_outputs), dtype=self.solver.dtype)
         return self._problem(k, self._splits[k], X, np.empty(0, dtype=np.intp), np.empty(0))
 
     def fitted(self) -> FittedPipeline:
@@ -125,11 +123,8 @@ class OnlineTraining:
             self.solver.classifier(self._empty_problem(k), self.states[k])
             for k in range(len(self._splits))
         ]
-        return FittedPipeline(
-            classes=self.classes,
-            scaling=self.scaling,
-            features=self.features,
+        return replace(
+            self.model,
             coefficients=np.array([classifier.coefficients for classifier in classifiers]),
             intercepts=np.array([classifier.intercept for classifier in classifiers]),
-            multiclass=self.multiclass,
         )

@@ -74,10 +74,9 @@ def row_products(X: Matrix, W: Matrix) -> Vector:
     return products
 
 
-def kernel_values(kernel: AnyKernel, X: Matrix, Z: Matrix, z_norms: Vector | None = None) -> Vector:
-    """k(xᵢ, zⱼ), (n_samples, len(Z)); `z_norms` are the `row_norms` of Z, if known."""
-    norms = row_norms(Z) if z_norms is None else z_norms
-    return kernel.of_products(row_products(X, Z), row_norms(X), norms)
+def kernel_values(kernel: AnyKernel, X: Matrix, Z: Matrix) -> Vector:
+    """k(xᵢ, zⱼ), (n_samples, len(Z))."""
+    return kernel.of_products(row_products(X, Z), row_norms(X), row_norms(Z))
 
 
 def row_norms(X: Matrix) -> Vector:

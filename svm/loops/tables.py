@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Indices, Mask, Vector
 from svm.loops import compiled
 
 
@@ -74,7 +73,7 @@ def sparse_outputs(
 
 
 @compiled
-def are_raw(X: Vector, low: Vector, high: Vector, whole: npt.NDArray[np.bool_]) -> bool:
+def are_raw(X: Vector, low: Vector, high: Vector, whole: Mask) -> bool:
     """Whether every cell is missing or between the bounds of its column, and whole if those of the
     column are."""
     for i in range(len(X)):

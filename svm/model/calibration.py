@@ -6,12 +6,11 @@ Labels follow from the scores alone; probabilities do not change them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Array, Indices, Mask, Vector
 from svm.data.splitting import fold_numbers
 from svm.errors import InvalidData
 from svm.model.multiclass import MulticlassName, splits_of
@@ -44,7 +43,7 @@ class Calibration:
     """sigmoid: (n_problems, 2), a and b. isotonic: (n_knots,) scores, ascending in each problem."""
     values: Vector | None = None
     """isotonic: (n_knots,) probabilities."""
-    starts: npt.NDArray[np.int64] | None = None
+    starts: Indices | None = None
     """isotonic: (n_problems + 1,) the start of each problem's knots, and the end."""
 
     @property
@@ -94,7 +93,7 @@ class Calibration:
 def fit_calibration(
     name: CalibrationName,
     scores: Vector,
-    codes: npt.NDArray[Any],
+    codes: Array,
     scheme: MulticlassName,
     n_classes: int,
 ) -> Calibration:
@@ -125,7 +124,7 @@ def fit_calibration(
 def cross_fitted(
     name: CalibrationName,
     scores: Vector,
-    codes: npt.NDArray[Any],
+    codes: Array,
     scheme: MulticlassName,
     n_classes: int,
     *,
@@ -148,7 +147,7 @@ def cross_fitted(
     return probabilities
 
 
-def unlikely_labels(probabilities: Vector, codes: npt.NDArray[Any]) -> Indices:
+def unlikely_labels(probabilities: Vector, codes: Array) -> Indices:
     """The rows whose class, (n_samples,), follows from the scores but is not the one with the
     largest of the probabilities, (n_samples, n_classes)."""
     own = np.take_along_axis(probabilities, codes[:, None], axis=1)[:, 0]
@@ -194,7 +193,7 @@ def _logistic(x: Vector) -> Vector:
     return probabilities
 
 
-def _sigmoid(scores: Vector, truth: npt.NDArray[np.bool_]) -> tuple[float, float]:
+def _sigmoid(scores: Vector, truth: Mask) -> tuple[float, float]:
     """(a, b) of the greatest likelihood, of smoothed targets (Platt, 1999), by Newton's method
     with backtracking (Lin, Lin and Weng, 2007)."""
     n_positive = int(truth.sum())
@@ -235,7 +234,7 @@ def _loss(a: float, b: float, s: Vector, targets: Vector) -> float:
     return float((targets * z + np.logaddexp(0.0, -z)).sum())
 
 
-def _isotonic(scores: Vector, truth: npt.NDArray[np.bool_]) -> tuple[Vector, Vector]:
+def _isotonic(scores: Vector, truth: Mask) -> tuple[Vector, Vector]:
     """Knots and values of the best non-decreasing fit, by pooling adjacent violators; n rows prove
     no probability below 1/(n + 2) and none above 1 - 1/(n + 2)."""
     points, inverse = np.unique(scores, return_inverse=True)

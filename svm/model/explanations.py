@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.data.matrices import Array, Matrix, Vector, is_sparse
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Identity, Nystroem, Square
@@ -47,7 +45,7 @@ def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
 def permutation_importance(
     fitted: FittedPipeline,
     X: Vector,
-    codes: npt.NDArray[Any],
+    codes: Array,
     *,
     seed: int = 0,
     check: Callable[[], None] = lambda: None,
@@ -75,6 +73,6 @@ def permutation_importance(
     return np.stack([falls.mean(axis=1), error], axis=1)
 
 
-def _accuracy(fitted: FittedPipeline, X: Vector, codes: npt.NDArray[Any]) -> float:
+def _accuracy(fitted: FittedPipeline, X: Vector, codes: Array) -> float:
     decision = fitted.decision_from_scores(fitted.scores_of_checked(X))
     return float(np.mean(fitted.codes_from_decision(decision) == codes))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from svm.data.matrices import Array, Mask, Vector
 from svm.model.multiclass import label_name
 
 BINS = 15
@@ -21,11 +21,11 @@ SHOWN_CHARACTERS = 40
 
 
 def confusion_matrix(
-    true_codes: npt.NDArray[Any],
-    predicted_codes: npt.NDArray[Any],
+    true_codes: Array,
+    predicted_codes: Array,
     n_classes: int,
-    weights: npt.NDArray[np.float64] | None = None,
-) -> npt.NDArray[Any]:
+    weights: Vector | None = None,
+) -> Array:
     """(n_classes, n_classes) counts by true (row) and predicted class, or sums of `weights`.
 
     Codes are integers 0 … n_classes - 1, (n,).
@@ -35,14 +35,14 @@ def confusion_matrix(
     return counts.reshape(n_classes, n_classes)
 
 
-def weighted_metrics(confusion: npt.NDArray[np.float64]) -> dict[str, Any]:
+def weighted_metrics(confusion: Vector) -> dict[str, Any]:
     """The metrics of weighted rows, from sums of weights."""
     metrics = classification_metrics(confusion)
     names = ("accuracy", "balanced_accuracy", "macro_f1", "confusion_matrix")
     return {name: metrics[name] for name in names}
 
 
-def classification_metrics(confusion: npt.NDArray[Any]) -> dict[str, Any]:
+def classification_metrics(confusion: Array) -> dict[str, Any]:
     """Accuracy, the confusion matrix itself, and precision, recall, F1 of each class.
 
     A ratio whose denominator is 0 is given as 0. `balanced_accuracy` is the mean recall of classes
@@ -72,7 +72,7 @@ def classification_metrics(confusion: npt.NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def _mean(values: npt.NDArray[np.float64]) -> float:
+def _mean(values: Vector) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
@@ -80,11 +80,11 @@ def _mean(values: npt.NDArray[np.float64]) -> float:
 class RocCurve:
     """True positive rate against false positive rate, as the threshold falls."""
 
-    thresholds: npt.NDArray[np.float64]
+    thresholds: Vector
     """(n_points,) descending, the first one infinite. A score ≥ threshold is positive."""
-    false_positive_rate: npt.NDArray[np.float64]
+    false_positive_rate: Vector
     """(n_points,) 0 … 1."""
-    true_positive_rate: npt.NDArray[np.float64]
+    true_positive_rate: Vector
     """(n_points,) 0 … 1."""
     area: float
     """Below the curve: how often a positive row scores above a negative one; ties count half."""
@@ -99,7 +99,7 @@ class RocCurve:
         return RocCurve(self.thresholds[kept], false, true, self.area)
 
 
-def roc_curve(positive: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64]) -> RocCurve | None:
+def roc_curve(positive: Mask, scores: Vector) -> RocCurve | None:
     """A point for every distinct score, without those inside a straight segment.
 
     Both are (n,). None without rows on both sides.
@@ -120,7 +120,7 @@ def roc_curve(positive: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64]) 
     return RocCurve(thresholds, false, true, float(np.trapezoid(true, false)))
 
 
-def one_vs_one_area(codes: npt.NDArray[Any], values: npt.NDArray[np.float64]) -> float | None:
+def one_vs_one_area(codes: Array, values: Vector) -> float | None:
     """Mean area under the ROC curves of all pairs of classes (Hand and Till, 2001).
 
     For a pair only its own rows count, ranked once by the value of each class: `values` is
@@ -133,14 +133,14 @@ def one_vs_one_area(codes: npt.NDArray[Any], values: npt.NDArray[np.float64]) ->
     return float(np.mean(areas)) if areas else None
 
 
-def _area(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) -> float:
+def _area(positive: Vector, negative: Vector) -> float:
     """How often one of `positive` is larger than one of `negative`, both ascending."""
     below = np.searchsorted(negative, positive, "left").sum(dtype=np.float64)
     not_above = np.searchsorted(negative, positive, "right").sum(dtype=np.float64)
     return float(0.5 * (below + not_above) / (len(positive) * len(negative)))
 
 
-def margins(codes: npt.NDArray[Any], decision: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def margins(codes: Array, decision: Vector) -> Vector:
     """(n,) margin of each row, negative if it is on the wrong side.
 
     Two classes, `decision` (n,): y f(x). More, (n, n_classes): the true class's value minus the
@@ -151,13 +151,11 @@ def margins(codes: npt.NDArray[Any], decision: npt.NDArray[np.float64]) -> npt.N
     rows = np.arange(len(codes))
     others = decision.copy()
     others[rows, codes] = -np.inf
-    margins: npt.NDArray[np.float64] = decision[rows, codes] - others.max(axis=1)
+    margins: Vector = decision[rows, codes] - others.max(axis=1)
     return margins
 
 
-def histogram_by_class(
-    codes: npt.NDArray[Any], values: npt.NDArray[np.float64], n_classes: int
-) -> dict[str, Any]:
+def histogram_by_class(codes: Array, values: Vector, n_classes: int) -> dict[str, Any]:
     """`edges` of `HISTOGRAM_BINS` bins and, for each class, the `counts` of its rows in them.
 
     Values outside of `HISTOGRAM_SPAN` are counted in the first and last bins.
@@ -170,9 +168,9 @@ def histogram_by_class(
 
 
 def calibration_metrics(
-    probabilities: npt.NDArray[np.float64],
-    predicted_codes: npt.NDArray[Any],
-    true_codes: npt.NDArray[Any],
+    probabilities: Vector,
+    predicted_codes: Array,
+    true_codes: Array,
 ) -> dict[str, Any]:
     """How good probabilities (n, n_classes) are.
 

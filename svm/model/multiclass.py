@@ -8,9 +8,8 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import CACHED_VALUES, Indices, Signs, Vector
+from svm.data.matrices import CACHED_VALUES, Array, Indices, Signs, Vector
 
 MulticlassName = Literal["one-vs-one", "one-vs-rest"]
 
@@ -32,7 +31,7 @@ class BinarySplit:
         """The pair (i, j) of two classes; (j,) for j against all others."""
         return (*self.negative, self.positive) if len(self.negative) == 1 else (self.positive,)
 
-    def rows_and_sides(self, codes: npt.NDArray[Any]) -> tuple[Indices | None, Signs]:
+    def rows_and_sides(self, codes: Array) -> tuple[Indices | None, Signs]:
         """The rows whose class `codes` (n_samples,) are in the problem, None for all; and ±1 for
         each."""
         largest = max(*self.negative, self.positive, int(codes.max(initial=0)))
@@ -114,15 +113,15 @@ def _pairs_of_classes(n_classes: int) -> tuple[Indices, Vector]:
     return pairs, np.where(higher[pairs] == every, 1.0, -1.0)
 
 
-def codes_from_decision(decision: Vector) -> npt.NDArray[Any]:
+def codes_from_decision(decision: Vector) -> Array:
     """Class numbers (n_samples,) from decision values, (n_samples,) or (n_samples, n_classes)."""
     if decision.ndim == 1:
         return (decision > _ZERO).view(np.int8)
-    codes: npt.NDArray[Any] = np.argmax(decision, axis=1)
+    codes: Array = np.argmax(decision, axis=1)
     return codes
 
 
-def codes_of(classes: npt.NDArray[Any], labels: npt.NDArray[Any]) -> Indices:
+def codes_of(classes: Array, labels: Array) -> Indices:
     """Class numbers (n_samples,) of labels; -1 for one that is not among the sorted classes."""
     codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     codes[classes[codes] != labels] = -1

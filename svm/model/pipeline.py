@@ -15,16 +15,9 @@ from functools import cached_property
 from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from svm.data.columns import Columns
-from svm.data.matrices import (
-    Matrix,
-    Vector,
-    as_sparse,
-    is_sparse,
-    matrix_bytes,
-)
+from svm.data.matrices import Array, Matrix, Vector, as_sparse, is_sparse, matrix_bytes
 from svm.encoding.encoder import AnyEncoder, Encoding, PlainEncoder
 from svm.hyperparameters import Checked, Moderate
 from svm.kernel.kernels import AnyKernel
@@ -75,7 +68,7 @@ class FittedPipeline:
     sparse.
     """
 
-    classes: npt.NDArray[Any]
+    classes: Array
     """(n_classes,) sorted labels; of two, the second is the positive one."""
     scaling: Scaling
     features: FeatureMap
@@ -229,24 +222,22 @@ class FittedPipeline:
         assert self.calibration is not None
         return self.calibration.probabilities(self.multiclass, scores, len(self.classes))
 
-    def calibrated(
-        self, name: CalibrationName, scores: Vector, codes: npt.NDArray[Any]
-    ) -> FittedPipeline:
+    def calibrated(self, name: CalibrationName, scores: Vector, codes: Array) -> FittedPipeline:
         """This model with probabilities, learned from the scores and class numbers of a validation
         set. Raises InvalidData as `fit_calibration`."""
         calibration = fit_calibration(name, scores, codes, self.multiclass, len(self.classes))
         return replace(self, calibration=calibration)
 
-    def codes_from_decision(self, decision: Vector) -> npt.NDArray[Any]:
+    def codes_from_decision(self, decision: Vector) -> Array:
         """Class numbers (n_samples,) from decision values."""
         return codes_from_decision(decision)
 
-    def labels_from_decision(self, decision: Vector) -> npt.NDArray[Any]:
+    def labels_from_decision(self, decision: Vector) -> Array:
         """Labels (n_samples,) from decision values."""
-        labels: npt.NDArray[Any] = self.classes[self.codes_from_decision(decision)]
+        labels: Array = self.classes[self.codes_from_decision(decision)]
         return labels
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Labels (n_samples,) of the rows of X."""
         return self.labels_from_decision(self.decision_function(X))
 

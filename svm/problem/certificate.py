@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import Any, Literal, TypeAlias
 
-import numpy.typing as npt
+from svm.data.matrices import Array
 
 Status: TypeAlias = Literal["certified", "rough", "open"]
 """The gap that was asked for is proven; the cost is at most `ROUGH_EXCESS` too high; or neither."""
@@ -108,7 +108,7 @@ class Certificate:
             return "rough"
         return "open"
 
-    def as_dict(self, classes: npt.NDArray[Any]) -> dict[str, Any]:
+    def as_dict(self, classes: Array) -> dict[str, Any]:
         """For JSON; `classes` (n_classes,) are the labels."""
         names = classes.tolist()
         pairs = [
@@ -118,7 +118,7 @@ class Certificate:
         described = {"status": self.status, "kernel": self.kernel, "summary": self.summary(classes)}
         return {**_values(self.worst), **described, "exact": exact, "pairs": pairs}
 
-    def summary(self, classes: npt.NDArray[Any]) -> str:
+    def summary(self, classes: Array) -> str:
         """One sentence for people, or two with an approximated kernel. Their numbers are rounded
         up, so that they are true."""
         begin = {"certified": "Certified: its cost is ", "rough": "Rough: its cost may be "}
@@ -145,7 +145,7 @@ class Certificate:
             return f"{at_most} {_rounded_up(1.0 + excess)} times the lowest possible"
         return f"{at_most} {_rounded_up(100.0 * excess)} % above the lowest possible"
 
-    def _pair_names(self, classes: npt.NDArray[Any]) -> str:
+    def _pair_names(self, classes: Array) -> str:
         names = [str(classes[i])[:32] for i in self.worst.classes]
         if len(names) == 1:
             return f"problems ({names[0]} against the rest)"

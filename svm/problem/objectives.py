@@ -26,12 +26,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Floats, Signs, Vector
+from svm.data.matrices import Floats, Mask, Signs, Vector
 from svm.data.shards import tree_sum
 from svm.problem.kernel_products import quadratic_form, sums_over
-from svm.problem.passes import Run
+from svm.problem.passes import Pass, Run
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 
 ROUNDING = 1e-15
@@ -108,9 +107,7 @@ def error_of(problem: Problem, scores: Vector) -> float:
     return _losses_and_errors(problem, scores)[1] / problem.n_samples
 
 
-def error_and_inside(
-    problem: Problem, scores: Vector
-) -> tuple[float, npt.NDArray[np.bool_] | None]:
+def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, Mask | None]:
     """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1; None if the
     scores are elsewhere."""
     if problem.cluster is not None:
@@ -123,12 +120,12 @@ def error_and_inside(
 
 def count_inside(problem: Problem, scores: Vector) -> int:
     """How many rows are on or inside the margin."""
-    return int(problem.compute(_count_inside, of=[scores], notes=1, together=0).notes.sum())
+    return int(problem.compute(Pass(_count_inside, notes=1, together=0), [scores]).notes.sum())
 
 
 def _losses_and_errors(problem: Problem, scores: Vector) -> tuple[float, float]:
     """Σ sᵢ max(0, 1 - yᵢ fᵢ), and the rows on the wrong side."""
-    notes = problem.compute(_losses, of=[scores], notes=2, together=0).notes
+    notes = problem.compute(Pass(_losses, notes=2, together=0), [scores]).notes
     hinge, wrong = tree_sum(notes).tolist()
     return hinge, wrong
 

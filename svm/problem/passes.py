@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,13 +50,14 @@ class Chosen:
         return self.rows[first:last], self.values[first:last]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Pass:
     """One pass over all rows."""
 
     function: Callable[..., None]
     """Called as function(run, *given); defined in a module."""
     given: tuple[Any, ...] = ()
+    _: KW_ONLY
     size: int = 0
     """Of the sum."""
     notes: int = 0

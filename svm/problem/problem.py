@@ -10,19 +10,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from svm.data import stored_rows
 from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import Floats, Indices, Matrix, Signs, Vector, cuts
 from svm.data.randomness import generator
 from svm.data.shards import Sum, leaf_edges, subtrees, tree_sum
-from svm.data.stored_rows import (
-    PIECE_VALUES,
-    Reader,
-    Rows,
-    StoredRows,
-    is_csr,
-    row_sizes,
-    stored_values,
-)
+from svm.data.stored_rows import Reader, Rows, StoredRows
 from svm.hyperparameters import Intercept
 from svm.kernel.kernel_rows import KernelRows
 from svm.kernel.kernels import LINEAR, AnyKernel
@@ -161,7 +154,7 @@ class Problem:
 
     @property
     def sparse(self) -> bool:
-        return is_csr(self.X)
+        return stored_rows.is_csr(self.X)
 
     @property
     def matrix(self) -> Matrix:
@@ -207,7 +200,7 @@ class Problem:
     def block_rows(self) -> int:
         """Rows in one block of work."""
         n: int = self.X.shape[0]
-        return max(1, BLOCK * n // max(1, stored_values(self.X) + ROW_COST * n))
+        return max(1, BLOCK * n // max(1, stored_rows.stored_values(self.X) + ROW_COST * n))
 
     def blocks(self, n: int) -> Iterator[slice]:
         """0 … n in slices of `block_rows`, calling `interrupted` before each."""
@@ -224,7 +217,7 @@ class Problem:
             return
         reader = Reader(self.X) if reader is None else reader
         rows = self._numbers(chosen, slice(0, stop - start))
-        for first, last in pairwise(cuts(self.X.sizes(rows), len(rows), PIECE_VALUES)):
+        for first, last in pairwise(cuts(self.X.sizes(rows), len(rows), stored_rows.PIECE_VALUES)):
             self.interrupted()
             operand = operand_of(reader.read(rows[first:last]))
             yield slice(first, last), operand, np.arange(last - first)
@@ -241,42 +234,17 @@ class Problem:
         """Positions of the rows at which the leaves of all sums begin, and their number."""
         return leaf_edges(self.X, self.some_rows)
 
-    def compute(
-        self,
-        function: Callable[..., None],
-        *given: Any,
-        of: Sequence[RowValues] = (),
-        size: int = 0,
-        notes: int = 0,
-        makes: int = 0,
-        over: int | None = None,
-        chooses: bool = False,
-        together: int = 1,
-    ) -> Passed:
-        """One pass over all rows, in the fixed tree; for the arguments see `Pass`.
-
-        `of`: values of rows that it reads.
-        """
-        one = Pass(
-            function=function,
-            given=given,
-            size=size,
-            notes=notes,
-            makes=makes,
-            over=over,
-            chooses=chooses,
-            together=together,
-        )
+    def compute(self, one: Pass, of: Sequence[RowValues] = ()) -> Passed:
+        """One pass over all rows, in the fixed tree; `of` are the values of rows that it reads."""
         if self.cluster is not None:
             return self.cluster.compute(one, of)
-        if together == 0:
+        if one.together == 0:
             self.interrupted()
         edges = self.leaves
         n = len(edges) - 1
-        noted = np.empty((n, notes))
-        made = tuple(np.empty(self.n_samples) for _ in range(makes if over is None else makes - 1))
-        if over is not None:
-            made = (of[over], *made)
+        noted = np.empty((n, one.notes))
+        made: tuple[RowValues, ...] = () if one.over is None else (of[one.over],)
+        made += tuple(np.empty(self.n_samples) for _ in range(one.makes - len(made)))
 
         def of_run(units: range) -> tuple[Sum, list[Chosen]]:
             reader = Reader(self.X) if isinstance(self.X, StoredRows) else None
@@ -293,10 +261,10 @@ class Problem:
             )
             return one.computed(units, leaves)
 
-        every = subtrees(-(-n // max(1, together)), self.executor.threads)
+        every = subtrees(-(-n // max(1, one.together)), self.executor.threads)
         results = self.executor.map(of_run, every)
         total = tree_sum([total for total, _ in results])
-        if not chooses:
+        if not one.chooses:
             return Passed(total, noted, made)
         chosen = Chosen.joined([part for _, parts in results for part in parts])
         return Passed(total, noted, (*made, chosen))
@@ -336,19 +304,19 @@ class Problem:
         w = np.ascontiguousarray(w, dtype=np.float64)
         if len(w) != self.n_features:  # compiled code would read beyond the end
             raise ValueError(f"expected {self.n_features} weights, got {len(w)}")
-        scores: Vector = self.compute(passes.scores, w, float(intercept), makes=1).made[0]
+        scores: Vector = self.compute(Pass(passes.scores, (w, float(intercept)), makes=1)).made[0]
         return scores
 
     def combination(self, coefficients: Vector) -> Vector:
         """Σᵢ coefficientsᵢ xᵢ: (n_features,), in float64; rows with coefficient 0 cost nothing."""
-        return self.compute(passes.combination, of=[coefficients], size=self.n_features).total
+        return self.compute(Pass(passes.combination, size=self.n_features), [coefficients]).total
 
     @cached_property
     def squared_norms(self) -> Vector:
         """‖xᵢ‖² of every row: (n_samples,); without the constant feature."""
         if self.shared_norms is not None:
             return self.shared_norms if self.some_rows is None else self.shared_norms[self.rows]
-        norms: Vector = self.compute(passes.squared_norms, makes=1).made[0]
+        norms: Vector = self.compute(Pass(passes.squared_norms, makes=1)).made[0]
         return norms
 
     def random(
@@ -417,7 +385,7 @@ class Problem:
                 yield [everything[start:stop]], everything[start:stop]
             return
         random = self.random(epoch)
-        edges = cuts(row_sizes(self.X, self.rows), len(everything), BLOCK_VALUES)
+        edges = cuts(stored_rows.row_sizes(self.X, self.rows), len(everything), BLOCK_VALUES)
         blocks = random.permutation(len(edges) - 1)
         for first in range(0, len(blocks), BLOCKS_TOGETHER):
             together = blocks[first : first + BLOCKS_TOGETHER]
@@ -427,7 +395,9 @@ class Problem:
     @cached_property
     def _piece_edges(self) -> list[int]:
         """Where the rows in the order of the data are cut."""
-        edges: list[int] = cuts(row_sizes(self.X, self.rows), self.n_samples, PIECE_VALUES).tolist()
+        edges: list[int] = cuts(
+            stored_rows.row_sizes(self.X, self.rows), self.n_samples, stored_rows.PIECE_VALUES
+        ).tolist()
         return edges
 
     def permutation(self, epoch: int, n: int | None = None) -> Indices:

@@ -67,10 +67,6 @@ class DualCoordinateDescent(Hyperparameters):
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `none`: the hyperplane
     passes through the origin."""
 
-    def stated(self, problem: Problem, primal: float) -> float:
-        """½‖w‖² + C Σ hinge is P/λ."""
-        return primal / problem.regularization
-
     def start(
         self, problem: Problem, inherited: Inheritance | None = None
     ) -> DualCoordinateDescentState:

@@ -10,19 +10,9 @@ import numpy as np
 from svm.data.matrices import Vector
 from svm.hyperparameters import Hyperparameters, Intercept, Positive, PositiveInt
 from svm.problem.objectives import primal
-from svm.problem.passes import Run
+from svm.problem.passes import Pass, Run
 from svm.problem.problem import LinearClassifier, Problem
-from svm.solvers.options import (
-    STREAMING_OPTION,
-    Averaging,
-    Initial,
-    InverseSquareRoot,
-    InverseTime,
-    Schedule,
-    VisitOrder,
-    average_begins,
-    streams,
-)
+from svm.solvers import options
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 from svm.stopping import smoothed_change
 
@@ -70,7 +60,7 @@ class GradientDescent(Hyperparameters):
     certifies: ClassVar = False
     traces_updates: ClassVar = True
     own_loops: ClassVar = ({"batch_size": 1},)
-    streaming_option: ClassVar = STREAMING_OPTION
+    streaming_option: ClassVar = options.STREAMING_OPTION
 
     name: Literal["gradient-descent"] = "gradient-descent"
     intercept: Intercept = "free"
@@ -79,23 +69,19 @@ class GradientDescent(Hyperparameters):
     batch_size: PositiveInt | Literal["all"] = "all"
     """b: `all` for batch descent, which ignores `order`, 1 for stochastic descent, else
     mini-batches: that many visits after each other, at the end of an epoch fewer."""
-    order: VisitOrder = "each-epoch"
-    learning_rate: Positive | Schedule | None = None
+    order: options.VisitOrder = "each-epoch"
+    learning_rate: Positive | options.Schedule | None = None
     """η, a number or a schedule, acting on the sum ½‖w‖² + C Σ hinge; default
     1 / (r + C b R²), with R² the mean ‖x‖² and r = b/n, or 1 with the `whole` regularizer."""
-    averaging: Averaging = "last"
-    initial: Initial = "zero"
+    averaging: options.Averaging = "last"
+    initial: options.Initial = "zero"
     regularizer: Literal["share", "whole"] = "share"
     """The part of ½‖w‖² in the gradient of one batch: its share b/n, which solves the stated
     problem, or all of it, as in the tutorial, which solves the problem with C b/n instead of C."""
 
     @property
     def streams(self) -> bool:
-        return self.batch_size == "all" or streams(self.order)
-
-    def stated(self, problem: Problem, primal: float) -> float:
-        """½‖w‖² + C Σ hinge is P/λ."""
-        return primal / problem.regularization
+        return self.batch_size == "all" or options.streams(self.order)
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> GradientDescentState:
         w, intercept, step = np.zeros(problem.n_features), 0.0, 0
@@ -178,7 +164,7 @@ class GradientDescent(Hyperparameters):
 
     def _begun(self, state: GradientDescentState) -> GradientDescentState:
         """The state at the begin of an epoch, with a new average if one begins there."""
-        if not average_begins(self.averaging, state.epoch):
+        if not options.average_begins(self.averaging, state.epoch):
             return state
         average = np.zeros_like(state.w_sum)
         return replace(state, averaged_from=state.updates, w_sum=average, intercept_sum=0.0)
@@ -189,7 +175,7 @@ class GradientDescent(Hyperparameters):
         rule, C = problem.cost_change, 1.0 / (n * problem.regularization)
         w, b = state.w, float(state.intercept)
 
-        violations = problem.compute(_add_violations, w, b, size=d + 1).total
+        violations = problem.compute(Pass(_add_violations, (w, b), size=d + 1)).total
         rate, decay, power = self._rate(problem, n, C)
         rate *= (1.0 + decay * state.step) ** -power
         cost, change, stopped = state.cost, state.change, NOT_STOPPED
@@ -255,7 +241,7 @@ class GradientDescent(Hyperparameters):
                 share = 1.0 if self.regularizer == "whole" else size / problem.n_samples
                 steepest = share + C * size * float(problem.squared_norms.mean())
                 return 1.0 / steepest, 0.0, 0.0
-            case InverseTime() | InverseSquareRoot() as schedule:
+            case options.InverseTime() | options.InverseSquareRoot() as schedule:
                 return float(schedule.initial), float(schedule.decay), schedule.power
             case fixed:
                 return float(fixed), 0.0, 0.0

@@ -13,13 +13,7 @@ from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem.kernel_products import gram, sums_over
 from svm.problem.objectives import dual
 from svm.problem.problem import KernelClassifier, Problem
-from svm.solvers.options import (
-    Averaging,
-    InterceptStep,
-    VisitOrderInMemory,
-    average_begins,
-    limit_of,
-)
+from svm.solvers import options
 from svm.solvers.protocol import Inheritance, SolverState
 
 DRAWN_AT_ONCE = 256
@@ -60,6 +54,7 @@ class KernelPegasos(Hyperparameters):
     starts_from: ClassVar[tuple[str, ...]] = ("kernel-pegasos",)
     inherits: ClassVar = "the counts of the rows, and the count of updates that sets its step size"
     evaluation_growth: ClassVar = 2.0
+    states_common_form: ClassVar = True
     certifies: ClassVar = False
     traces_updates: ClassVar = True
 
@@ -69,16 +64,12 @@ class KernelPegasos(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""
-    intercept_step: InterceptStep = "limited"
-    order: VisitOrderInMemory = "each-epoch"
+    intercept_step: options.InterceptStep = "limited"
+    order: options.VisitOrderInMemory = "each-epoch"
     score_step: Literal["previous", "current"] = "previous"
     """By which scores update t judges its row. `previous`: 1/(λ(t-1)) Σ sⱼ yⱼ countⱼ k(xⱼ, x), the
     model after t - 1 updates. `current`: with 1/(λt), as figure 3 is printed."""
-    averaging: Averaging = "last"
-
-    def stated(self, problem: Problem, primal: float) -> float:
-        """This solver states the common form itself."""
-        return primal
+    averaging: options.Averaging = "last"
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> KernelPegasosState:
         """f = 0, no updates; or the inherited f and step size."""
@@ -104,7 +95,7 @@ class KernelPegasos(Hyperparameters):
 
         n, step = problem.n_samples, state.step
         done = state.updates % n
-        if done == 0 and average_begins(self.averaging, state.epoch):
+        if done == 0 and options.average_begins(self.averaging, state.epoch):
             lags = np.zeros_like(state.lags)
             state = replace(
                 state, averaged_from=state.updates, lags=lags, harmonic=0.0, intercept_sum=0.0
@@ -123,7 +114,7 @@ class KernelPegasos(Hyperparameters):
                 problem.weights,
                 problem.regularization,
                 problem.intercept == "free",
-                limit_of(self.intercept_step),
+                options.limit_of(self.intercept_step),
                 int(self.score_step == "current"),
                 step,
                 intercept,

@@ -26,27 +26,13 @@ import numpy as np
 from svm.data.matrices import Vector
 from svm.data.stored_rows import stored_values
 from svm.hyperparameters import Hyperparameters, Intercept
-from svm.problem.objectives import (
-    dual,
-    error_of,
-    mean_weight,
-    primal_at_scores,
-    primal_of,
-    squared_norm,
-)
+from svm.problem import objectives
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.options import Initial
 from svm.solvers.protocol import NOT_STOPPED, Inheritance
+from svm.solvers.smoothing import newton_steps
 from svm.solvers.smoothing.class_sums import fresh, lower_bound
-from svm.solvers.smoothing.newton_steps import (
-    NewtonState,
-    best_slopes_of,
-    end_at,
-    newton_step,
-    relative_gap_of,
-    slopes_of,
-    with_sums,
-)
+from svm.solvers.smoothing.newton_steps import NewtonState
 from svm.solvers.smoothing.smoothed_hinge import slopes_at, step_work
 from svm.solvers.work import pass_work, rows_work
 
@@ -99,6 +85,7 @@ class Newton(Hyperparameters):
     starts_from: ClassVar = "linear"
     inherits: ClassVar = "the weights"
     evaluation_growth: ClassVar = 1.0
+    states_common_form: ClassVar = True
     certifies: ClassVar = True
     needs_certifier: ClassVar = False
     row_values: ClassVar = (2, 5)
@@ -115,10 +102,6 @@ class Newton(Hyperparameters):
     def streams(self) -> bool:
         return True
 
-    def stated(self, problem: Problem, primal: float) -> float:
-        """P itself: this solver states the common form."""
-        return primal
-
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
         """w = 0, b = 0; or the inherited w and b, or random weights, with less smoothing."""
         w, unknown = np.zeros(problem.n_features), np.empty(0)
@@ -134,7 +117,7 @@ class Newton(Hyperparameters):
             best_intercept=0.0,
             best_error=float((problem.y > 0).mean()),
             best_slopes=unknown,
-            best_primal=mean_weight(problem),
+            best_primal=objectives.mean_weight(problem),
             best_dual=0.0,
         )
         if inherited is not None:
@@ -154,9 +137,11 @@ class Newton(Hyperparameters):
             slope_smoothing=max(sharpest, WARM_SMOOTHING),
             best_w=w,
             best_intercept=intercept,
-            best_error=error_of(problem, scores),
+            best_error=objectives.error_of(problem, scores),
             best_slopes=slopes_at(problem, scores, sharpest),
-            best_primal=primal_at_scores(problem, squared_norm(problem, w, intercept), scores),
+            best_primal=objectives.primal_at_scores(
+                problem, objectives.squared_norm(problem, w, intercept), scores
+            ),
             best_dual=lower,
         )
 
@@ -167,23 +152,25 @@ class Newton(Hyperparameters):
         return self._advanced(problem, state, recenters=True)
 
     def _advanced(self, problem: Problem, state: NewtonState, *, recenters: bool) -> NewtonState:
-        mu, state = state.smoothing, with_sums(problem, state)
+        mu, state = state.smoothing, newton_steps.with_sums(problem, state)
         point = np.append(state.w, state.intercept)
-        taken = newton_step(problem, state, point)
+        taken = newton_steps.newton_step(problem, state, point)
         moved = taken.length * taken.step
         point = point + moved
         w, intercept = point[:-1].copy(), float(point[-1])
-        end = taken.end or end_at(problem, state, taken.changes, taken.length)
+        end = taken.end or newton_steps.end_at(problem, state, taken.changes, taken.length)
         scores = end.scores
         lower, best_slopes = lower_bound(problem, end.latest), np.empty(0)
         if end.ends is not None and (other := lower_bound(problem, end.ends)) > lower:
             lower, best_slopes = other, end.end_slopes
 
-        primal = primal_of(problem, squared_norm(problem, w, intercept), end.hinge)
+        primal = objectives.primal_of(
+            problem, objectives.squared_norm(problem, w, intercept), end.hinge
+        )
         improved, raised = primal < state.best_primal, lower > state.best_dual
         best_primal, best_dual = min(primal, state.best_primal), max(lower, state.best_dual)
         if not raised:
-            best_slopes = best_slopes_of(problem, state)
+            best_slopes = newton_steps.best_slopes_of(problem, state)
 
         # At the exact solution of this level the gap is that between the losses and their tangents,
         # the cost of the smoothing. Less smoothing before Newton comes near that would only need
@@ -196,7 +183,7 @@ class Newton(Hyperparameters):
         work = state.work + taken.work + rows_work(problem, problem.n_samples + end.read)
         state = replace(state, scores=np.empty(0))  # they may be others than the caller's
         if solved and recenters:
-            centers, slope_smoothing = slopes_of(problem, scores, centers, mu), np.inf
+            centers, slope_smoothing = newton_steps.slopes_of(problem, scores, centers, mu), np.inf
         if solved:
             mu *= LESS_SMOOTHING if state.steps == 0 or not recenters else LITTLE_LESS_SMOOTHING
         converged = best_primal - best_dual <= 1e-13 * best_primal or mu < SMALLEST_SMOOTHING
@@ -239,7 +226,7 @@ class Newton(Hyperparameters):
             if near.stopped or near.epoch == SAMPLE_STEPS:
                 return replace(state, work=near.work)
             level, near = near.smoothing, self._advanced(sample, near, recenters=False)
-            if near.reduced and relative_gap_of(near) <= SAMPLE_GAP:
+            if near.reduced and newton_steps.relative_gap_of(near) <= SAMPLE_GAP:
                 break
         return replace(
             state,
@@ -254,12 +241,14 @@ class Newton(Hyperparameters):
         """The state with primal value and bound summed over all rows again: those of its steps are
         updated sums, in which rounding adds up."""
         w, intercept = state.best_w, state.best_intercept
-        slopes = best_slopes_of(problem, state)
+        slopes = newton_steps.best_slopes_of(problem, state)
         point, hinge, _ = fresh(problem, w, intercept, slopes, np.inf, makes_scores=False)
         return replace(
             state,
             best_slopes=slopes,
-            best_primal=primal_of(problem, squared_norm(problem, w, intercept), hinge),
+            best_primal=objectives.primal_of(
+                problem, objectives.squared_norm(problem, w, intercept), hinge
+            ),
             best_dual=lower_bound(problem, point),
             work=state.work + pass_work(problem),
         )
@@ -315,7 +304,7 @@ def _best_bound(problem: Problem, scores: Vector) -> tuple[float, float]:
     the weights are nearly optimal."""
     mu, best = FIRST_SMOOTHING, (FIRST_SMOOTHING, 0.0)
     while mu > SMALLEST_SMOOTHING:
-        lower = dual(problem, problem.weights * slopes_at(problem, scores, mu))
+        lower = objectives.dual(problem, problem.weights * slopes_at(problem, scores, mu))
         if 0.0 < best[1] >= lower:
             break
         best = mu, lower

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,26 +12,8 @@ from svm.data.matrices import Floats, Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept, PositiveInt
 from svm.problem.objectives import dual
 from svm.problem.problem import LinearClassifier, Problem
-from svm.solvers.options import (
-    STREAMING_OPTION,
-    Averaging,
-    Initial,
-    InterceptStep,
-    VisitOrder,
-    average_begins,
-    limit_of,
-    streams,
-)
+from svm.solvers import options
 from svm.solvers.protocol import Inheritance, SolverState
-
-
-class Settings(NamedTuple):
-    """How the updates are made."""
-
-    batch_size: int = 1
-    project: bool = False
-    limit: float = 1.0
-    """See `svm.loops.pegasos`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,63 +35,9 @@ class PegasosState(SolverState):
     intercept_lag: float = 0.0
 
 
-def advance(
-    problem: Problem,
-    state: PegasosState,
-    visits: Iterable[tuple[Any, Indices, Indices]],
-    to_come: int,
-    settings: Settings,
-    epoch: int,
-) -> PegasosState:
-    """An update for each batch of `visits`; `to_come` visits are left of the epoch. `epoch`: how
-    many are finished then."""
-    from svm.loops import pegasos as loop
-
-    v, violations, v_lag = state.v.copy(), state.violations.copy(), state.v_lag.copy()
-    intercept, step, size = state.intercept, state.step, settings.batch_size
-    averages = state.harmonic, state.intercept_sum, state.intercept_lag
-    treatment = {"none": loop.NONE, "augmented": loop.AUGMENTED, "free": loop.FREE}
-    fixed = (
-        *(problem.y, problem.weights, problem.regularization, treatment[problem.intercept]),
-        *(settings.project, settings.limit, v, violations, v_lag),
-    )
-    forgets = step == 0 and bool(v.any() or (problem.intercept == "augmented" and intercept))
-    seen, pending, pending_total = 0, v[:0], 0.0
-    if size > 1 or forgets:
-        pending = np.zeros_like(v)
-    for operand, rows, drawn in visits:
-        singles = drawn[int(forgets and step == 0) :] if size == 1 else drawn[:0]
-        if some := len(drawn) - len(singles):
-            intercept, averages, factor, step, to_come, seen, pending_total = loop.batches(
-                *(operand, rows, drawn[:some], *fixed, step, intercept, averages),
-                *(size, to_come, seen, pending, pending_total),
-            )
-            violations *= factor
-        if len(singles):
-            intercept, averages, factor = loop.updates(
-                operand, rows, singles, *fixed, step, intercept, averages
-            )
-            step += len(singles)
-            if factor != 1.0:
-                violations *= factor
-    return PegasosState(
-        epoch=epoch,
-        updates=state.updates + step - state.step,
-        step=step,
-        v=v,
-        intercept=float(intercept),
-        violations=violations,
-        averaged_from=state.averaged_from,
-        harmonic=float(averages[0]),
-        v_lag=v_lag,
-        intercept_sum=float(averages[1]),
-        intercept_lag=float(averages[2]),
-    )
-
-
-def averaging_begun(state: PegasosState, averaging: Averaging) -> PegasosState:
+def begin_average(state: PegasosState, averaging: options.Averaging) -> PegasosState:
     """The state before an epoch: without the average so far, if a new one begins."""
-    if averaging == "last" or not average_begins(averaging, state.epoch):
+    if averaging == "last" or not options.average_begins(averaging, state.epoch):
         return state
     return replace(
         state,
@@ -142,36 +70,28 @@ class Pegasos(Hyperparameters):
     starts_from: ClassVar[tuple[str, ...]] = ("pegasos", "subgradient")
     inherits: ClassVar = "the weights, and the count of updates that sets its step size"
     evaluation_growth: ClassVar = 2.0
+    states_common_form: ClassVar = True
     certifies: ClassVar = False
     traces_updates: ClassVar = True
-    streaming_option: ClassVar = STREAMING_OPTION
+    streaming_option: ClassVar = options.STREAMING_OPTION
 
     name: Literal["pegasos"] = "pegasos"
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
-    intercept_step: InterceptStep = "limited"
-    order: VisitOrder = "each-epoch"
+    intercept_step: options.InterceptStep = "limited"
+    order: options.VisitOrder = "each-epoch"
     batch_size: PositiveInt = 1
     """k: rows of one update, whose sub-gradients are averaged. The last batch of an epoch may be
     smaller."""
-    averaging: Averaging = "last"
-    initial: Initial = "zero"
+    averaging: options.Averaging = "last"
+    initial: options.Initial = "zero"
     project: bool = False
     """Project w onto the ball of radius 1/√λ, which contains the optimum, after every update."""
 
-    def settings(self, n_samples: int) -> Settings:
-        """How the updates are made for this number of rows."""
-        size = max(1, min(self.batch_size, n_samples))
-        return Settings(size, self.project, limit_of(self.intercept_step))
-
     @property
     def streams(self) -> bool:
-        return streams(self.order)
-
-    def stated(self, problem: Problem, primal: float) -> float:
-        """P itself: this solver states the common form."""
-        return primal
+        return options.streams(self.order)
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> PegasosState:
         """w = 0 or small, b = 0, no updates; or the inherited w, b and step size."""
@@ -200,29 +120,85 @@ class Pegasos(Hyperparameters):
 
     def advance(self, problem: Problem, state: PegasosState) -> PegasosState:
         """One epoch: n_samples visits, an update for each batch of them."""
-        n, settings = problem.n_samples, self.settings(problem.n_samples)
-        size = settings.batch_size
+        n, size = problem.n_samples, self._size(problem)
         per_epoch = -(-n // size)
         done = state.updates % per_epoch
         if done == 0:
-            state = averaging_begun(state, self.averaging)
+            state = begin_average(state, self.averaging)
         updates = problem.updates_left(state.updates, per_epoch - done)
         first, last = done * size, min(n, (done + updates) * size)
         visits = problem.visits(state.epoch, self.order, first, last)
         epoch = (state.updates + updates) // per_epoch
-        return advance(problem, state, visits, n - first, settings, epoch)
+        return self._updated(problem, state, visits, n - first, epoch)
 
     def continued(self, problem: Problem, state: PegasosState) -> PegasosState:
         """The state after one update for each row, in the order given; `state` may be of other
         rows."""
         n = problem.n_samples
-        state = averaging_begun(replace(state, violations=np.zeros(n)), self.averaging)
+        state = begin_average(replace(state, violations=np.zeros(n)), self.averaging)
         visits = problem.visits(0, "given")
-        return advance(problem, state, visits, n, self.settings(n), state.epoch + 1)
+        return self._updated(problem, state, visits, n, state.epoch + 1)
+
+    def _updated(
+        self,
+        problem: Problem,
+        state: PegasosState,
+        visits: Iterable[tuple[Any, Indices, Indices]],
+        to_come: int,
+        epoch: int,
+    ) -> PegasosState:
+        """An update for each batch of `visits`; `to_come` visits are left of the epoch. `epoch` is
+        how many are finished then."""
+        from svm.loops import pegasos as loop
+
+        v, violations, v_lag = state.v.copy(), state.violations.copy(), state.v_lag.copy()
+        intercept, step, size = state.intercept, state.step, self._size(problem)
+        averages = state.harmonic, state.intercept_sum, state.intercept_lag
+        treatment = {"none": loop.NONE, "augmented": loop.AUGMENTED, "free": loop.FREE}
+        fixed = (
+            *(problem.y, problem.weights, problem.regularization, treatment[problem.intercept]),
+            *(self.project, options.limit_of(self.intercept_step), v, violations, v_lag),
+        )
+        forgets = step == 0 and bool(v.any() or (problem.intercept == "augmented" and intercept))
+        seen, pending, pending_total = 0, v[:0], 0.0
+        if size > 1 or forgets:
+            pending = np.zeros_like(v)
+        for operand, rows, drawn in visits:
+            singles = drawn[int(forgets and step == 0) :] if size == 1 else drawn[:0]
+            if some := len(drawn) - len(singles):
+                intercept, averages, factor, step, to_come, seen, pending_total = loop.batches(
+                    *(operand, rows, drawn[:some], *fixed, step, intercept, averages),
+                    *(size, to_come, seen, pending, pending_total),
+                )
+                violations *= factor
+            if len(singles):
+                intercept, averages, factor = loop.updates(
+                    operand, rows, singles, *fixed, step, intercept, averages
+                )
+                step += len(singles)
+                if factor != 1.0:
+                    violations *= factor
+        return PegasosState(
+            epoch=epoch,
+            updates=state.updates + step - state.step,
+            step=step,
+            v=v,
+            intercept=float(intercept),
+            violations=violations,
+            averaged_from=state.averaged_from,
+            harmonic=float(averages[0]),
+            v_lag=v_lag,
+            intercept_sum=float(averages[1]),
+            intercept_lag=float(averages[2]),
+        )
+
+    def _size(self, problem: Problem) -> int:
+        """Rows of a batch."""
+        return max(1, min(self.batch_size, problem.n_samples))
 
     def visits(self, problem: Problem, state: PegasosState) -> float:
         """Rows read by all updates so far."""
-        n, size = problem.n_samples, self.settings(problem.n_samples).batch_size
+        n, size = problem.n_samples, self._size(problem)
         within = state.updates % -(-n // size)
         return float(state.epoch * n + within * size)
 

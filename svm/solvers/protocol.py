@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from svm.data.matrices import Vector
 from svm.hyperparameters import Dtype, Intercept
@@ -18,7 +16,6 @@ Stopped = Literal["", "converged"]
 NOT_STOPPED: Stopped = ""
 
 MAX_STEP = 2.0**53
-State = TypeVar("State")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,37 +153,6 @@ class UpdatesSums(Protocol):
         """The state with primal value and bound from sums over all rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolvedPair(Generic[State]):
-    """The end of a binary training that was solved beside others, and its evaluation."""
-
-    state: State
-    advances: int
-    primal: float
-    best_primal: float
-    """Of all advances."""
-    dual: float
-    train_error: float
-    """Share of the rows on the wrong side."""
-    inside: npt.NDArray[np.bool_]
-    """(n_samples,) rows on or inside the margin."""
-
-
-@runtime_checkable
-class SolvesTogether(Protocol):
-    """A solver that can solve many small problems at once, with the bits of one at a time."""
-
-    def solved_together(
-        self,
-        problems: Sequence[Problem],
-        gap: float,
-        most_advances: int,
-        most_updates: int = sys.maxsize,
-    ) -> Iterator[dict[int, SolvedPair[Any]]]:
-        """Problems solved to the relative gap, by their position in the sequence, some at a time;
-        none of those that are better solved alone, or that had made `most_updates` before."""
-
-
 @runtime_checkable
 class ChoosesSolver(Protocol):
     """Hyperparameters that leave the choice of a solver to the data."""
@@ -196,15 +162,11 @@ class ChoosesSolver(Protocol):
         `warm`: it begins from the weights of another model."""
 
 
-class Certifier(Protocol):
+class Certifier(Solver, Protocol):
     """A solver that computes bounds for the models of other solvers."""
 
     @property
     def name(self) -> str: ...
-
-    def start(self, problem: Problem, inherited: Inheritance | None = None) -> Any: ...
-
-    def advance(self, problem: Problem, state: Any) -> Any: ...
 
     def enclosure(self, problem: Problem, state: Any) -> tuple[float, float]:
         """(Primal value, lower bound): the optimum lies between them."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
@@ -17,17 +16,9 @@ from svm.kernel.kernel_rows import KernelRow
 from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem.objectives import best_multiple, evaluate, rounding_of_scores, squared_norm
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
-from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolvedPair
-from svm.solvers.working_sets import (
-    INNER_SHARE,
-    INNER_STEPS,
-    WORKING_SET,
-    SMOState,
-    largest_violation,
-    solved_together,
-    violations,
-    working_set,
-)
+from svm.solvers import working_sets
+from svm.solvers.protocol import NOT_STOPPED, Inheritance
+from svm.solvers.working_sets import WORKING_SET, SMOState
 
 SHARED_WORK = 1 << 18
 """Operations that are worth several threads."""
@@ -68,10 +59,6 @@ class SMO(Hyperparameters):
     def computes_kernel(self) -> bool:
         return True
 
-    def stated(self, problem: Problem, primal: float) -> float:
-        """½‖f‖² + C Σ hinge is P/λ."""
-        return primal / problem.regularization
-
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> SMOState:
         """a = 0; or the inherited one, clipped to its box."""
         state = SMOState(
@@ -98,11 +85,11 @@ class SMO(Hyperparameters):
 
         free = problem.intercept == "free"
         upper, y = _upper(problem), problem.y
-        up, down = violations(y, state.a, state.scores, upper, free=free)
-        violation = float(largest_violation(up, down, free=free))
+        up, down = working_sets.violations(y, state.a, state.scores, upper, free=free)
+        violation = float(working_sets.largest_violation(up, down, free=free))
         if violation <= rounding_of_scores(problem, state.a):
             return replace(state, stopped="converged", epoch=state.epoch + 1)
-        working = working_set(state.working, up, down)
+        working = working_sets.working_set(state.working, up, down)
         kernel_rows = _kernel_rows(problem, working)
         gram = _gram(problem, kernel_rows, working)
         a, scores = state.a[working], state.scores[working]
@@ -113,8 +100,8 @@ class SMO(Hyperparameters):
             upper[working],
             a,
             scores,
-            INNER_SHARE * violation,
-            problem.updates_left(state.updates, INNER_STEPS),
+            working_sets.INNER_SHARE * violation,
+            problem.updates_left(state.updates, working_sets.INNER_STEPS),
         )
         changes = (a - state.a[working]) * y[working]
         everywhere = state.scores.copy()
@@ -133,16 +120,6 @@ class SMO(Hyperparameters):
             sets=sets,
         )
         return replace(state, intercept=_intercept(problem, state))
-
-    def solved_together(
-        self,
-        problems: Sequence[Problem],
-        gap: float,
-        most_advances: int,
-        most_updates: int = sys.maxsize,
-    ) -> Iterator[dict[int, SolvedPair[SMOState]]]:
-        """Many small problems side by side, see `working_sets`."""
-        return solved_together(problems, gap, most_advances, most_updates)
 
     def classifier(self, problem: Problem, state: SMOState) -> Classifier:
         if problem.kernel is None:

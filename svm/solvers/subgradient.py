@@ -10,16 +10,8 @@ import numpy as np
 
 from svm.hyperparameters import Hyperparameters
 from svm.problem.problem import LinearClassifier, Problem
+from svm.solvers import options
 from svm.solvers.gradient_descent import GradientDescent
-from svm.solvers.options import (
-    STREAMING_OPTION,
-    Averaging,
-    Initial,
-    InterceptStep,
-    InverseTime,
-    VisitOrder,
-    streams,
-)
 from svm.solvers.pegasos import Pegasos, PegasosState
 from svm.solvers.protocol import Inheritance
 
@@ -45,25 +37,25 @@ class SubGradient(Hyperparameters):
     evaluation_growth: ClassVar = 2.0
     certifies: ClassVar = False
     traces_updates: ClassVar = True
-    streaming_option: ClassVar = STREAMING_OPTION
+    streaming_option: ClassVar = options.STREAMING_OPTION
 
     name: Literal["subgradient"] = "subgradient"
     intercept: Literal["augmented", "free"] = "augmented"
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `free`: not penalized."""
-    intercept_step: InterceptStep = "limited"
-    order: VisitOrder = "each-epoch"
+    intercept_step: options.InterceptStep = "limited"
+    order: options.VisitOrder = "each-epoch"
     step: Literal["continued", "restarted", "doubled", "per-epoch"] = "continued"
     """η. `continued`: 1/(λt), with t counted over all passes. `restarted`: 1/(λt), with t from 1 in
     each pass: its first update forgets the weights of earlier passes, which only judge the first
     row. `doubled`: 2/(λt). `per-epoch`: 1/(λe) in all of pass e; late rows then count much more
     than early ones. Only `continued` and `doubled` converge. The last two move a free intercept by
     the same step η."""
-    averaging: Averaging = "last"
-    initial: Initial = "zero"
+    averaging: options.Averaging = "last"
+    initial: options.Initial = "zero"
 
     @property
     def streams(self) -> bool:
-        return streams(self.order)
+        return options.streams(self.order)
 
     @property
     def warm_start_obstacle(self) -> str:
@@ -121,7 +113,7 @@ def _same_updates(solver: SubGradient, n: int, epoch: int) -> Pegasos | Gradient
     Descent on ½‖w‖² + C' Σ hinge with λ = 1/(nC') moves w by -ηλ (w - C'n Σ sᵢ yᵢ xᵢ) for the row
     drawn, if its learning rate is ηλn.
     """
-    options: dict[str, Any] = {
+    shared: dict[str, Any] = {
         "intercept": solver.intercept,
         "order": solver.order,
         "averaging": solver.averaging,
@@ -129,12 +121,12 @@ def _same_updates(solver: SubGradient, n: int, epoch: int) -> Pegasos | Gradient
     }
     match solver.step:
         case "doubled":
-            rate = InverseTime(initial=2.0 * n, decay=1.0)
-            return GradientDescent(batch_size=1, learning_rate=rate, **options)
+            rate = options.InverseTime(initial=2.0 * n, decay=1.0)
+            return GradientDescent(batch_size=1, learning_rate=rate, **shared)
         case "per-epoch":
-            return GradientDescent(batch_size=1, learning_rate=n / (epoch + 1), **options)
+            return GradientDescent(batch_size=1, learning_rate=n / (epoch + 1), **shared)
         case _:
-            return Pegasos(intercept_step=solver.intercept_step, **options)
+            return Pegasos(intercept_step=solver.intercept_step, **shared)
 
 
 def _plain(problem: Problem) -> Problem:

@@ -12,15 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Indices, Signs, Vector
+from svm.data.matrices import Indices, Mask, Signs, Vector
 from svm.data.shards import shard_edges
 from svm.kernel.kernels import LINEAR
 from svm.kernel.row_products import KernelEvaluator
 from svm.problem.objectives import ROUNDING
 from svm.problem.problem import Problem
-from svm.solvers.protocol import SolvedPair, SolverState
+from svm.solvers.protocol import SolverState
 
 WORKING_SET = 512
 INNER_SHARE = 0.1
@@ -56,6 +55,22 @@ class SMOState(SolverState):
     """The best one for these scores; NaN before the first working set."""
     sets: int = 0
     """Working sets solved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolvedPair:
+    """The end of a binary training that was solved beside others, and its evaluation."""
+
+    state: SMOState
+    advances: int
+    primal: float
+    best_primal: float
+    """Of all advances."""
+    dual: float
+    train_error: float
+    """Share of the rows on the wrong side."""
+    inside: Mask
+    """(n_samples,) rows on or inside the margin."""
 
 
 def violations(
@@ -115,9 +130,9 @@ def small_ones(problems: Sequence[Problem]) -> dict[int, list[int]]:
     return {} if X.shape[0] > MOST_ROWS or len(shard_edges(X)) > 2 else by_size
 
 
-def solved_together(
+def solve_together(
     problems: Sequence[Problem], gap: float, most_sets: int, most_updates: int
-) -> Iterator[dict[int, SolvedPair[SMOState]]]:
+) -> Iterator[dict[int, SolvedPair]]:
     """The small ones of some problems of one training, as far as they are solved to the relative
     gap by that number of working sets, before the last of which there were fewer than
     `most_updates`: by their position in the sequence, some at a time."""
@@ -162,7 +177,7 @@ class _SideBySide:
 
     def solved(
         self, gap: float, most_sets: int, most_updates: int
-    ) -> Iterator[tuple[int, SolvedPair[SMOState]]]:
+    ) -> Iterator[tuple[int, SolvedPair]]:
         """Each problem when its gap is reached, with its position."""
         for sets in range(1, most_sets + 1):
             self._advance()
@@ -270,7 +285,7 @@ class _SideBySide:
         bounds: Vector = factors * linear - factors * factors * costs
         return np.where(np.isfinite(bounds), bounds, 0.0)
 
-    def _keep(self, some: npt.NDArray[np.bool_]) -> None:
+    def _keep(self, some: Mask) -> None:
         if some.all():
             return
         for name in (

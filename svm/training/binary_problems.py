@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from svm.data.executors import IN_THIS_THREAD, Executor
-from svm.data.matrices import Indices, Signs, Vector
+from svm.data.matrices import Array, Indices, Signs, Vector
 from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
@@ -19,7 +18,7 @@ from svm.problem.problem import Problem
 from svm.solvers import AnySolver
 from svm.solvers.in_passes import computes_in_passes
 from svm.solvers.protocol import ChoosesSolver
-from svm.training.preparation import Prepared, as_prepared
+from svm.training.preparation import Prepared
 
 Spread: TypeAlias = Callable[[Prepared, Problem], Cluster | None]
 
@@ -82,16 +81,15 @@ def spread_over(
     return binary if cluster is None else [replace(binary[0], executor=cluster)]
 
 
-def held_out(
+def validation_problems(
     prepared: Prepared,
-    pipeline: Pipeline,
     X: Any,
     labels: Any,
     like: list[Problem],
-    interrupted: Callable[[], None] = lambda: None,
+    interrupted: Callable[[], None],
 ) -> list[Problem]:
     """The validation rows of each of the problems `like`. Raises InvalidData."""
-    X = as_prepared(prepared, pipeline, X, interrupted)
+    X = prepared.steps.rows(X, interrupted)
     if np.shape(labels) != (X.shape[0],):
         raise InvalidData(
             "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
@@ -143,5 +141,5 @@ def _class_weights(
             return np.asarray(weights[_of(rows, prepared.codes)])
 
 
-def _of(rows: Indices | None, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _of(rows: Indices | None, values: Array) -> Array:
     return values if rows is None else values[rows]

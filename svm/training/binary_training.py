@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Vector
+from svm.data.matrices import Array, Mask, Vector
 from svm.errors import Diverged
 from svm.problem.certificate import relative_gap
 from svm.problem.objectives import error_and_inside, evaluate, scores_of
@@ -100,7 +99,7 @@ class BinaryTraining:
     certifier: Any
     """The state of `certifier_of(problem)`."""
     progress: PairProgress = PairProgress()
-    inside: npt.NDArray[np.bool_] | None = None
+    inside: Mask | None = None
     """(n_samples,) rows on or inside the margin at the latest evaluation, unless the solver
     knows its cost and error without the scores; not in checkpoints."""
     successor: Solver | None = None
@@ -281,7 +280,7 @@ class BinaryTraining:
             **flatten(self.progress, f"{prefix}progress."),
         }
 
-    def restored(self, checkpoint: Mapping[str, npt.NDArray[Any]], prefix: str) -> BinaryTraining:
+    def restored(self, checkpoint: Mapping[str, Array], prefix: str) -> BinaryTraining:
         """The same training at an earlier or later time. Raises CheckpointMismatch."""
         progress = restore(self.progress, checkpoint, f"{prefix}progress.")
         pair = self.switched() if progress.switched and not self.progress.switched else self

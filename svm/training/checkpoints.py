@@ -10,16 +10,15 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import is_sparse
+from svm.data.matrices import Array, is_sparse
 from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch
 from svm.model.pipeline import Pipeline
 from svm.training.preparation import Prepared
 from svm.training.warm_start import WarmStart
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 T = TypeVar("T")
 
 
@@ -37,7 +36,7 @@ def flatten(value: Any, prefix: str) -> Arrays:
     return {**arrays, f"{prefix}numbers": np.asarray(json.dumps(numbers))}
 
 
-def restore(template: T, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> T:
+def restore(template: T, arrays: Mapping[str, Array], prefix: str) -> T:
     """An instance of the template's class from `flatten`'s arrays.
 
     Scalars become Python numbers. Raises CheckpointMismatch if a field is missing, or its dtype or
@@ -83,7 +82,7 @@ def fingerprint(
     X = prepared.X
     content = repr((pipeline, seed, X.shape, prepared.classes.tolist()))
     digest = hashlib.sha256(content.encode())
-    encoder = prepared.encoder
+    encoder = prepared.steps.encoder
     if not encoder.is_plain:
         digest.update(repr((pipeline.encoding, encoder.columns)).encode())
     parts: tuple[Any, ...] = (prepared.codes,)

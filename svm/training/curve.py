@@ -9,18 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from svm.data.matrices import Vector, is_sparse
+from svm.data.matrices import Array, Vector, is_sparse
 from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked, PositiveInt
 from svm.kernel.kernels import dense_rows, inner_products
-from svm.model.pipeline import Pipeline
 from svm.problem.objectives import error_of, evaluate
 from svm.problem.problem import Classifier, LinearClassifier, Problem
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping, StopReason
-from svm.training.binary_problems import held_out
+from svm.training.binary_problems import validation_problems
 from svm.training.binary_training import BinaryTraining
 from svm.training.checkpoints import Arrays, flatten, restore
 from svm.training.preparation import Prepared
@@ -54,6 +52,18 @@ class Evaluation:
     """The primal value in the constants of the solver's own objective."""
     elapsed_s: float
     """Seconds of training so far."""
+
+    @classmethod
+    def of(cls, pair: BinaryTraining, primal: float, dual: float, **measured: Any) -> Evaluation:
+        """An evaluation with what follows from primal value and bound; all else is `measured`."""
+        return cls(
+            pair=pair.problem.pair,
+            primal=primal,
+            dual=dual,
+            gap=primal - dual,
+            solver_objective=pair.solver.stated(pair.problem, primal),
+            **measured,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,39 +168,19 @@ class ProgressTracker:
         return min(0.99, max(shares))
 
 
-def evaluation_of(
-    k: int, pair: BinaryTraining, validation_error: float | None, elapsed_s: float
-) -> Evaluation:
-    """The latest evaluation of pair k."""
-    now = pair.progress
-    return Evaluation(
-        pair=k,
-        epoch=pair.state.epoch,
-        updates=pair.state.updates,
-        primal=now.primal,
-        dual=now.dual,
-        gap=now.primal - now.dual,
-        train_error=now.train_error,
-        validation_error=validation_error,
-        solver_objective=pair.solver.stated(pair.problem, now.primal),
-        elapsed_s=elapsed_s,
-    )
-
-
 class ValidationSet:
     """Other rows, prepared as the training rows were."""
 
     def __init__(
         self,
         prepared: Prepared,
-        pipeline: Pipeline,
         X: Any,
         labels: Any,
         problems: list[Problem],
         interrupted: Callable[[], None],
     ) -> None:
         """Raises InvalidData."""
-        self._watched = held_out(prepared, pipeline, X, labels, problems, interrupted)
+        self._watched = validation_problems(prepared, X, labels, problems, interrupted)
 
     def error(self, pair: BinaryTraining, state: Any) -> float | None:
         """Share of the pair's rows on the wrong side of the classifier in this state of its solver;
@@ -279,16 +269,12 @@ class Tracer:
                 primal, scores = evaluate(problem, pair.solver.classifier(problem, state))
             if not math.isfinite(primal):  # the training will report it
                 continue
-            yield Evaluation(
-                pair=problem.pair,
+            yield Evaluation.of(
+                *(pair, primal, before.progress.dual),
                 epoch=epoch,
                 updates=updates,
-                primal=primal,
-                dual=before.progress.dual,
-                gap=primal - before.progress.dual,
                 train_error=error_of(problem, scores),
                 validation_error=None if validation is None else validation.error(pair, state),
-                solver_objective=pair.solver.stated(problem, primal),
                 elapsed_s=elapsed_s + time.monotonic() - started,
             )
 
@@ -345,7 +331,7 @@ class Watched:
 
     @classmethod
     def restored(
-        cls, pair: BinaryTraining, checkpoint: Mapping[str, npt.NDArray[Any]], prefix: str
+        cls, pair: BinaryTraining, checkpoint: Mapping[str, Array], prefix: str
     ) -> Watched:
         """From the arrays of `to_arrays`. Raises CheckpointMismatch."""
         return cls(

@@ -21,17 +21,11 @@ import numpy as np
 from svm.data.matrices import Vector
 from svm.data.stored_rows import Rows, is_csr, stored_values
 from svm.kernel.kernels import AnyKernel
+from svm.problem import objectives
 from svm.problem.certificate import PairCertificate
 from svm.problem.kernel_products import inner_forms, sums_over
-from svm.problem.objectives import best_multiple, dual, feasible, primal, primal_point
 from svm.problem.problem import LinearClassifier, Problem
-from svm.solvers.smoothing.smoothed_hinge import (
-    Active,
-    gradient,
-    line_search,
-    slopes_at,
-    solver_of_hessian,
-)
+from svm.solvers.smoothing import smoothed_hinge
 from svm.training.binary_training import BinaryTraining
 from svm.training.preparation import Prepared
 from svm.transforms.features import Nystroem
@@ -58,12 +52,12 @@ def bound_of(prepared: Prepared, pair: BinaryTraining) -> float:
     """A lower bound of the optimum of a pair's problem with the kernel itself; the same bits after
     any interruption. The last solve and the kernel values take at most half of the work of the
     feature map each, in multiplications."""
-    spec, X = prepared.features.spec, prepared.unmapped
+    spec, X = prepared.steps.features.spec, prepared.unmapped
     assert isinstance(spec, Nystroem)
     assert X is not None
     problem, classifier = _served(prepared, pair)
     n, m = problem.X.shape
-    work = 0.5 * n * m * (prepared.features.n_inputs + m) / len(prepared.splits)
+    work = 0.5 * n * m * (prepared.steps.features.n_inputs + m) / len(prepared.splits)
     with np.errstate(over="ignore", under="ignore"):
         return kernel_bound(problem, classifier, spec.kernel, X, work)
 
@@ -85,7 +79,7 @@ def with_kernel(
     problem, classifier = _served(prepared, pair)
     cost, stated = own.primal, own.solver_objective
     if problem is not pair.problem:
-        cost = primal(problem, classifier.coefficients, classifier.intercept)
+        cost = objectives.primal(problem, classifier.coefficients, classifier.intercept)
         stated = pair.solver.stated(problem, cost)
     factor = 1.0 + ROUNDING
     return replace(own, primal=factor * cost, solver_objective=factor * stated, dual=bound)
@@ -109,7 +103,9 @@ def kernel_bound(
     # The largest multiples in the box, so that any mixture times 0 … 1 is feasible.
     alpha /= np.maximum((alpha / problem.weights[:, None]).max(axis=0), 1e-300)
     means, forms = alpha.mean(axis=0), forms_above(problem, exact, alpha, n_groups)
-    return max(best_multiple(problem, float(m @ means), float(m @ forms @ m)) for m in MIXTURES)
+    return max(
+        objectives.best_multiple(problem, float(m @ means), float(m @ forms @ m)) for m in MIXTURES
+    )
 
 
 def forms_above(problem: Problem, exact: Problem, alpha: Vector, n_groups: int) -> Vector:
@@ -130,8 +126,10 @@ def forms_above(problem: Problem, exact: Problem, alpha: Vector, n_groups: int) 
 def _trained(problem: Problem, classifier: LinearClassifier) -> Vector:
     """α from the slopes at the model's scores: that with the best bound for its features."""
     scores = problem.scores(classifier.coefficients, classifier.intercept)
-    tried = (problem.weights * slopes_at(problem, scores, mu) for mu in SMOOTHINGS)
-    return feasible(problem, max(tried, key=lambda alpha: dual(problem, alpha)))
+    tried = (problem.weights * smoothed_hinge.slopes_at(problem, scores, mu) for mu in SMOOTHINGS)
+    return objectives.feasible(
+        problem, max(tried, key=lambda alpha: objectives.dual(problem, alpha))
+    )
 
 
 def _groups_for(X: Rows, n_support: int, work: float) -> int:
@@ -146,7 +144,8 @@ def _correlation(problem: Problem, exact: Problem, alpha: Vector, missing: Vecto
     some = support[:: 1 + len(support) // CORRELATED_ROWS]
     signed = _signed(problem, alpha)
     everywhere = (
-        sums_over(exact, some, signed) - problem.scores(*primal_point(problem, alpha))[some]
+        sums_over(exact, some, signed)
+        - problem.scores(*objectives.primal_point(problem, alpha))[some]
     )
     alone = float(np.square(signed[some]) @ missing[some])
     return max(1.0, float(signed[some] @ everywhere) / alone) if alone > 0.0 else 1.0
@@ -171,20 +170,24 @@ def _last_solve(
         work -= 0.25 * len(active) * problem.n_features**2  # of the Hessian, in single precision
         if work < 0.0:
             break
-        derivative = gradient(problem, point, slopes)
-        step, _ = solver_of_hessian(steep, Active.at(active, 1.0), rough=True)[0](-derivative)
+        derivative = smoothed_hinge.gradient(problem, point, slopes)
+        step, _ = smoothed_hinge.solver_of_hessian(
+            steep, smoothed_hinge.Active.at(active, 1.0), rough=True
+        )[0](-derivative)
         cost = float((flat.weights * slopes * (short - 0.5 * slopes)).mean())
         if -float(derivative @ step) <= LAST_GAIN * cost:
             break
         changes = problem.scores(step[:-1], step[-1]) / mu
         at = y * (1.0 - short)
-        point = point + step * line_search(flat, point, step, at, changes, centers, 1.0)
-    return feasible(problem, s * slopes)
+        point = point + step * smoothed_hinge.line_search(
+            flat, point, step, at, changes, centers, 1.0
+        )
+    return objectives.feasible(problem, s * slopes)
 
 
 def _mapped_forms(problem: Problem, alpha: Vector) -> Vector:
     """The same for the features, without the missing parts."""
-    vectors = np.stack([np.append(*primal_point(problem, one)) for one in alpha.T])
+    vectors = np.stack([np.append(*objectives.primal_point(problem, one)) for one in alpha.T])
     forms: Vector = vectors @ vectors.T
     return forms
 

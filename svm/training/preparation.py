@@ -3,47 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from svm.data.columns import (
-    Columns,
-    PlainColumns,
-    bounds_of,
-    raw_matrix,
-    require_raw,
-)
+from svm.data import matrices
+from svm.data.columns import Columns, PlainColumns, bounds_of, raw_matrix, require_raw
 from svm.data.executors import IN_THIS_THREAD, Executor
-from svm.data.matrices import (
-    LARGEST,
-    Indices,
-    Matrix,
-    Vector,
-    as_matrix,
-    in_layout,
-    is_sparse,
-    read_only,
-    require_finite,
-    require_moderate,
-)
+from svm.data.matrices import Array, Indices, Matrix, Vector
 from svm.data.shards import shard_edges, subtrees
 from svm.data.stored_rows import Rows, StoredRows, pieces
 from svm.encoding.encoder import AnyEncoder, PlainEncoder
 from svm.encoding.fitting import fit_encoder
 from svm.errors import InvalidData
+from svm.kernel import kernels
 from svm.kernel.kernel_rows import KernelRows
-from svm.kernel.kernels import (
-    LINEAR,
-    AnyKernel,
-    mostly_underflows,
-    require_moderate_values,
-    require_spread_rows,
-)
-from svm.model.multiclass import BinarySplit, MulticlassName, splits_of
+from svm.kernel.kernels import AnyKernel
+from svm.model.multiclass import BinarySplit, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.problem import operand_of
 from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
@@ -71,6 +50,91 @@ NARROW_KERNEL = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """The steps from rows as they are given to rows as the solvers see them."""
+
+    pipeline: Pipeline
+    """Of what was trained first on these rows; others have the same `preprocessing_key`."""
+    encoder: AnyEncoder
+    scaling: Scaling
+    features: FeatureMap
+
+    def transform(self, X: Matrix) -> Matrix:
+        """Some checked rows, as the prepared ones are."""
+        X = matrices.as_matrix(X, _input_dtype(self.pipeline)) if self.encoder.is_plain else X
+        sparse = encodes_sparse(self.pipeline, self.encoder.n_outputs)
+        X = self.encoder.transform(X, self.scaling, sparse=sparse)
+        if self.keeps(X):
+            return X
+        with np.errstate(over="ignore", invalid="ignore"):
+            return matrices.as_matrix(self.features.transform(X), self.pipeline.solver.dtype)
+
+    def keeps(self, X: Rows) -> bool:
+        """Whether features and precision leave encoded rows as they are."""
+        return isinstance(self.features.spec, Identity) and X.dtype == self.pipeline.solver.dtype
+
+    def rows(self, X: Any, interrupted: Callable[[], None]) -> Rows:
+        """Other rows, transformed like the prepared ones. Raises InvalidData."""
+        encoder = self.encoder
+        if not encoder.is_plain:
+            X = _raw(X, encoder.columns, self.pipeline)
+        elif not isinstance(X, StoredRows):
+            X = matrices.as_matrix(X, _input_dtype(self.pipeline))
+        if X.shape[1] != len(encoder.columns):
+            raise InvalidData(
+                "feature-mismatch",
+                f"expected validation rows with {len(encoder.columns)} features, got {X.shape[1]}",
+            )
+        return self.map(self.encode(X, interrupted), interrupted)
+
+    def encode(self, X: Rows, interrupted: Callable[[], None]) -> Rows:
+        """The scaled outputs of the encoder."""
+        encoder, scaling = self.encoder, self.scaling
+        sparse = encodes_sparse(self.pipeline, encoder.n_outputs)
+
+        def encode(X: Matrix) -> Matrix:
+            interrupted()
+            encoder.require_accepted(X)
+            with np.errstate(over="ignore"):
+                X = encoder.transform(X, scaling, sparse=sparse)
+            matrices.require_moderate(X)
+            return X
+
+        if not isinstance(X, StoredRows):
+            return encode(X)
+        if not encoder.is_plain:
+            return X.rewritten(encode, X.n_features if sparse else encoder.n_outputs)
+        dtype = "float64"
+        if scaling.scale is not None or X.chosen is not None or X.dtype != dtype:
+            return X.rewritten(lambda piece: encode(matrices.as_matrix(piece, dtype)))
+        for piece in pieces(X):
+            encode(matrices.as_matrix(piece, dtype))
+        return X
+
+    def map(
+        self, X: Rows, interrupted: Callable[[], None], distances: list[Vector] | None = None
+    ) -> Rows:
+        """The output features of encoded rows, in the precision of the solver. `distances` gets
+        how far rounding moves the rows, piece by piece, if it does."""
+
+        def transform(X: Matrix) -> Matrix:
+            interrupted()
+            with np.errstate(over="ignore", invalid="ignore"):  # checked by as_matrix
+                mapped = self.features.transform(X)
+            X = matrices.as_matrix(mapped, self.pipeline.solver.dtype)
+            matrices.require_moderate(X)
+            if distances is not None and X.dtype != mapped.dtype:
+                distances.extend(_distances(mapped, X))
+            return X
+
+        if self.keeps(X):
+            return X
+        if not isinstance(X, StoredRows):
+            return transform(X)
+        return X.rewritten(transform, self.features.n_outputs)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Prepared:
     """The data as the solvers see it, and the transforms that made it.
 
@@ -78,14 +142,11 @@ class Prepared:
     changes no bit.
     """
 
-    preprocessing_key: PreprocessingKey
-
-    classes: npt.NDArray[Any]
+    steps: Preprocessing
+    classes: Array
     """(n_classes,) sorted labels."""
     codes: Codes
     """(n_samples,) class numbers."""
-    scaling: Scaling
-    features: FeatureMap
     X: Rows
     """(n_samples, n_outputs) after scaling and feature map."""
     norms: Vector | None
@@ -98,10 +159,8 @@ class Prepared:
     kernel: AnyKernel | None
     kernel_rows: KernelRows | None
     """Shared by all problems, and by all trainings that share this; None if X stays in files."""
-    multiclass: MulticlassName
     splits: list[BinarySplit]
     warnings: tuple[str, ...]
-    encoder: AnyEncoder
     weights: Vector | None = None
     """(n_samples,) > 0, of the rows; None if they have none."""
     kept: Indices | None = None
@@ -114,10 +173,10 @@ class Prepared:
         assert self.unmapped is not None
         if self.X.dtype == np.float64:
             return self.X
-        transform = self.features.transform
+        features = self.steps.features
         if isinstance(self.unmapped, StoredRows):
-            return self.unmapped.rewritten(transform, self.features.n_outputs)
-        return transform(self.unmapped)
+            return self.unmapped.rewritten(features.transform, features.n_outputs)
+        return features.transform(self.unmapped)
 
 
 def preprocessing_key(pipeline: Pipeline) -> PreprocessingKey:
@@ -178,16 +237,19 @@ def prepare(
         encoder, scaling = PlainEncoder(columns), fit_scaling(pipeline.scaling, X, interrupted)
     else:
         encoder, scaling = fit_encoder(pipeline.encoding, pipeline.scaling, X, columns)
+    no_map = FeatureMap(Identity(), encoder.n_outputs)
+    steps = Preprocessing(pipeline=pipeline, encoder=encoder, scaling=scaling, features=no_map)
     if isinstance(X, StoredRows) or not (plain and _is_plain(pipeline)):
-        X = _encoded(X, encoder, scaling, pipeline, interrupted)
+        X = steps.encode(X, interrupted)
     if earlier:
         features = earlier.features
     else:
         places = _places(pipeline.features, encoder)
         features = fit_features(pipeline.features, X, seed, places)
+    steps = replace(steps, features=features)
     unmapped = X if isinstance(features.spec, Nystroem) else None
     distances: list[Vector] = []
-    X = _mapped(X, features, pipeline, interrupted, distances)
+    X = steps.map(X, interrupted, distances)
     moved = np.concatenate(distances) if distances else None
     if moved is not None and not moved.any():
         moved = None
@@ -199,30 +261,26 @@ def prepare(
         kernel = earlier.kernel if earlier else kernel.fitted(X)
         assert kernel is not None
         assert norms is not None
-        require_moderate_values(kernel, norms)
-        require_spread_rows(X)
-        warnings = (NARROW_KERNEL,) if mostly_underflows(kernel, X) else ()
+        kernels.require_moderate_values(kernel, norms)
+        kernels.require_spread_rows(X)
+        warnings = (NARROW_KERNEL,) if kernels.mostly_underflows(kernel, X) else ()
         if moved is not None:
             moved *= kernel.steepness(np.square(np.sqrt(norms) + moved))
     if not isinstance(X, StoredRows):
         pairs = pipeline.multiclass == "one-vs-one" and len(classes) > 2
-        kernel_rows = KernelRows(X, kernel or LINEAR, codes if pairs else None)
+        kernel_rows = KernelRows(X, kernel or kernels.LINEAR, codes if pairs else None)
     return Prepared(
-        preprocessing_key=preprocessing_key(pipeline),
+        steps=steps,
         classes=classes,
         codes=codes,
-        scaling=scaling,
-        features=features,
         X=X,
         norms=norms,
         unmapped=unmapped,
         moved=moved,
         kernel=kernel,
         kernel_rows=kernel_rows,
-        multiclass=pipeline.multiclass,
         splits=splits_of(pipeline.multiclass, len(classes)),
         warnings=warnings,
-        encoder=encoder,
         weights=weights,
         kept=kept,
     )
@@ -237,7 +295,7 @@ def _places(spec: AnyFeatures, encoder: AnyEncoder) -> dict[str, int] | None:
     return {encoder.columns[j].name: k for k, j in sources if encoder.columns[j].kind != "date"}
 
 
-def _classes(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _classes(labels: Array) -> Array:
     """The distinct labels, sorted. Raises InvalidData (`bad-labels`)."""
     try:
         classes = np.unique(labels)
@@ -256,47 +314,17 @@ def row_weights(weights: Any, n_samples: int) -> Vector:
         raise InvalidData("bad-weights", "the weights of rows must be numbers") from error
     if given.shape != (n_samples,):
         raise InvalidData("bad-shape", f"expected {n_samples} weights of rows, got {given.shape}")
-    bad = ~((given == 0.0) | ((given >= 1.0 / LARGEST) & (given <= LARGEST)))
+    bad = ~((given == 0.0) | ((given >= 1.0 / matrices.LARGEST) & (given <= matrices.LARGEST)))
     if bad.any():
         i = int(np.argmax(bad))
         raise InvalidData(
             "bad-weights",
             f"row {i} (counted from 0) has the weight {given[i]:g}; weights are 0, or between "
-            f"{1.0 / LARGEST:g} and {LARGEST:g}",
+            f"{1.0 / matrices.LARGEST:g} and {matrices.LARGEST:g}",
         )
     if not given.any():
         raise InvalidData("empty-data", "all rows have weight 0: there are none to train on")
     return given
-
-
-def as_prepared(
-    prepared: Prepared, pipeline: Pipeline, X: Any, interrupted: Callable[[], None]
-) -> Rows:
-    """Other rows, transformed like the prepared ones. Raises InvalidData."""
-    encoder = prepared.encoder
-    if not encoder.is_plain:
-        X = _raw(X, encoder.columns, pipeline)
-    elif not isinstance(X, StoredRows):
-        X = as_matrix(X, _input_dtype(pipeline))
-    if X.shape[1] != len(encoder.columns):
-        raise InvalidData(
-            "feature-mismatch",
-            f"expected validation rows with {len(encoder.columns)} features, got {X.shape[1]}",
-        )
-    X = _encoded(X, encoder, prepared.scaling, pipeline, interrupted)
-    return _mapped(X, prepared.features, pipeline, interrupted)
-
-
-def transformed(
-    encoder: AnyEncoder, scaling: Scaling, features: FeatureMap, pipeline: Pipeline, X: Matrix
-) -> Matrix:
-    """Some checked rows, as the prepared ones are."""
-    X = as_matrix(X, _input_dtype(pipeline)) if encoder.is_plain else X
-    X = encoder.transform(X, scaling, sparse=encodes_sparse(pipeline, encoder.n_outputs))
-    if isinstance(features.spec, Identity) and X.dtype == pipeline.solver.dtype:
-        return X
-    with np.errstate(over="ignore", invalid="ignore"):
-        return as_matrix(features.transform(X), pipeline.solver.dtype)
 
 
 def _numbers(X: Any, pipeline: Pipeline) -> Rows:
@@ -306,7 +334,7 @@ def _numbers(X: Any, pipeline: Pipeline) -> Rows:
     # Rows in single precision stay as they are, others are rounded by `_mapped`.
     single = getattr(X, "dtype", None) == np.float32
     dtype = _input_dtype(pipeline) if single else "float64"
-    return (in_layout if _is_plain(pipeline) else as_matrix)(X, dtype)
+    return (matrices.in_layout if _is_plain(pipeline) else matrices.as_matrix)(X, dtype)
 
 
 def _streamed(X: StoredRows, pipeline: Pipeline) -> StoredRows:
@@ -324,7 +352,9 @@ def _raw(X: Any, columns: Columns, pipeline: Pipeline) -> Rows:
     rows = _streamed(X, pipeline) if isinstance(X, StoredRows) else raw_matrix(X)
     bounds = bounds_of(columns)
     for piece in pieces(rows):
-        if rows.shape[1] != len(columns) or not are_raw(read_only(np.asarray(piece)), *bounds):
+        if rows.shape[1] != len(columns) or not are_raw(
+            matrices.read_only(np.asarray(piece)), *bounds
+        ):
             require_raw(np.asarray(piece), columns)
     return rows
 
@@ -357,71 +387,17 @@ def _norms(X: Matrix, executor: Executor) -> Vector:
         squared_norms(operand, np.arange(first, last), norms[first:last])
 
     executor.map(of_run, subtrees(len(edges) - 1, executor.threads))
-    if not norms.max() <= LARGEST**2:
-        require_finite(X)
-        require_moderate(X)
+    if not norms.max() <= matrices.LARGEST**2:
+        matrices.require_finite(X)
+        matrices.require_moderate(X)
     return norms
-
-
-def _encoded(
-    X: Rows,
-    encoder: AnyEncoder,
-    scaling: Scaling,
-    pipeline: Pipeline,
-    interrupted: Callable[[], None],
-) -> Rows:
-    """The scaled outputs of the encoder."""
-    sparse = encodes_sparse(pipeline, encoder.n_outputs)
-
-    def encode(X: Matrix) -> Matrix:
-        interrupted()
-        encoder.require_accepted(X)
-        with np.errstate(over="ignore"):
-            X = encoder.transform(X, scaling, sparse=sparse)
-        require_moderate(X)
-        return X
-
-    if not isinstance(X, StoredRows):
-        return encode(X)
-    if not encoder.is_plain:
-        return X.rewritten(encode, X.n_features if sparse else encoder.n_outputs)
-    dtype = "float64"
-    if scaling.scale is not None or X.chosen is not None or X.dtype != dtype:
-        return X.rewritten(lambda piece: encode(as_matrix(piece, dtype)))
-    for piece in pieces(X):
-        encode(as_matrix(piece, dtype))
-    return X
 
 
 def _distances(X: Matrix, rounded: Matrix) -> Iterator[Vector]:
     """‖x - x̃‖ of the rows, piece by piece."""
     for exact, single in zip(pieces(X), pieces(rounded), strict=True):
         difference: Any = exact - single
-        squares = difference.multiply(difference) if is_sparse(exact) else np.square(difference)
+        squares = (
+            difference.multiply(difference) if matrices.is_sparse(exact) else np.square(difference)
+        )
         yield np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-
-
-def _mapped(
-    X: Rows,
-    features: FeatureMap,
-    pipeline: Pipeline,
-    interrupted: Callable[[], None],
-    distances: list[Vector] | None = None,
-) -> Rows:
-    """`distances` gets how far rounding moves the rows, piece by piece, if it does."""
-
-    def transform(X: Matrix) -> Matrix:
-        interrupted()
-        with np.errstate(over="ignore", invalid="ignore"):  # checked by as_matrix
-            mapped = features.transform(X)
-        X = as_matrix(mapped, pipeline.solver.dtype)
-        require_moderate(X)
-        if distances is not None and X.dtype != mapped.dtype:
-            distances.extend(_distances(mapped, X))
-        return X
-
-    if isinstance(features.spec, Identity) and X.dtype == pipeline.solver.dtype:
-        return X
-    if not isinstance(X, StoredRows):
-        return transform(X)
-    return X.rewritten(transform, features.n_outputs)

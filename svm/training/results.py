@@ -95,12 +95,13 @@ def result_of(
 def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeline:
     classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
     coefficients, support_vectors = _stacked(classifiers, [pair.problem for pair in pairs])
+    steps = prepared.steps
     return FittedPipeline(
         classes=prepared.classes,
-        encoder=prepared.encoder,
-        scaling=prepared.scaling,
-        features=prepared.features,
-        multiclass=prepared.multiclass,
+        encoder=steps.encoder,
+        scaling=steps.scaling,
+        features=steps.features,
+        multiclass=steps.pipeline.multiclass,
         kernel=prepared.kernel,
         support_vectors=support_vectors,
         coefficients=coefficients,

@@ -6,12 +6,12 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from svm.solvers.protocol import SolvedPair, SolvesTogether
-from svm.solvers.working_sets import LONG
+from svm.solvers.smo import SMO
+from svm.solvers.working_sets import LONG, SolvedPair, solve_together
 from svm.stopping import StopReason
 from svm.training.binary_training import BinaryTraining, PairProgress
 
@@ -19,7 +19,7 @@ GROWTH = 4.0
 """Total time of a pair after one of its runs, relative to the time before."""
 
 
-def together(
+def train_together(
     pairs: Sequence[BinaryTraining], own: Collection[int]
 ) -> Iterator[dict[int, BinaryTraining]]:
     """Those of the `own` pairs that have not begun and that the solver can solve many at once, some
@@ -27,18 +27,18 @@ def together(
     first = pairs[0]
     solver, stopping = first.solver, first.stopping
     gap, other_rules = stopping.duality_gap, (stopping.cost_change, stopping.max_updates)
-    if not isinstance(solver, SolvesTogether) or gap is None or other_rules != (None, None):
+    if not isinstance(solver, SMO) or gap is None or other_rules != (None, None):
         return
     if stopping.patience is not None:
         return
     new = [k for k in own if pairs[k].progress == PairProgress()]
     most = stopping.max_epochs or sys.maxsize, sys.maxsize if first.successor is None else LONG
     with np.errstate(over="ignore", invalid="ignore"):
-        for part in solver.solved_together([pairs[k].problem for k in new], gap, *most):
+        for part in solve_together([pairs[k].problem for k in new], gap, *most):
             yield {new[i]: _ended(pairs[new[i]], solved) for i, solved in part.items()}
 
 
-def _ended(pair: BinaryTraining, solved: SolvedPair[Any]) -> BinaryTraining:
+def _ended(pair: BinaryTraining, solved: SolvedPair) -> BinaryTraining:
     progress = PairProgress(
         advances=solved.advances,
         next_evaluation=solved.state.updates + 1,
@@ -51,16 +51,7 @@ def _ended(pair: BinaryTraining, solved: SolvedPair[Any]) -> BinaryTraining:
         stop_reason=StopReason.GAP_REACHED,
         finished=True,
     )
-    return BinaryTraining(
-        solver=pair.solver,
-        problem=pair.problem,
-        stopping=pair.stopping,
-        state=solved.state,
-        certifier=pair.certifier,
-        progress=progress,
-        inside=solved.inside,
-        successor=pair.successor,
-    )
+    return replace(pair, state=solved.state, progress=progress, inside=solved.inside)
 
 
 class RoundRobin:

@@ -15,45 +15,54 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from svm.data.columns import Columns
 from svm.data.executors import executor_of, one_blas_thread
-from svm.data.matrices import Vector
+from svm.data.matrices import Array, Vector
 from svm.data.stored_rows import StoredRows
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem.problem import Problem
 from svm.solvers.protocol import HasDualCoefficients
 from svm.stopping import StopReason
+from svm.training import curve
 from svm.training.binary_problems import Spread, problems, solver_for, spread_over
 from svm.training.binary_training import BinaryTraining
 from svm.training.checkpoints import Arrays, fingerprint, platform
-from svm.training.curve import (
-    SLICE_S,
-    THINNED,
-    Evaluation,
-    Progress,
-    ProgressTracker,
-    Trace,
-    Tracer,
-    ValidationSet,
-    Watch,
-    Watched,
-    evaluation_of,
-)
+from svm.training.curve import Progress
 from svm.training.kernel_bound import bound_of
 from svm.training.preparation import Prepared, prepare, preprocessing_key
 from svm.training.results import TrainingResult, result_of
-from svm.training.round_robin import RoundRobin, together
+from svm.training.round_robin import RoundRobin, train_together
 from svm.training.warm_start import WarmStart, check_warm_start
 
 TOOK_OVER = "newton took over from {}, whose gap fell too slowly, in {} of {} pairs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a training is computed. No bit of its result depends on it."""
+
+    interrupted: Callable[[], None] | None = None
+    """Called about every 0.05 s of work, from any thread; it stops the iteration by raising
+    `Interrupted`, and with `StoredRows` the preparation too."""
+    threads: int | Callable[[], int] = 1
+    """How many pairs run at once, or how many share the passes of a single one over the data
+    (`svm.data.shards`). A function gives it before each pass; several pairs then run one after the
+    other."""
+    digest: str | None = None
+    """Identifies X and labels in checkpoints, equal for equal ones. Without it, the first
+    checkpoint reads all of them to compute one."""
+    prepared: Prepared | None = None
+    """Of another training on the same rows; X and labels are not read again."""
+    spread: Spread | None = None
+    """Gives the processes that compute the passes of a single problem, if there are any; it is
+    asked if the solver does nothing else with the rows."""
 
 
 class Training:
@@ -74,14 +83,10 @@ class Training:
         weights: Any = None,
         validation: tuple[Any, Any] | None = None,
         warm_start: WarmStart | None = None,
-        checkpoint: Mapping[str, npt.NDArray[Any]] | None = None,
-        prepared: Prepared | None = None,
-        interrupted: Callable[[], None] | None = None,
-        threads: int | Callable[[], int] = 1,
-        digest: str | None = None,
+        checkpoint: Mapping[str, Array] | None = None,
         bounds_kernel: bool = True,
-        trace: Trace | None = None,
-        spread: Spread | None = None,
+        trace: curve.Trace | None = None,
+        how: Execution = Execution(),
     ) -> None:
         """Prepare the data; no training yet.
 
@@ -98,20 +103,11 @@ class Training:
         `warm_start`: begin where another training ended (`svm.training.warm_start`).
         `checkpoint`: continue the training that it was taken from; all other arguments must be
         the same. If it has only some pairs (`lend`), only those are trained.
-        `prepared`: of another training on the same rows; X and labels are not read again.
         `seed`: 0 … 2⁶³ - 1.
-        `interrupted`: called about every 0.05 s of work, from any thread; it stops the iteration by
-        raising `Interrupted`, and with `StoredRows` this preparation too.
-        `threads`: how many pairs run at once, or how many share the passes of a single one over the
-        data (`svm.data.shards`). A function gives it before each pass; several pairs then run one
-        after the other.
-        `digest`: identifies X and labels in checkpoints, equal for equal ones. Without it, the
-        first checkpoint reads all of them to compute one.
         `bounds_kernel`: whether a model on Nyström features is also certified with the kernel
         itself, at the end.
         `trace`: more points of the learning curve, in `Progress.points`.
-        `spread` gives the processes that compute the passes of a single problem, if there are any;
-        it is asked if the solver does nothing else with the rows.
+        `how` it is computed, which changes no bit.
 
         Raises InvalidData, InvalidHyperparameter for the seed and the trace, and CheckpointMismatch
         if data, hyperparameters or seed differ from those of the checkpoint. Another type of
@@ -119,21 +115,21 @@ class Training:
         """
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
-        self.threads = threads if isinstance(threads, int) else 1
-        self.seed, self._digest = seed, digest
+        self.threads = how.threads if isinstance(how.threads, int) else 1
+        self.seed, self._digest = seed, how.digest
         self._elapsed_before = 0.0
         self._started: float | None = None
-        self._interruption = Interruption(interrupted)
+        self._interruption = Interruption(how.interrupted)
         self._stopping = pipeline.stopping.resolved()
         if warm_start is not None and not isinstance(pipeline.solver, HasDualCoefficients):
             warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
         # In memory the preparation is short; from files it reads them three times.
         poll = self._interruption if isinstance(X, StoredRows) else (lambda: None)
-        executor = executor_of(threads)
+        executor, prepared = executor_of(how.threads), how.prepared
         if prepared is None:
             given = pipeline, X, labels, seed, warm_start, poll, columns, weights
             prepared = prepare(*given, executor)
-        elif prepared.preprocessing_key != preprocessing_key(pipeline):
+        elif preprocessing_key(prepared.steps.pipeline) != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:
             check_warm_start(pipeline, warm_start.pipeline)
@@ -147,7 +143,7 @@ class Training:
             self._successor = None
         self.pipeline = replace(pipeline, solver=solver)
         self.notes = reasons
-        binary = spread_over(binary, solver, self.prepared, spread)
+        binary = spread_over(binary, solver, self.prepared, how.spread)
         self._pairs = [
             BinaryTraining.begin(
                 solver,
@@ -158,32 +154,32 @@ class Training:
             )
             for k, problem in enumerate(binary)
         ]
-        self._validation: ValidationSet | None = None
+        self._validation: curve.ValidationSet | None = None
         if validation is not None:
-            self._validation = ValidationSet(
-                self.prepared, pipeline, *validation, self.problems, poll
-            )
+            self._validation = curve.ValidationSet(prepared, *validation, self.problems, poll)
         if self._stopping.patience is not None and validation is None:
             expected = "a validation set"
             raise InvalidHyperparameter("stopping.patience", self._stopping.patience, expected)
-        self._watched: list[Watched] = []
+        self._watched: list[curve.Watched] = []
         if self._stopping.patience is not None:
-            self._watched = [Watched(Watch(), pair.state) for pair in self._pairs]
-        self._tracer: Tracer | None = None
+            self._watched = [curve.Watched(curve.Watch(), pair.state) for pair in self._pairs]
+        self._tracer: curve.Tracer | None = None
         if trace is not None:
             trace.check(solver)
-            self._tracer = Tracer(trace, len(self._pairs))
-        self._points: list[tuple[Evaluation, ...]] = [()] * len(self._pairs)
+            self._tracer = curve.Tracer(trace, len(self._pairs))
+        self._points: list[tuple[curve.Evaluation, ...]] = [()] * len(self._pairs)
         self._kernel_bounds: Vector | None = None
         if bounds_kernel and prepared.unmapped is not None:
             self._kernel_bounds = np.full(len(self._pairs), np.nan)
         self._lent: set[int] = set()
         if checkpoint is not None:
             self._restore(checkpoint)
-        self._tracker = ProgressTracker(self._pairs, self._stopping, self.elapsed_s, self._lent)
+        self._tracker = curve.ProgressTracker(
+            self._pairs, self._stopping, self.elapsed_s, self._lent
+        )
 
     @property
-    def classes(self) -> npt.NDArray[Any]:
+    def classes(self) -> Array:
         """(n_classes,) sorted labels."""
         return self.prepared.classes
 
@@ -247,7 +243,7 @@ class Training:
         self._tracker.leave_out(self._lent)
         return self.checkpoint(pairs)
 
-    def take_back(self, pairs: Collection[int], checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_back(self, pairs: Collection[int], checkpoint: Mapping[str, Array]) -> None:
         """Continue these pairs here, those that the other training's checkpoint has from there.
         If some are not finished, iterate again.
 
@@ -298,12 +294,12 @@ class Training:
                 notes += (TOOK_OVER.format(pipeline.solver.name, switched, len(pairs)),)
                 pipeline = replace(pipeline, solver=self._successor)
             if self._tracer is not None and self._tracer.thinned(pairs):
-                notes += (THINNED,)
+                notes += (curve.THINNED,)
             bounds = self._kernel_bounds
             known = None if bounds is None or np.isnan(bounds).any() else bounds
             return result_of(pipeline, self.prepared, pairs, tuple(self.warnings), notes, known)
 
-    def _restore(self, checkpoint: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _restore(self, checkpoint: Mapping[str, Array]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:
             raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
         if not {"elapsed_s", "pairs"} <= checkpoint.keys():
@@ -319,15 +315,13 @@ class Training:
         self._lent = set(range(len(self._pairs))).difference(checkpoint["pairs"].tolist())
         self._restore_pairs(self.own, checkpoint)
 
-    def _restore_pairs(
-        self, pairs: Collection[int], checkpoint: Mapping[str, npt.NDArray[Any]]
-    ) -> None:
+    def _restore_pairs(self, pairs: Collection[int], checkpoint: Mapping[str, Array]) -> None:
         for point in json.loads(str(checkpoint.get("points", "[]"))):
             if point["pair"] in pairs:
-                self._points[point["pair"]] += (Evaluation(**point),)
+                self._points[point["pair"]] += (curve.Evaluation(**point),)
         for k in pairs:
             if self._stopping.patience is not None:
-                self._watched[k] = Watched.restored(self._pairs[k], checkpoint, f"{k}.")
+                self._watched[k] = curve.Watched.restored(self._pairs[k], checkpoint, f"{k}.")
             self._pairs[k] = self._pairs[k].restored(checkpoint, f"{k}.")
 
     @cached_property
@@ -356,7 +350,7 @@ class Training:
             pair = self._pairs[k] = self._unless_patience_ends(k, pair)
             evaluated = pair.progress.evaluated_at == pair.progress.advances
             now = time.monotonic()
-            if evaluated or pair.progress.finished or now > start + SLICE_S:
+            if evaluated or pair.progress.finished or now > start + curve.SLICE_S:
                 return now - start
 
     def _unless_patience_ends(self, k: int, pair: BinaryTraining) -> BinaryTraining:
@@ -380,7 +374,7 @@ class Training:
 
     def _together(self) -> Iterator[Progress]:
         """The pairs that can be solved many at once: one report for those of each call."""
-        for solved in together(self._pairs, self.own) if self._tracer is None else ():
+        for solved in train_together(self._pairs, self.own) if self._tracer is None else ():
             for k in solved.keys() - self._lent:
                 self._pairs[k] = solved[k]
                 self._tracker.update(k, solved[k], self.elapsed_s)
@@ -403,11 +397,16 @@ class Training:
     def _report(self, k: int) -> Progress:
         pair = self._pairs[k]
         self._tracker.update(k, pair, self.elapsed_s)
-        evaluation = None
-        if pair.progress.evaluated_at == pair.progress.advances:
-            held_out = self._validation
-            error = None if held_out is None else held_out.error(pair, pair.state)
-            evaluation = evaluation_of(k, pair, error, self.elapsed_s)
+        evaluation, now, held_out = None, pair.progress, self._validation
+        if now.evaluated_at == now.advances:
+            evaluation = curve.Evaluation.of(
+                *(pair, now.primal, now.dual),
+                epoch=pair.state.epoch,
+                updates=pair.state.updates,
+                train_error=now.train_error,
+                validation_error=None if held_out is None else held_out.error(pair, pair.state),
+                elapsed_s=self.elapsed_s,
+            )
         points, self._points[k] = self._points[k], ()
         return self._tracker.report(k, self._pairs, evaluation, points)
 

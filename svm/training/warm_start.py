@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from svm.data.columns import Columns, PlainColumns
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Array, Indices, Vector
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.problem import Problem
@@ -45,13 +44,13 @@ class WarmStart:
     ends: Indices
     """(n_problems,) the end of each problem's part of `rows`."""
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def to_arrays(self) -> dict[str, Array]:
         """Everything but the model and its settings, as plain arrays."""
         return {name: getattr(self, name) for name in ARRAYS}
 
     @classmethod
     def from_arrays(
-        cls, pipeline: Pipeline, fitted: FittedPipeline, arrays: Mapping[str, npt.NDArray[Any]]
+        cls, pipeline: Pipeline, fitted: FittedPipeline, arrays: Mapping[str, Array]
     ) -> WarmStart:
         """The inverse of `to_arrays`. Raises KeyError."""
         return cls(pipeline=pipeline, fitted=fitted, **{name: arrays[name] for name in ARRAYS})
@@ -114,7 +113,7 @@ def check_warm_start(pipeline: Pipeline, earlier: Pipeline) -> None:
 
 def check_same_data(
     warm_start: WarmStart,
-    classes: npt.NDArray[Any],
+    classes: Array,
     n_samples: int,
     n_features: int,
     columns: Columns,

@@ -18,14 +18,8 @@ from svm.data.randomness import generator
 from svm.data.stored_rows import Rows, is_csr
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.hyperparameters import Checked, Positive, PositiveInt, by_name
-from svm.kernel.kernels import (
-    MEDIAN_GAUSSIAN,
-    AnyKernel,
-    GaussianKernel,
-    dense_rows,
-    require_moderate_values,
-    require_spread_rows,
-)
+from svm.kernel import kernels
+from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel
 from svm.kernel.row_products import KernelEvaluator, RowProducts
 
 MAX_OUTPUTS = 20_000
@@ -271,10 +265,10 @@ def fit_features(
             kernel = spec.kernel.fitted(X)
             count = min(spec.n_components, n)
             rows = np.sort(random.permutation(n)[:count])
-            landmarks = dense_rows(X, rows)
+            landmarks = kernels.dense_rows(X, rows)
             norms = np.einsum("ij,ij->i", landmarks, landmarks)
-            require_moderate_values(kernel, norms)
-            require_spread_rows(landmarks)
+            kernels.require_moderate_values(kernel, norms)
+            kernels.require_spread_rows(landmarks)
             K = kernel.of_products(landmarks @ landmarks.T, norms, norms)
             values, vectors = np.linalg.eigh(K)
             # Directions without extent: their inverse root is noise.

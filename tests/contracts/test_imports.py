@@ -55,7 +55,7 @@ def test_only_routes_and_web_speak_http() -> None:
         and not path.endswith("routes.py")
     }
     assert others == {"service/app/application.py", "service/cli/serving.py"}
-    assert "service/jobs/routes.py" in speakers
+    assert "service/jobs/collection/routes.py" in speakers
 
 
 def test_only_artifacts_unpickle() -> None:

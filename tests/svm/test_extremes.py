@@ -27,7 +27,7 @@ from svm.solvers import (
 )
 from svm.solvers.options import RandomStart
 from svm.stopping import CostChange, Stopping
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from svm.transforms.features import Identity, Nystroem
 from svm.transforms.scaling import ScalingName
 from tests.svm.cases.problems import CASES, SOLVER_INTERCEPTS, blobs, in_form, solver_of
@@ -77,7 +77,7 @@ def test_diverging_in_a_thread() -> None:
     rows, labels = blobs(4)
     solver = GradientDescent(learning_rate=1e100, batch_size=1)
     pipeline = Pipeline(solver=solver, stopping=Stopping(max_epochs=200))
-    training = Training(pipeline, rows, labels, seed=0, threads=3)
+    training = Training(pipeline, rows, labels, seed=0, how=Execution(threads=3))
     with pytest.raises(Diverged):
         run(training)
     assert training.checkpoint()

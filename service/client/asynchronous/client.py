@@ -89,7 +89,7 @@ class AsyncClient:
         Raises ValueError for data that no format supports.
         """
         call = upload_call("/v1/datasets", data, labels, columns, media_type, options, weights)
-        call = replace(call, progress_bar=progress.wanted(progress_bar))
+        call = replace(call, progress_bar=progress.is_wanted(progress_bar))
         return AsyncDataset(self._session, await self._session.json(call))
 
     async def dataset(self, id: str) -> AsyncDataset:
@@ -246,7 +246,7 @@ class AsyncClient:
             "tags": dict(tags or {}),
             "callback": callback,
         }
-        return await self._queued("/v1/batch-predictions", body)
+        return await self._queue("/v1/batch-predictions", body)
 
     async def evaluate(
         self,
@@ -262,7 +262,7 @@ class AsyncClient:
         `importance` also how much the accuracy depends on each column."""
         about = {"dataset_id": reference(dataset), "model": reference(model)}
         body = {**about, "importance": importance, "tags": dict(tags or {}), "callback": callback}
-        return await self._queued("/v1/evaluations", body)
+        return await self._queue("/v1/evaluations", body)
 
     async def compare(
         self,
@@ -281,7 +281,7 @@ class AsyncClient:
         `sizes`, `model_name` to keep the best model, and more.
         """
         body = specs.comparison(dataset, solvers, grid, options)
-        return await self._queued("/v1/comparisons", body)
+        return await self._queue("/v1/comparisons", body)
 
     async def import_model(self, name: str, path: str | Path) -> AsyncModelVersion:
         """Import a model that was exported as JSON or NPZ as the next version of `name`."""
@@ -290,6 +290,6 @@ class AsyncClient:
         call = calls.create(versions, path, media_type_of(path))
         return AsyncModelVersion(self._session, await self._session.json(call))
 
-    async def _queued(self, path: str, body: Mapping[str, Any]) -> AsyncJob:
+    async def _queue(self, path: str, body: Mapping[str, Any]) -> AsyncJob:
         created = await self._session.json(calls.create(path, body))
         return await self.job(created["id"])

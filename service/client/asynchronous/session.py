@@ -160,7 +160,7 @@ async def _chunks(pieces: tuple[bytes | Path, ...], progress_bar: bool) -> Async
         if isinstance(piece, bytes):
             yield piece
             continue
-        with progress.sent(piece, progress_bar) as show:
+        with progress.show_upload(piece, progress_bar) as show:
             async with await anyio.Path(piece).open("rb") as file:
                 while chunk := await file.read(CHUNK_BYTES):
                     yield chunk

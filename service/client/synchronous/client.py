@@ -90,7 +90,7 @@ class Client:
         Raises ValueError for data that no format supports.
         """
         call = upload_call("/v1/datasets", data, labels, columns, media_type, options, weights)
-        call = replace(call, progress_bar=progress.wanted(progress_bar))
+        call = replace(call, progress_bar=progress.is_wanted(progress_bar))
         return Dataset(self._session, self._session.json(call))
 
     def dataset(self, id: str) -> Dataset:
@@ -245,7 +245,7 @@ class Client:
             "tags": dict(tags or {}),
             "callback": callback,
         }
-        return self._queued("/v1/batch-predictions", body)
+        return self._queue("/v1/batch-predictions", body)
 
     def evaluate(
         self,
@@ -261,7 +261,7 @@ class Client:
         `importance` also how much the accuracy depends on each column."""
         about = {"dataset_id": reference(dataset), "model": reference(model)}
         body = {**about, "importance": importance, "tags": dict(tags or {}), "callback": callback}
-        return self._queued("/v1/evaluations", body)
+        return self._queue("/v1/evaluations", body)
 
     def compare(
         self,
@@ -280,7 +280,7 @@ class Client:
         `sizes`, `model_name` to keep the best model, and more.
         """
         body = specs.comparison(dataset, solvers, grid, options)
-        return self._queued("/v1/comparisons", body)
+        return self._queue("/v1/comparisons", body)
 
     def import_model(self, name: str, path: str | Path) -> ModelVersion:
         """Import a model that was exported as JSON or NPZ as the next version of `name`."""
@@ -289,6 +289,6 @@ class Client:
         call = calls.create(versions, path, media_type_of(path))
         return ModelVersion(self._session, self._session.json(call))
 
-    def _queued(self, path: str, body: Mapping[str, Any]) -> Job:
+    def _queue(self, path: str, body: Mapping[str, Any]) -> Job:
         created = self._session.json(calls.create(path, body))
         return self.job(created["id"])

@@ -228,8 +228,8 @@ class Job(fields.JobFields):
         or was canceled, and TimeoutError; the job then continues.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        has_bar = progress.wanted(progress_bar)
-        with progress.shown(self, has_bar) as show:
+        has_bar = progress.is_wanted(progress_bar)
+        with progress.show_job(self, has_bar) as show:
             while not self.ended:
                 left = POLL_S if until is None else until - time.monotonic()
                 if left <= 0:

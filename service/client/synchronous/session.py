@@ -160,7 +160,7 @@ def _chunks(pieces: tuple[bytes | Path, ...], progress_bar: bool) -> Iterator[by
         if isinstance(piece, bytes):
             yield piece
             continue
-        with progress.sent(piece, progress_bar) as show:
+        with progress.show_upload(piece, progress_bar) as show:
             with Path(piece).open("rb") as file:
                 while chunk := file.read(CHUNK_BYTES):
                     yield chunk

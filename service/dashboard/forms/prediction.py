@@ -52,7 +52,7 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
     statistics = _statistics(dataset, model.n_features)
     if isinstance(encoder, PlainEncoder):
         return [
-            Input(name, "number", (), False, _rounded(*one) or 0.0)
+            Input(name, "number", (), False, _round(*one) or 0.0)
             for name, one in zip(names, statistics, strict=True)
         ]
     inputs, start = [], 0
@@ -98,7 +98,7 @@ def _example(column: Column, statistics: _Statistics) -> float | str | bool | No
         case "date":
             return day(mean)
         case _:
-            return _rounded(*statistics)
+            return _round(*statistics)
 
 
 def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:
@@ -109,7 +109,7 @@ def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:
     return list(zip(mean, low, high, strict=True))
 
 
-def _rounded(mean: float | None, low: float | None, high: float | None) -> float | None:
+def _round(mean: float | None, low: float | None, high: float | None) -> float | None:
     """The mean as a likely value: whole if the range is that of a count, else with three
     significant digits."""
     if mean is None:

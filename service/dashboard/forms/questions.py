@@ -19,6 +19,7 @@ from service.dashboard.forms import schema as form
 from service.dashboard.forms.schema import Entries, Field, Variants
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, ServiceError
+from service.jobs.collection.schemas import KindCreate
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.training.schemas import JobCreate
 from svm.data.splitting import held_out_rows
@@ -31,7 +32,7 @@ ROWS_A_COLUMN = 10
 """With fewer a curved boundary was the worse one, with more as good or better: on the samples, and
 on iris, wine, cancer, digits and diabetes of scikit-learn."""
 FACTORS = (0.01, 0.1, 1, 10, 100)
-"""Of the values of C to try."""
+"""The values of C to try are these times the one given."""
 
 C = form.Text(
     name="C", pointer="/solver/C", label="C", numeric=True, bounds="number > 0", default="1"
@@ -102,6 +103,7 @@ def job_fields() -> tuple[Field, ...]:
     """The generated fields, the solver as part of the boundary. The first call takes 0.1 s."""
     solver, *others = form.fields_of(JobCreate.model_json_schema(), ("solver", "features"))
     assert isinstance(solver, Variants)
+    others.sort(key=lambda field: field.name in KindCreate.model_fields)
     return (_boundary(solver), *others)
 
 
@@ -139,7 +141,7 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
     }
     boundary = fields["boundary"]
     assert isinstance(boundary, Variants)
-    asked = [_asked(fields[name], *words, notes[name]) for name, words in _WORDS.items()]
+    asked = [_ask(fields[name], *words, notes[name]) for name, words in _WORDS.items()]
     return (replace(boundary, help=_suggested_boundary(dataset)[1]), STRENGTH, *asked)
 
 
@@ -232,7 +234,7 @@ def is_expert(entries: Entries) -> bool:
     return form.body_of(fields, entries) != form.body_of(fields, form.entries_of(fields, {}))
 
 
-def _asked(field: Field, label: str, words: Mapping[str, str], note: str) -> Variants:
+def _ask(field: Field, label: str, words: Mapping[str, str], note: str) -> Variants:
     """The field as buttons, those of `words` first."""
     if isinstance(field, form.Choice):
         values = ("",) * ("" in words) + field.options

@@ -68,11 +68,11 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SendResult:
     """What came of an attempt."""
 
     status: int | None
-    """Of the reply, if there was one."""
+    """The status of the reply, if there was one."""
     error: str | None
     """Why it was not accepted; None if it was."""
     is_final: bool = False
@@ -131,7 +131,7 @@ class Deliveries:
             )
             return [Delivery(**row._mapping) for row in connection.execute(leased)]
 
-    def settle(self, delivery: Delivery, answer: Answer) -> None:
+    def settle(self, delivery: Delivery, answer: SendResult) -> None:
         """Write what came of an attempt, unless another one has begun meanwhile."""
         values: dict[str, Any] = {"last_error": answer.error}
         if answer.error is None:

@@ -122,34 +122,22 @@ class AnyJobRead(ReadModel):
     callback: str | None
     attempt: int
     """How many times a worker has begun or resumed the job."""
-    created_at: str
-    started_at: str | None
-    finished_at: str | None
+    created_at: Timestamp
+    started_at: Timestamp | None
+    finished_at: Timestamp | None
     elapsed_s: float
     """Time spent on the job, all attempts together."""
     error: JobErrorRead | None
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        return cls(**cls.values(job))
+        return cls.model_validate(cls.values(job))
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
-        """The fields; subclasses add theirs."""
-        return {
-            "id": job.id,
-            "state": job.state,
-            "dataset_id": job.dataset_id,
-            "priority": job.priority,
-            "tags": job.tags,
-            "callback": job.callback,
-            "attempt": job.attempt,
-            "created_at": rfc3339(job.created_at),
-            "started_at": rfc3339(job.started_at),
-            "finished_at": rfc3339(job.finished_at),
-            "elapsed_s": job.elapsed_s,
-            "error": None if job.error is None else JobErrorRead(**job.error),
-        }
+        """The fields, each from the job or its result; subclasses add what they compute."""
+        result = job.result or {}
+        return {name: getattr(job, name, result.get(name)) for name in cls.model_fields}
 
 
 class KindRead(AnyJobRead):
@@ -188,22 +176,8 @@ class JobSummary(AnyJobRead):
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
-        result = job.result or {}
-        return super().values(job) | {
-            "kind": job.kind,
-            "stop_reason": job.stop_reason,
-            "converged": job.converged,
-            "cancel_requested": job.cancel_requested,
-            "pause_requested": job.pause_requested,
-            "progress": ProgressRead(**job.progress),
-            "spec": job.spec,
-            "dataset_digest": job.dataset_digest,
-            "model": JobModelRead.of(job),
-            "epochs": result.get("epochs"),
-            "updates": result.get("updates"),
-            "warnings": job.warnings,
-            "notes": result.get("notes", []),
-        }
+        values = super().values(job)
+        return {**values, "model": JobModelRead.of(job), "notes": values["notes"] or []}
 
 
 class JobRead(JobSummary):
@@ -222,14 +196,6 @@ class JobRead(JobSummary):
     is proven, `rough`: at most 10 % above, `open`), `kernel` (`approximated` if features stand for
     a kernel), `exact` (the values of the model with the kernel itself, if they are known),
     `summary` (a sentence), and `pairs`."""
-
-    @classmethod
-    def values(cls, job: Job) -> dict[str, Any]:
-        result = job.result or {}
-        return super().values(job) | {
-            "metrics": result.get("metrics"),
-            "certificate": result.get("certificate"),
-        }
 
 
 class JobPage(ReadModel):

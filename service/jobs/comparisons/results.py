@@ -11,9 +11,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from service.jobs.comparisons.entries import Chain, spec_of
-from service.jobs.comparisons.schemas import RankBy
-from service.jobs.comparisons.sizes import size_of
+from service.jobs.comparisons.entries import Chain, size_of, spec_of
+from service.jobs.comparisons.schemas import CostRead, EntryRead, RankBy, ScoresRead
 from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import metrics_of_folds
@@ -28,7 +27,7 @@ from svm.training.warm_start import WarmStart
 
 COLUMNS = ("elapsed_s", "primal", "dual", "gap")
 GROWTH = 1.1
-"""Of the time between two points: a curve from a millisecond to an hour has 160 of them."""
+"""The time between two points grows so: a curve from a millisecond to an hour has 160 points."""
 
 
 def add_point(curve: list[list[float]], elapsed_s: float, primal: float, dual: float) -> None:
@@ -44,15 +43,7 @@ def as_table(curve: list[list[float]]) -> dict[str, Any]:
     return {"columns": list(COLUMNS), "rows": curve}
 
 
-SCORES = ("accuracy", "balanced_accuracy", "macro_f1")
-
-NOTHING = dict.fromkeys(
-    (
-        *("train", "certificate", "stop_reason", "converged", "epochs", "updates"),
-        *("n_support_vectors", "size_bytes"),
-    )
-)
-"""Fields of an entry that has not finished."""
+SCORES = tuple(ScoresRead.model_fields)
 
 Error = dict[str, Any]
 """`code`, `detail` and `hint`."""
@@ -60,16 +51,16 @@ Error = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult:
-    """Of the training of one entry on one split of the rows: plain values."""
+    """The result of training one entry on one split of the rows: plain values."""
 
     elapsed_s: float
     cpu_s: float
     confusion: list[list[int]] | None
-    """Of the split's validation rows."""
+    """The split's validation rows, by true and predicted class."""
     weighted: list[list[float]] | None
-    """The same in sums of weights, if the rows have weights. Ranks do not depend on it."""
+    """Sums of weights instead of counts, if the rows have weights. Ranks do not depend on it."""
     fold: dict[str, Any] | None
-    """Of a fold: `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
+    """A fold has `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +68,11 @@ class EntryResult:
     """The result of one entry so far: plain values, stored in checkpoints and results."""
 
     splits: dict[int, SplitResult] = field(default_factory=dict)
-    """Of its trainings so far."""
+    """Results of its trainings so far."""
     warm_start_from: int | None = None
     """Position of the entry with whose model it began."""
     model: dict[str, Any] | None = None
-    """Of the training of the model: what `model_result` gives. Then the entry has finished."""
+    """What `model_result` gives of the training of the model; then the entry has finished."""
     curve: list[list[float]] = field(default_factory=list)
     objective: str = ""
     """Equal for equal objectives."""
@@ -119,7 +110,7 @@ class EntryResult:
 
     @property
     def confusion(self) -> Confusion | None:
-        """Of the validation set; with folds the sum of all."""
+        """The confusion of the validation set; with folds the sum of all."""
         counts = [each.confusion for each in self._in_order if each.confusion is not None]
         weights = [each.weighted for each in self._in_order if each.weighted is not None]
         if not counts:
@@ -142,19 +133,12 @@ class EntryResult:
         return -score, size, -self.regularization, updates
 
 
-OF_CERTIFICATE = (
-    *("primal", "dual", "gap", "relative_gap", "excess", "status", "summary"),
-    "solver_objective",
-)
-"""The fields of `CostRead`."""
-
-
 def model_result(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `EntryRead` that come from the training of a model."""
     certificate = result.certificate.as_dict(result.fitted.classes)
     return {
         "train": {name: train[name] for name in SCORES},
-        "certificate": {name: certificate[name] for name in OF_CERTIFICATE},
+        "certificate": {name: certificate[name] for name in CostRead.model_fields},
         "stop_reason": result.stop_reason,
         "converged": result.converged,
         "epochs": result.epochs,
@@ -200,6 +184,7 @@ def report(
     return {
         "entries": [
             {
+                **dict.fromkeys(EntryRead.model_fields),
                 "number": k + 1,
                 "rank": ranks.get(k),
                 "objective": numbers.get(results[k].objective),
@@ -226,7 +211,6 @@ def _entry(result: EntryResult, rank_by: RankBy) -> dict[str, Any]:
     begun = result.elapsed_s > 0
     state = "failed" if result.error else "waiting" if result.model is None else "finished"
     return {
-        **NOTHING,
         "warnings": [],
         "notes": [],
         **(result.model or {}),
@@ -282,9 +266,9 @@ class ComparisonState:
     spent_s: float = 0.0
     """Time that all took that are done."""
     cpu_s: float = 0.0
-    """Of the current one so far."""
+    """Processor time of the current one so far."""
     curve: list[list[float]] = field(default_factory=list)
-    """Of the current one."""
+    """The curve of the current one."""
     latest: Model | None = None
     """The next training can begin with it."""
     best: Model | None = None
@@ -313,7 +297,7 @@ class ComparisonState:
             self.best = model
 
     def part(self, chain: int) -> ComparisonState:
-        """Of a chain that another worker does."""
+        """The state of a chain that another worker does."""
         return ComparisonState(
             results=list(self.results), chain=chain, left=self.left, spent_s=self.spent_s
         )

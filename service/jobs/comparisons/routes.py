@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,24 +11,15 @@ from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.comparisons import KIND
+from service.jobs.comparisons import KIND, schemas
 from service.jobs.comparisons.entries import entries_of
 from service.jobs.comparisons.results import EntryResult, read_results, report
-from service.jobs.comparisons.schemas import (
-    ComparisonCreate,
-    ComparisonPage,
-    ComparisonPlanRead,
-    ComparisonRead,
-    ComparisonResults,
-    ComparisonSummary,
-)
 from service.jobs.comparisons.size_plot import SizePlot, plot
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.job import Job, State
 from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 
 SVG = "image/svg+xml"
@@ -50,10 +40,10 @@ EXAMPLE = {
 
 def router(stores: Stores, access: JobAccess) -> Routes:
     form = Form(
-        model=ComparisonRead,
+        model=schemas.ComparisonRead,
         read=partial(comparison, stores.jobs),
-        item=ComparisonSummary,
-        page=ComparisonPage,
+        item=schemas.ComparisonSummary,
+        page=schemas.ComparisonPage,
         description="Its entries, the best first: scores, certificates and curves of cost against "
         "time. While it runs, the results so far, at most some seconds old.",
         problems=("results-corrupt",),
@@ -62,7 +52,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
     comparisons = Comparisons(stores)
     collection.add_create(
         comparisons,
-        ComparisonCreate,
+        schemas.ComparisonCreate,
         EXAMPLE,
         *("invalid-name", "target-missing", "target-continuous", "single-class"),
         *("too-many-classes", "class-too-small", "scaling-unsupported", "features-unsupported"),
@@ -73,7 +63,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         "given. An entry that cannot be trained is listed with its problem; the others are "
         "trained.",
         plan=comparisons.plan,
-        plan_model=ComparisonPlanRead,
+        plan_model=schemas.ComparisonPlanRead,
     )
     _add_plot(collection.add_rest(), form)
     return collection.routes
@@ -103,20 +93,20 @@ def _add_plot(collection: Collection, form: Form) -> None:
         ],
     ) -> Response:
         shown = form.read(collection.get(request, id))
-        assert isinstance(shown, ComparisonRead)
+        assert isinstance(shown, schemas.ComparisonRead)
         picture = plot(kind, [entry.model_dump() for entry in shown.entries])
         return Response(picture, media_type=SVG)
 
 
-def comparison(jobs: JobStore, job: Job) -> ComparisonRead:
+def comparison(jobs: JobStore, job: Job) -> schemas.ComparisonRead:
     """Raises Corrupt."""
     if file := jobs.open_results(job):
         with file:
-            results = ComparisonResults.model_validate_json(file.read())
+            results = schemas.ComparisonResults.model_validate_json(file.read())
     else:
-        results = ComparisonResults.model_validate(_so_far(jobs, job))
-    return ComparisonRead(
-        **ComparisonSummary.values(job),
+        results = schemas.ComparisonResults.model_validate(_so_far(jobs, job))
+    return schemas.ComparisonRead(
+        **schemas.ComparisonSummary.values(job),
         dataset_digest=job.dataset_digest,
         entries=results.entries,
         objectives=results.objectives,
@@ -124,7 +114,7 @@ def comparison(jobs: JobStore, job: Job) -> ComparisonRead:
 
 
 def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
-    body = ComparisonCreate.model_validate_json(json.dumps(job.spec))
+    body = schemas.ComparisonCreate.from_spec(job.spec)
     entries = entries_of(body)
     results = None
     file = jobs.open_checkpoint(job)

@@ -101,7 +101,7 @@ class Job:
 
     id: str
     number: int
-    """Of its place in lists and in the queue."""
+    """Gives its place in lists and in the queue."""
     kind: str
     state: State
     priority: int
@@ -142,7 +142,7 @@ class Job:
     warnings: list[str]
     error: dict[str, Any] | None
     results_key: str | None
-    """Of the file of results."""
+    """Name of the file of results."""
     results_sha256: str | None
     results_bytes: int | None
     revision: int

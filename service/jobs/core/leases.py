@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.jobs.core import events
-from service.jobs.core.events import carry_out, change, move, revised
+from service.jobs.core.events import carry_out, change, move, revise
 from service.jobs.core.job import FINAL, MAX_ATTEMPTS_WITHOUT_PROGRESS, Job, State
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
@@ -32,7 +32,7 @@ class Lease:
     """The right to work on a job, until it expires or is given back."""
 
     job: Job
-    """As it was when the lease began."""
+    """The job as it was when the lease began."""
 
     @property
     def key(self) -> dict[str, Any]:
@@ -98,14 +98,14 @@ class Leases:
     def __init__(
         self, database: Database, blobs: Blobs, running_per_caller: int | None = None
     ) -> None:
-        """Of a caller, at most `running_per_caller` jobs run at once."""
+        """At most `running_per_caller` jobs of a caller run at once."""
         self._database = database
         self._blobs = blobs
         waiting, ids = waiting_jobs(running_per_caller)
         self._look = sa.select(
             sa.exists().where(_expired()), sa.exists(ids.with_only_columns(sa.literal(1)))
         )
-        self._take = revised(
+        self._take = revise(
             move(State.RUNNING)
             .where(jobs.c.id == _first_of(waiting, ids))
             .values(
@@ -266,9 +266,9 @@ _BUSY = sa.select(
     + sa.select(sa.func.count()).where(job_parts.c.worker.like(_OF_HOST)).scalar_subquery()
 )
 _LOCK = sa.select(jobs).where(OWNED).with_for_update()
-_REPORT = revised(sa.update(jobs).where(OWNED))
+_REPORT = revise(sa.update(jobs).where(OWNED))
 _MOVE = {
-    target: revised(move(target).where(OWNED)) for target in (State.QUEUED, State.PAUSED, *FINAL)
+    target: revise(move(target).where(OWNED)) for target in (State.QUEUED, State.PAUSED, *FINAL)
 }
 
 

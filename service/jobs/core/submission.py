@@ -47,7 +47,7 @@ class Stores:
     models: ModelRegistry
     limits: Limits
     destinations: Destinations
-    """Of callbacks."""
+    """Where callbacks may go."""
 
 
 @dataclass(frozen=True, slots=True)

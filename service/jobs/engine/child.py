@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from service.common.malloc import return_free_memory
 from service.settings import Settings
@@ -62,10 +62,8 @@ class Forked:
 
 def _become_child(
     reader: int, teller: int, prepare: Callable[[], None], run: Callable[[], None]
-) -> None:
-    """Never returns."""
-    code = 1
-    try:
+) -> NoReturn:
+    def work() -> None:
         os.setsid()  # Ctrl-C reaches the other process alone, which then stops this one
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
@@ -76,6 +74,15 @@ def _become_child(
         gc.enable()
         if os.read(0, 1):
             run()
+
+    end_after(work)
+
+
+def end_after(work: Callable[[], None]) -> NoReturn:
+    """Do all that a forked process is for, and end it."""
+    code = 1
+    try:
+        work()
         code = 0
     except BaseException:
         logger.exception("a forked process failed")
@@ -88,8 +95,6 @@ STOP_S = 18
 HEALTHY_S = 60
 """A child that lived this long is started again at once."""
 MAX_PAUSE_S = 30.0
-
-logger = logging.getLogger(__name__)
 
 
 class Child:

@@ -3,7 +3,6 @@ depends on each, and its rows by whether they were trained on."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +16,12 @@ from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.model_columns import class_numbers, taken_by
+from service.jobs.core.model_columns import adapt_rows, class_numbers
 from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import BLOCK_ROWS, Scoring, score, score_piece
 from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import measured_on_trained
+from service.jobs.training.summary import warn_of_trained_rows
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
@@ -42,7 +41,7 @@ from svm.model.metrics import (
 )
 
 CURVE_POINTS = 201
-"""Of a ROC curve; of each of many classes fewer, but at least `FEWEST_POINTS`."""
+"""A ROC curve has so many; each of many classes fewer, but at least `FEWEST_POINTS`."""
 ALL_POINTS = 2010
 FEWEST_POINTS = 21
 
@@ -82,7 +81,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"metrics": headline, "unknown_cells": scored.unknown},
-            warnings=measured_on_trained(trained, len(codes), "rows"),
+            warnings=warn_of_trained_rows(trained, len(codes), "rows"),
             results=context.blobs.write(f"evaluations/{new_id('results')}", content),
         )
     )
@@ -188,12 +187,12 @@ def trained_rows(context: RunContext, scoring: Scoring, attempt: Attempt) -> int
     try:
         dataset = context.datasets.get(version.dataset_id)
         data = context.datasets.open(dataset)
-        spec = JobCreate.model_validate_json(json.dumps(version.spec))
+        spec = JobCreate.from_spec(version.spec)
     except (NotFound, Corrupt, ValidationError):
         return None
     trained = LabeledRows(data, dataset, spec.classes)
     rows = trained.splits(spec.validation, version.seed)[0].training
-    taken = taken_by(scoring.fitted, dataset, version)
+    taken = adapt_rows(scoring.fitted, dataset, version)
 
     def hashes(read: Callable[[Indices], Matrix], rows: Indices, codes: Indices) -> Words:
         found = np.empty(len(rows), dtype=np.uint64)

@@ -7,7 +7,7 @@ from service.jobs.core.submission import Draft, Submission
 from service.jobs.evaluations import KIND
 from service.jobs.evaluations.run import MAX_COLUMNS, outputs_of
 from service.jobs.evaluations.schemas import EvaluationCreate
-from service.jobs.training.admission import check_scores, refused
+from service.jobs.training.admission import check_scores, refuse_at
 from service.rows.faults import invalid_field
 
 
@@ -17,7 +17,7 @@ class Evaluations(Submission[EvaluationCreate]):
     def draft(self, body: EvaluationCreate) -> Draft:
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
-        with refused("/dataset_id"):
+        with refuse_at("/dataset_id"):
             class_numbers(dataset, version.classes)
             check_columns(dataset, version)
         if body.importance and version.n_features > MAX_COLUMNS:

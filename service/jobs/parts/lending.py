@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from service.storage.database import Database, announce_work
 from service.storage.database.tables import job_parts, jobs
 
 ATTEMPT_BITS = 30
-"""Of the random number from which the attempts of an offered part are counted."""
+"""Length of the random number from which the attempts of an offered part are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Offers:
             return connection.execute(sa.delete(job_parts).where(own, same, as_read)).rowcount > 0
 
     def content(self, part: Part) -> Arrays:
-        """Of its file; empty if it has none. Raises BlobDamaged."""
+        """What its file holds; empty if it has none. Raises BlobDamaged."""
         return {} if part.file is None else unpack(self._blobs.read(*part.file))
 
 
@@ -147,7 +147,7 @@ RETRY_S = 1.0
 LOOK_S = 0.5
 """How often a job looks at its parts while it works."""
 WAIT_S = 0.05
-"""The same while it has nothing else to do."""
+"""How often it looks while it has nothing else to do."""
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class Lending:
 
     @property
     def numbers(self) -> list[int]:
-        """Of all parts that are lent, or done by another worker."""
+        """Numbers of all parts that are lent, or done by another worker."""
         return list(self._parts)
 
     def __contains__(self, number: int) -> bool:
@@ -258,6 +258,17 @@ class Lending:
                         return part.number, self._offers.content(part)
                     return part.number, {}
         return None
+
+    def choose(self, ready: Sequence[int]) -> tuple[int, Arrays] | None:
+        """The next of these parts for the job itself, and its checkpoint: one that is not lent, or
+        that no one does. None after a moment, if others do all. Raises LeaseLost."""
+        for number in ready:
+            if number not in self:
+                return number, {}
+        claimed = self.claim(ready)
+        if claimed is None:
+            self.wait()
+        return claimed
 
     def _claim(self, part: Part) -> bool:
         if not self._offers.claim(self._lease, part):

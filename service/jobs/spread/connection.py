@@ -55,7 +55,7 @@ LOOK_S = 1.0
 RETRY_S = 5.0
 """… and, without a connection, how often to try."""
 TIMEOUT_S = 2.0
-"""Of each."""
+"""Time limit of each."""
 TLS_FILES = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
 FETCHES = 8
 """Answers that are fetched at once."""
@@ -77,7 +77,7 @@ class Connection:
         self.trouble = ""
         """Why there is no connection."""
         self.fetching = ThreadPoolExecutor(FETCHES, thread_name_prefix="dask-answers")
-        """Of answers, which can hang: never in Dask's own threads. They begin when needed."""
+        """Threads that fetch answers, which can hang: never Dask's own. They begin when needed."""
 
     @property
     def client(self) -> Any:
@@ -173,11 +173,9 @@ def check_private(address: str, *, unencrypted: bool) -> None:
             )
 
 
-logger = logging.getLogger(__name__)
-
-
-class Hands:
-    """Asks each worker of Dask to take parts, once until it has answered."""
+class DaskHelpers:
+    """Asks each worker of Dask to take parts, once until it has answered: the task says nothing of
+    the parts, which are in the database."""
 
     def __init__(self, connection: Connection, take_parts: Callable[[str], int]) -> None:
         """`take_parts` is called in a worker of Dask, with the versions of this process."""

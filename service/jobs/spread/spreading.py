@@ -18,14 +18,10 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
-from svm.encoding.encoder import AnyEncoder
-from svm.model.pipeline import Pipeline
 from svm.problem.passes import Cluster
 from svm.problem.problem import Problem
 from svm.training.binary_problems import Spread
-from svm.training.preparation import Prepared, transformed
-from svm.transforms.features import FeatureMap
-from svm.transforms.scaling import Scaling
+from svm.training.preparation import Prepared, Preprocessing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +32,10 @@ class DatasetRecipe:
     """What is needed to read its files: their digests and their form."""
     chosen: npt.NDArray[np.uint8] | None
     """A bit for each row, whether it is one of the training; None for all."""
-    encoder: AnyEncoder
-    scaling: Scaling
-    features: FeatureMap
-    pipeline: Pipeline
+    steps: Preprocessing
 
     @classmethod
-    def of(
-        cls, dataset: Dataset, rows: Indices, prepared: Prepared, pipeline: Pipeline
-    ) -> DatasetRecipe:
+    def of(cls, dataset: Dataset, rows: Indices, prepared: Prepared) -> DatasetRecipe:
         """`rows`: numbers in the dataset of those that the training was given."""
         if prepared.kept is not None:
             rows = rows[prepared.kept]
@@ -54,8 +45,7 @@ class DatasetRecipe:
             mask[rows] = True
             chosen = np.packbits(mask)
         small = replace(dataset, tags={}, warnings=[], statistics={}, class_counts=None)
-        steps = prepared.encoder, prepared.scaling, prepared.features
-        return cls(small, chosen, *steps, pipeline)
+        return cls(small, chosen, prepared.steps)
 
     def open(self) -> OpenRows:
         """Raises NoAccess, and what the store raises."""
@@ -65,7 +55,7 @@ class DatasetRecipe:
         if self.chosen is not None:
             bits = np.unpackbits(self.chosen, count=self.dataset.n_samples)
             X = X[np.flatnonzero(bits)]
-        return OpenRows(X, self.encoder, self.scaling, self.features, self.pipeline)
+        return OpenRows(X, self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +63,11 @@ class OpenRows:
     """Rows in local files."""
 
     X: StoredRows
-    encoder: AnyEncoder
-    scaling: Scaling
-    features: FeatureMap
-    pipeline: Pipeline
+    steps: Preprocessing
 
     def read(self, rows: Indices) -> Matrix:
         """As the solver sees them."""
-        steps = self.encoder, self.scaling, self.features
-        return transformed(*steps, self.pipeline, self.X.read(rows))
+        return self.steps.transform(self.X.read(rows))
 
 
 SpreadMode: TypeAlias = Literal["auto", "never", "always"]
@@ -90,12 +76,11 @@ AUTO_SHARDS = 512
 """From this number on, 4 GiB of numbers, a step takes much longer than its messages."""
 
 
-def spreading(
+def choose_spread(
     mode: SpreadMode,
     connection: Connection | None,
     dataset: Dataset,
     rows: Indices,
-    pipeline: Pipeline,
     warn: Callable[[str], None],
 ) -> Spread | None:
     """What a training on these rows of a dataset asks for a cluster; None if it should not ask.
@@ -119,7 +104,7 @@ def spreading(
             if mode == "always":
                 warn(f"The training was not spread over machines: {reason}.")
             return None
-        recipe = DatasetRecipe.of(dataset, rows, prepared, pipeline)
+        recipe = DatasetRecipe.of(dataset, rows, prepared)
         return DaskPasses(problem, recipe, connection, warn=warn)
 
     return chosen

@@ -87,7 +87,7 @@ def check_spec(
 
 
 @contextmanager
-def refused(pointer: str) -> Iterator[None]:
+def refuse_at(pointer: str) -> Iterator[None]:
     """Report errors of `svm` about data as faults of the field that names the data."""
     try:
         yield
@@ -108,7 +108,7 @@ def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
             "use a linear solver with nystroem or random-fourier features",
             limit=kernel_rows,
         )
-    with refused("/features"):
+    with refuse_at("/features"):
         check_features(spec.features, dataset.n_features, dataset.sparse)
         if isinstance(spec.features, Terms):
             check_terms(spec.features, dataset.kinds)
@@ -205,7 +205,7 @@ def peak_bytes(
 
 
 def data_size(dataset: Dataset) -> DataSize:
-    """Of its rows."""
+    """The sizes of its rows, of which memory is estimated."""
     labels = dataset.classes or ()
     longest = max((len(label) for label in labels if isinstance(label, str)), default=2)
     return DataSize(

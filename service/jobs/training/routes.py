@@ -23,12 +23,10 @@ from service.jobs.core.submission import Stores
 from service.jobs.training import KIND
 from service.jobs.training.schemas import MAX_JOBS, JobBatchCreate, JobCreate
 from service.jobs.training.submission import JobPlanRead, Trainings
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies import idempotency
 from service.web.bodies.control_bodies import json_body, json_request, validated
-from service.web.bodies.idempotency import Once
-from service.web.http.json_reply import json_reply
+from service.web.bodies.idempotency import Once, json_reply
 from service.web.problems import ProblemRead, problem_of, responses
 from svm.solvers import CHOICES, sources_of
 from svm.solvers.protocol import HasDualCoefficients

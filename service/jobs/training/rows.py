@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData
 from service.errors import InvalidContent
-from service.jobs.core.model_columns import class_numbers, positions, recoded_onto
+from service.jobs.core.model_columns import class_numbers, positions, recode_onto
 from service.jobs.training.schemas import Folds, JobCreate, ValidationDataset, ValidationSplit
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
@@ -194,7 +194,7 @@ class LabeledRows:
         return Confusion(total, weighted)
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
-        """Of a size that bounds the memory for features and scores."""
+        """The rows in pieces of a size that bounds the memory for features and scores."""
         width = fitted.features.n_outputs if fitted.encoder.is_plain else fitted.n_features
         for piece in pieces(self._X, max(width, len(fitted.intercepts)), rows):
             self._interrupted()
@@ -267,7 +267,7 @@ def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> 
     the dataset."""
     with _refused():
         numbers = class_numbers(validation, dataset.classes or ())
-        recoded_onto(validation, dataset, dataset.kinds)
+        recode_onto(validation, dataset, dataset.kinds)
     kept = dataset.only(spec.classes).classes or ()
     trained = {number for number, label in enumerate(dataset.classes or ()) if label in kept}
     if trained.isdisjoint(numbers.tolist()):
@@ -283,7 +283,7 @@ def rows_of(
     training leaves out are left out, too. Raises InvalidContent and InvalidData."""
     assert data.codes is not None
     codes = class_numbers(validation, dataset.classes or ()).astype(np.int32)[data.codes]
-    taken = recoded_onto(validation, dataset, dataset.kinds)
+    taken = recode_onto(validation, dataset, dataset.kinds)
 
     def taken_as(X: Any) -> Any:
         made = taken(X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 
 from service.common.schemas import ReadModel
@@ -18,7 +17,6 @@ from service.jobs.training.admission import (
 )
 from service.jobs.training.rows import POINTER
 from service.jobs.training.schemas import (
-    MAX_SEED,
     Folds,
     JobCreate,
     ValidationDataset,
@@ -62,8 +60,8 @@ class SpreadPlanRead(ReadModel):
 
 
 def spread_plan(pipeline: Pipeline, size: DataSize, n: int) -> SpreadPlanRead | None:
-    """Of a training on n rows of data of this size; None if other machines cannot share it. For
-    `auto` that of `newton`."""
+    """The plan of a training on n rows of data of this size; None if other machines cannot share
+    it. For `auto` the one of `newton`."""
     if size.n_classes != 2:
         return None
     if size.table is not None:
@@ -117,13 +115,13 @@ class Trainings(Submission[JobCreate]):
     kind = KIND
 
     def draft(self, body: JobCreate) -> Draft:
-        body, dataset, start, _ = self._checked(body)
-        seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
-        return Draft(body.normalized(dataset.id, seed, start), dataset, body.model_name, start)
+        body, dataset, start, _ = self._check(body)
+        spec = body.model_dump(mode="json", by_alias=True)
+        return Draft(spec, dataset, body.model_name, start)
 
     def plan(self, body: JobCreate) -> JobPlanRead:
         """What `queue` would queue, and what it would cost. Raises as it does."""
-        body, dataset, _, validation = self._checked(body)
+        body, dataset, _, validation = self._check(body)
         limit = self.stores.limits.worker_memory_bytes
         in_files = rows_stay_in_files(body, dataset, limit, validation)
         n_classes = len(body.classes or dataset.classes or ())
@@ -142,7 +140,7 @@ class Trainings(Submission[JobCreate]):
             spread=spread_plan(body.pipeline(), size, _trained_rows(body, n_samples)),
         )
 
-    def _checked(
+    def _check(
         self, body: JobCreate
     ) -> tuple[JobCreate, Dataset, ModelVersion | None, Dataset | None]:
         """The request with what follows from the dataset, the dataset, the version that the
@@ -151,12 +149,14 @@ class Trainings(Submission[JobCreate]):
         body = body.on(dataset)
         if isinstance(body.validation, ValidationDataset):
             validation = self._validation(body.validation)
-            named = ValidationDataset(dataset_id=validation.id)
-            body = body.model_copy(update={"validation": named})
+            found = ValidationDataset(dataset_id=validation.id)
+            body = body.model_copy(update={"validation": found})
         check_trainable(body, dataset, self.stores.limits, validation)
         start = find_start(body, self.stores.models)
         if start is not None:
             check_start(body, dataset, start, self.stores.datasets)
+            named = f"{start.model_name}/{start.version}"
+            body = body.model_copy(update={"warm_start_from": named})
         return body, dataset, start, validation
 
     def _validation(self, named: ValidationDataset) -> Dataset:
@@ -167,7 +167,7 @@ class Trainings(Submission[JobCreate]):
 
 
 def _trained_rows(body: JobCreate, n_samples: int) -> int:
-    """Of the training that makes the model: n_samples without those of a validation set."""
+    """How many rows make the model: n_samples without those of a validation set."""
     if isinstance(body.validation, ValidationSplit):
         return n_samples - held_out_rows(n_samples, body.validation.fraction)
     return n_samples

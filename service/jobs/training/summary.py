@@ -41,7 +41,7 @@ def progress_of(progress: Progress) -> dict[str, Any]:
 def final_progress(
     attempt: Attempt, canceled: bool, model: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Of a job with this model: `epochs`, `updates` and `certificate` are read from it."""
+    """Progress of a job that ended with this model, with its epochs, updates and certificate."""
     done = attempt.progress.get("fraction", 0.0) if canceled else 1.0
     shown = {"fraction": done, "eta_s": 0.0}
     if model is None:
@@ -65,7 +65,7 @@ def unproven(result: TrainingResult) -> tuple[str, ...]:
     return (f"The training ended before it converged ({reason}). {reason.advice}",)
 
 
-def measured_on_trained(trained: int | None, n_samples: int, what: str) -> tuple[str, ...]:
+def warn_of_trained_rows(trained: int | None, n_samples: int, what: str) -> tuple[str, ...]:
     """A warning, if half of the rows that a model is measured on, or more, are of its training."""
     if trained is None or 2 * trained < n_samples:
         return ()
@@ -162,7 +162,7 @@ def finish_with_model(
 
 
 SPACING = math.log(1.3)
-"""Of the times of two points that are compared: closer ones are noise."""
+"""How far apart the times of two points are that are compared: closer ones are noise."""
 
 LONGEST = math.log(1000.0)
 """Forecasts of a thousand times the time so far say nothing."""

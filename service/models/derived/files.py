@@ -18,7 +18,7 @@ from service.models.versions import ModelVersion
 from service.storage.blobs import Blob, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.tables import derived_files
-from service.subprocesses.messages import Messages
+from service.subprocesses.working import Messages
 
 
 @dataclass(frozen=True, slots=True)

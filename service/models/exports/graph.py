@@ -21,7 +21,7 @@ from service.models.exports.table_graph import (
     input_names,
     table_inputs,
 )
-from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.data.matrices import Vector, dense
 from svm.encoding.encoder import PlainEncoder
 from svm.kernel.kernels import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.calibration import CLOSEST, Calibration
@@ -82,8 +82,11 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         outputs.append(
             helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["n", classes])
         )
-    inputs, opsets = [_rows(fitted)], [helper.make_opsetid("", OPSET)]
-    if not plain:
+    opsets = [helper.make_opsetid("", OPSET)]
+    if plain:
+        shape = ["n", fitted.n_features]
+        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape)]
+    else:
         inputs = table_inputs(fitted.columns)
         opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
     proto = helper.make_graph(graph.nodes, name, inputs, outputs, graph.initializers)
@@ -92,14 +95,10 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
     )
 
 
-def _rows(fitted: FittedPipeline) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", fitted.n_features])
-
-
 def _scores(graph: Graph, fitted: FittedPipeline) -> str:
     encoder = fitted.encoder
     if isinstance(encoder, PlainEncoder):
-        Z = _scaled(graph, fitted, "X")
+        Z = _scale(graph, fitted, "X")
     elif fitted.kernel is None and isinstance(fitted.features.spec, maps.Identity):
         return add_linear_scores(graph, fitted, encoder)
     else:
@@ -107,11 +106,11 @@ def _scores(graph: Graph, fitted: FittedPipeline) -> str:
     Z = _features(graph, fitted.features, Z)
     if fitted.kernel is not None:
         assert fitted.support_vectors is not None
-        Z = _kernel(graph, fitted.kernel, Z, _dense(fitted.support_vectors))
+        Z = _kernel(graph, fitted.kernel, Z, dense(fitted.support_vectors))
     return graph.product(Z, fitted.coefficients.T, fitted.intercepts)
 
 
-def _scaled(graph: Graph, fitted: FittedPipeline, X: str) -> str:
+def _scale(graph: Graph, fitted: FittedPipeline, X: str) -> str:
     if fitted.scaling.offset is not None:
         X = graph.op("Sub", X, fitted.scaling.offset)
     if fitted.scaling.scale is not None:
@@ -196,7 +195,7 @@ def _kernel(graph: Graph, kernel: AnyKernel, X: str, vectors: Vector) -> str:
 def _decision(graph: Graph, fitted: FittedPipeline, scores: str) -> str:
     classes = len(fitted.classes)
     if classes == 2:
-        return graph.reshaped(scores, -1)
+        return graph.reshape(scores, -1)
     if fitted.multiclass == "one-vs-rest":
         return scores
     signs = np.zeros((len(fitted.intercepts), classes))
@@ -211,11 +210,6 @@ def _decision(graph: Graph, fitted: FittedPipeline, scores: str) -> str:
     largest = graph.op("Max", largest, 1.0)
     shares = graph.op("Div", graph.op("Div", sums, largest), 3.0)
     return graph.op("Add", votes, shares)
-
-
-def _dense(vectors: Matrix) -> Vector:
-    dense: Vector = vectors.toarray() if is_sparse(vectors) else vectors
-    return dense
 
 
 def _count(fitted: FittedPipeline) -> int:
@@ -236,14 +230,14 @@ def add_probability(
         line = graph.op("Mul", scores, -slope)
         positive = graph.op("Sigmoid", graph.op("Sub", line, shift))
     else:
-        positive = _interpolated(graph, calibration, scores)
+        positive = _interpolate(graph, calibration, scores)
     one = graph.constant(1.0)
     if classes == 2:
         negative = graph.op("Sub", one, positive)
         graph.op("Concat", negative, positive, axis=1, output="probability")
         return
     if fitted.multiclass == "one-vs-one":
-        positive = _coupled(graph, positive, classes)
+        positive = _couple(graph, positive, classes)
     positive = graph.op("Max", positive, 0.0)
     sums = graph.op("ReduceSum", positive, np.array([1], dtype=np.int64), keepdims=1)
     some = graph.op("Greater", sums, 0.0)
@@ -251,7 +245,7 @@ def add_probability(
     graph.op("Where", some, shares, 1.0 / classes, output="probability")
 
 
-def _interpolated(graph: Graph, calibration: Calibration, scores: str) -> str:
+def _interpolate(graph: Graph, calibration: Calibration, scores: str) -> str:
     """Straight lines between knots, constant beyond them."""
     assert calibration.values is not None
     assert calibration.starts is not None
@@ -287,7 +281,7 @@ def _interpolated(graph: Graph, calibration: Calibration, scores: str) -> str:
     return graph.op("Add", y0, graph.op("Mul", share, graph.op("Sub", y1, y0)))
 
 
-def _coupled(graph: Graph, positive: str, classes: int) -> str:
+def _couple(graph: Graph, positive: str, classes: int) -> str:
     """Proportional to the class probabilities of `svm.model.calibration.coupled`.
 
     Its p solves Qp + b1 = 0, so p is a multiple of (Q + 11ᵀ)⁻¹1, and the matrix is positive
@@ -301,7 +295,7 @@ def _coupled(graph: Graph, positive: str, classes: int) -> str:
     source = np.full((classes, classes), 2 * pairs)
     for k, (i, j) in enumerate(combinations(range(classes), 2)):
         source[j, i], source[i, j] = k, pairs + k
-    r = graph.reshaped(graph.columns(every, source.ravel()), -1, classes, classes)
+    r = graph.reshape(graph.columns(every, source.ravel()), -1, classes, classes)
     crossed = graph.op("Mul", r, graph.op("Transpose", r, perm=[0, 2, 1]))
     squares = graph.op("ReduceSumSquare", r, axes=[1], keepdims=1)
     diagonal = graph.op("Mul", squares, np.eye(classes))

@@ -49,5 +49,5 @@ class Graph:
     def columns(self, values: str, which: Sequence[int] | Any) -> str:
         return self.op("Gather", values, np.asarray(which, dtype=np.int64), axis=1)
 
-    def reshaped(self, values: str, *shape: int) -> str:
+    def reshape(self, values: str, *shape: int) -> str:
         return self.op("Reshape", values, np.array(shape, dtype=np.int64))

@@ -81,7 +81,7 @@ def add_outputs(graph: Graph, fitted: FittedPipeline, encoder: Encoder) -> str:
     parts = [] if numbers is None else [numbers]
     for place, outputs in _categories(graph, encoder):
         every = graph.constant(np.arange(len(outputs))[None, :])
-        ones = graph.op("Equal", graph.reshaped(place, -1, 1), every)
+        ones = graph.op("Equal", graph.reshape(place, -1, 1), every)
         parts.append(graph.op("Cast", ones, to=TensorProto.DOUBLE))
     return graph.op("Concat", *parts, axis=1)
 
@@ -129,7 +129,7 @@ def _categories(graph: Graph, encoder: Encoder) -> Iterator[tuple[str, Indices]]
         values = [*places[:-2].tolist(), *[int(places[-1])] * len(missing)]
         place = graph.op(
             "LabelEncoder",
-            graph.reshaped(names[j], -1),
+            graph.reshape(names[j], -1),
             domain="ai.onnx.ml",
             keys_strings=keys,
             values_int64s=values,

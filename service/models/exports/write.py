@@ -17,7 +17,7 @@ from service.models.exports.document import About
 from service.models.schemas import ModelVersionRead
 from service.models.sources import Sources
 from service.models.versions import ModelVersion
-from svm.data.matrices import Vector, is_sparse
+from svm.data.matrices import Vector, dense
 from svm.model.serialization import to_arrays
 
 _ORIGIN = (
@@ -117,7 +117,7 @@ def parity_of(sources: Sources, predict: Predict, measured_with: str) -> dict[st
     equal, largest, count = 0, 0.0, 0
     step = max(1, BLOCK_VALUES // max(fitted.n_features, fitted.features.n_inputs))
     for X in sources.blocks(MOST_ROWS, step):
-        rows = X.toarray() if is_sparse(X) else X
+        rows = dense(X)
         labels, decision = predict(rows)
         expected = fitted.decision_function(X)
         equal += int((np.asarray(labels) == fitted.labels_from_decision(expected)).sum())

@@ -9,9 +9,9 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from service.models.artifacts import BLOCK_VALUES, blocks, release
 from service.models.exports.document import Parts
 from service.models.imports.files import ARRAYS, REAL, invalid
-from service.models.mapped import BLOCK_VALUES, blocks, release
 from service.rows.cell_texts.number_text import MAX_LEVELS, MAX_LEVELS_IN_ALL, in_order
 from service.settings import Limits
 from svm.data.columns import Column, Columns

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from service.common.strict_json import parse_json
 from service.errors import Fault, InvalidContent
+from service.models.artifacts import map_array
 from service.models.exports import JSON
 from service.models.exports.document import (
     JSON_PARTS,
@@ -27,7 +28,6 @@ from service.models.exports.document import (
     About,
     Parts,
 )
-from service.models.mapped import mapped
 from service.rows.cell_texts.reading import Reading
 from service.rows.formats.npy import MAX_TEXT_BYTES, read_header, texts_of
 from service.rows.formats.shared.archive import Archive, BadArchive
@@ -79,15 +79,15 @@ def read(path: Path, media_type: str, limits: Limits) -> tuple[Parts, About]:
     """
     if media_type != JSON:
         parts, about = _read_npz(path, limits, 4 * ABOUT_BYTES)
-        return parts, _about(_parsed(about))
+        return parts, _about(_parse(about))
     parts, spans = _read_json(path, limits)
     _check_fields(set(spans))
     if sum(span.end - span.start for span in spans.values()) > ABOUT_BYTES:
         raise _too_long()
-    return parts, _about({name: _parsed(raw(path, span)) for name, span in spans.items()})
+    return parts, _about({name: _parse(raw(path, span)) for name, span in spans.items()})
 
 
-def _parsed(text: bytes) -> Any:
+def _parse(text: bytes) -> Any:
     if len(text) > ABOUT_BYTES or sum(map(text.count, (b",", b"[", b"{"))) > ABOUT_VALUES:
         raise _too_long()
     return parse_json(text)
@@ -181,7 +181,7 @@ def _json_array(
         if _write_values(writer, path, name, part["values"], dtype, count) != count:
             raise invalid("the number of its values does not match its shape", name)
         writer.finish(tuple(shape))
-    return mapped(file, dtype, tuple(shape), HEADER_BYTES)
+    return map_array(file, dtype, tuple(shape), HEADER_BYTES)
 
 
 def _json_object(path: Path, span: Span, otherwise: str, name: str | None) -> dict[str, Span]:
@@ -284,7 +284,7 @@ def _npz_array(name: str, file: Path, text_bytes: int) -> npt.NDArray[Any]:
         raise invalid(error.faults[0].message, name) from None
     if header.fortran_order and len(header.shape) > 1:
         raise invalid("it is not in C order", name)
-    return mapped(file, header.dtype, header.shape, header.size)
+    return map_array(file, header.dtype, header.shape, header.size)
 
 
 def invalid(message: str, part: str | None = None) -> InvalidContent:

@@ -18,7 +18,7 @@ from service.models.plots import drawing
 from service.models.plots.drawing import SHOWN_CLASSES, color, dots, names_of, plain, unavailable
 from service.models.plots.palette import CARD, INK, SOFT
 from service.models.sources import MULTIPLICATIONS, Sources
-from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.data.matrices import Matrix, Vector, dense
 from svm.encoding.encoder import PlainEncoder
 from svm.model.pipeline import WIDE, FittedPipeline
 from svm.transforms.features import Identity
@@ -155,14 +155,14 @@ def plane_of(sources: Sources) -> tuple[Plane, npt.NDArray[np.int64] | None, str
         return _without_data(fitted, names), None, "the training data were deleted"
     points = "projected onto the plane"
     if not fitted.encoder.is_plain:
-        X, scaling = _dense(rows.X), fitted.scaling
+        X, scaling = dense(rows.X), fitted.scaling
         encoded = fitted.encoder.transform(X, scaling, sparse=fitted.features.n_inputs > WIDE)
         plane = _principal(model_in_plane(fitted), encoded)
     elif fitted.n_features <= 2:
-        plane, points = _own_axes(_dense(rows.X), names, rows.codes), "with the data"
+        plane, points = _own_axes(dense(rows.X), names, rows.codes), "with the data"
     else:
         plane = _principal(fitted, rows.X)
-    return plane, rows.codes, f"{rows.described}, {points}"
+    return plane, rows.codes, f"{rows.description}, {points}"
 
 
 def model_in_plane(fitted: FittedPipeline) -> FittedPipeline:
@@ -185,7 +185,7 @@ def _own_axes(X: Vector, names: list[str] | None, codes: npt.NDArray[Any]) -> Pl
 
 def _principal(fitted: FittedPipeline, X: Matrix) -> Plane:
     """The two principal components of the scaled rows, through their mean."""
-    Z = fitted.scaling.transform(fitted.in_form(X) if fitted.takes_sparse else _dense(X))
+    Z = fitted.scaling.transform(fitted.in_form(X) if fitted.takes_sparse else dense(X))
     mean, directions, points, share = _components(Z)
     scale = np.ones(1) if fitted.scaling.scale is None else fitted.scaling.scale
     offset = np.zeros(1) if fitted.scaling.offset is None else fitted.scaling.offset
@@ -201,7 +201,7 @@ def _components(Z: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
     """
     n = Z.shape[0]
     products: Any = Z @ Z.T
-    gram: Vector = products.toarray() if is_sparse(products) else products
+    gram = dense(products)
     centered = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     values, vectors = np.linalg.eigh(centered)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -232,7 +232,7 @@ def _without_data(fitted: FittedPipeline, names: list[str] | None) -> Plane:
     offset = np.zeros(2) if fitted.scaling.offset is None else fitted.scaling.offset
     vectors = fitted.support_vectors
     if vectors is not None and isinstance(fitted.features.spec, Identity):
-        corners = _dense(vectors)
+        corners = dense(vectors)
     else:
         reach = {"standardize": 2.5, "min-max": 1.0, "max-abs": 1.0}
         low = 0.0 if fitted.scaling.name == "min-max" else -1.0
@@ -248,11 +248,6 @@ def _around(
     low, high = points.min(axis=0), points.max(axis=0)
     room = MARGIN * np.where(high > low, high - low, 1.0)
     return Plane(origin, axes, low - room, high + room, labels, points, exact)
-
-
-def _dense(X: Matrix) -> Vector:
-    dense: Vector = X.toarray() if is_sparse(X) else X
-    return dense
 
 
 def _unavailable(why: str) -> NotFound:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from service.models.plots.drawing import Picture, axes, thinned, unavailable
+from service.models.plots.drawing import Picture, axes, thin_out, unavailable
 from service.models.plots.palette import BOUND, COLORS, COST, FAINT, GAP
 from service.models.sources import Sources
 
@@ -92,16 +92,16 @@ def _problems_of(sources: Sources) -> tuple[Points, list[Points], str]:
             "there is no learning curve: the trace of the job was deleted, with the job or "
             "after the limit history_s",
         )
-    pairs = [[rows[k] for k in thinned(np.arange(len(rows))).tolist()] for rows in pairs]
+    pairs = [[rows[k] for k in thin_out(np.arange(len(rows))).tolist()] for rows in pairs]
     widest = max(pairs, key=lambda rows: relative_gap(rows[-1]))
     if len(pairs) == 1:
         return widest, [], ""
-    thin = [pairs[k] for k in thinned(np.arange(len(pairs)), MOST_PAIRS).tolist()]
+    thin = [pairs[k] for k in thin_out(np.arange(len(pairs)), MOST_PAIRS).tolist()]
     return widest, thin, f" of the widest of {len(pairs)} binary problems"
 
 
 def relative_gap(row: dict[str, Any]) -> float:
-    """Of one point; not 0, so that it has a logarithm."""
+    """The relative gap of a point; not 0, so that it has a logarithm."""
     if row["primal"] <= 0.0:
         return SMALLEST_GAP
     return max(SMALLEST_GAP, float(row["gap"]) / float(row["primal"]))

@@ -121,7 +121,7 @@ def dots(ax: Axes, points: npt.NDArray[Any], color: str, size: float, *, square:
     ax.add_patch(shape)
 
 
-def thinned(values: npt.NDArray[Any], most: int = 250) -> npt.NDArray[Any]:
+def thin_out(values: npt.NDArray[Any], most: int = 250) -> npt.NDArray[Any]:
     """At most `most` rows, evenly spread, with the first and the last."""
     if len(values) <= most:
         return values
@@ -150,7 +150,7 @@ def write(picture: Picture) -> bytes:
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     # Round to a hundredth of a point, in attributes only, not in texts.
-    svg = re.sub(r"<[a-z][^>]*>", lambda tag: _DECIMALS.sub(_rounded, tag[0]), svg)
+    svg = re.sub(r"<[a-z][^>]*>", lambda tag: _DECIMALS.sub(_round, tag[0]), svg)
     svg = re.sub(r'style="([^"]*)"', _as_attributes, svg)
     svg = re.sub(r"\s*\n\s*", "\n", svg)
     opening, rest = svg.split(">", 1)
@@ -170,5 +170,5 @@ _COLOR = re.compile(r"\b(fill|stroke): (#[0-9a-f]{6})(?:; |$)")
 _DECIMALS = re.compile(r"-?\d+\.\d{3,}")
 
 
-def _rounded(number: re.Match[str]) -> str:
+def _round(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")

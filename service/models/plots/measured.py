@@ -94,7 +94,7 @@ def roc(sources: Sources) -> drawing.Picture:
         ax.legend(loc="lower right")
     areas = [curve.area for curve in curves.values()]
     of = "one curve for each class against the others" if len(curves) > 1 else names[1]
-    description = f"{of}; {rows.described}. Area under the curve: {np.mean(areas):.4f}"
+    description = f"{of}; {rows.description}. Area under the curve: {np.mean(areas):.4f}"
     description += " on average." if len(curves) > 1 else "."
     return picture.describe(description, version.dataset_id)
 
@@ -125,7 +125,7 @@ def margins(sources: Sources) -> drawing.Picture:
     ax.legend()
     of = ", the smallest of the row's binary problems" if len(version.classes) > 2 else ""
     shares = ", ".join(f"{name} {chosen.mean():.1%}" for name, (chosen, _) in groups.items())
-    description = f"Margin y f(x){of}; {rows.described}: {shares}."
+    description = f"Margin y f(x){of}; {rows.description}: {shares}."
     return picture.describe(description, version.dataset_id)
 
 

@@ -18,7 +18,7 @@ from service.common.answerer import RawHeaders, Reply
 from service.common.encodings import inflate
 from service.common.strict_json import MAX_DEPTH, decode_json
 from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
-from service.predictions.batcher import Answer
+from service.predictions.batcher import Prediction
 from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
     HEAD_BYTES,
@@ -59,7 +59,7 @@ _INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
 _OUTPUT = frozenset({"name", "parameters"})
 
 
-class Asked(NamedTuple):
+class InferRequest(NamedTuple):
     """What an `infer` body asks for."""
 
     X: Matrix
@@ -78,7 +78,7 @@ class Head(NamedTuple):
 
     id: str | None
     tensors: tuple[tuple[str, bool], ...]
-    """As `Asked` has them."""
+    """As `InferRequest` has them."""
     datatype: str
     shape: tuple[int, int]
     has_data: bool
@@ -115,7 +115,7 @@ class InferenceExchange:
                 self._reply_encoding = value.strip().decode()
         self.is_binary = self._head_bytes is not None and not self._encoding
 
-    def read(self, body: bytes, model: LoadedModel) -> Asked:
+    def read(self, body: bytes, model: LoadedModel) -> InferRequest:
         """Raises InvalidRequest, InvalidContent, TooLarge, UnsupportedFormat."""
         if self._encoding:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
@@ -127,14 +127,16 @@ class InferenceExchange:
             cut = cut_data(body, model.n_features, self._limits.predict_rows)
             with suppress(ServiceError):  # found and reported again in the whole text
                 if cut is not None:
-                    return self._asked(*cut, _NOTHING, model)
+                    return self._request(*cut, _NOTHING, model)
         text, rest = bytes(body[:end]), memoryview(body)[end:]
         if len(text) <= HEAD_BYTES:
-            return self._asked(text, None, rest, model)
+            return self._request(text, None, rest, model)
         head, span = cut_span(text)
-        return self._asked(head, partial(from_span, text, span), rest, model)
+        return self._request(head, partial(from_span, text, span), rest, model)
 
-    def _asked(self, text: bytes, numbers: Numbers, data: memoryview, model: LoadedModel) -> Asked:
+    def _request(
+        self, text: bytes, numbers: Numbers, data: memoryview, model: LoadedModel
+    ) -> InferRequest:
         """`numbers` are those of the tensor, which MARK replaces in the text, or read them."""
         key = text, model.key
         known = self._heads.get(key)
@@ -146,7 +148,7 @@ class InferenceExchange:
             self._heads[key] = head
         X = model.features.marked(given)
         unknown = None if model.unknown is None else model.unknown.find(X, partial(iter, given))
-        return Asked(X, head.id, head.tensors, unknown)
+        return InferRequest(X, head.id, head.tensors, unknown)
 
     def _head(self, text: bytes, model: LoadedModel) -> Head:
         document = _members(_parse(text), _REQUEST, ())
@@ -196,7 +198,7 @@ class InferenceExchange:
             values = from_json(head.data, head.datatype, head.shape, columns)
         return columns.checked(np.ascontiguousarray(values, np.float64))
 
-    def reply(self, asked: Asked, answer: Answer) -> Reply:
+    def reply(self, asked: InferRequest, answer: Prediction) -> Reply:
         model = answer.model
         tensors, parts, parameters = [], [], []
         if asked.unknown is not None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 
-from service.rows.cell_texts.digits import Digits, Numbers, Plan, Values, number_of
+from service.rows.cell_texts.number_text import Digits, Numbers, Plan, Values, number_of
 
 _TIME = (
     r"(?:(?:T|,? |:)(?P<hour>[0-9]{1,2})(?:[:时時]|시 ?)(?P<minute>[0-9]{2})"

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.rows.cell_texts import dates
-from service.rows.cell_texts.digits import Form
 from service.rows.cell_texts.encodings import is_text_codec, marked
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
-from service.rows.cell_texts.number_text import MISSING_VALUES, values_of
+from service.rows.cell_texts.number_text import MISSING_VALUES, Form, values_of
 from service.rows.cell_texts.text import bad_encoding
 
 ANY_DELIMITER = "\t !#$%&*,/:;<=>?@^|~"

@@ -171,7 +171,7 @@ def _agree(lines: Iterable[str], delimiter: str) -> bool:
     return width > 1
 
 
-def tidied(
+def tidy(
     path: Path, new: Path, text: str, delimiter: str, is_header: Callable[[list[str]], bool]
 ) -> Tidied:
     """The file, or a copy without what is not of its table. `text`: how it begins; `is_header` says

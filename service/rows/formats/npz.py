@@ -16,10 +16,9 @@ from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats import npy
 from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.spec import ParseSpec
-from service.rows.table.filling import fill, is_full
 from service.rows.table.labels import Labels, Target, wrong_count
 from service.rows.table.layout import NO_TARGET, check_n_features
-from service.rows.table.writers import SparseWriter, Table
+from service.rows.table.writers import SparseWriter, Table, fill, is_full
 
 MEMBERS = {"X.npy", "y.npy"}
 SPARSE = {"data.npy", "indices.npy", "indptr.npy", "shape.npy", "format.npy"}

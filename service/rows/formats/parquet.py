@@ -25,8 +25,8 @@ from service.errors import Fault, InvalidContent
 from service.rows.cell_faults import HINT, CellFault
 from service.rows.faults import Faults, inflates_too_much, refuse
 from service.rows.formats import npy
+from service.rows.kinds.building import build, may_be_plain
 from service.rows.kinds.feature import Batch
-from service.rows.kinds.typed_tables import build, may_be_plain
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
 from service.rows.table.layout import make_layout

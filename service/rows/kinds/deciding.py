@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from service.rows.cell_texts import dates
-from service.rows.cell_texts.digits import Form
 from service.rows.cell_texts.number_styles import (
     NumberStyle,
     has_number,
@@ -26,6 +25,7 @@ from service.rows.cell_texts.number_text import (
     MISSING_TEXTS,
     MISSING_VALUES,
     NUMBER,
+    Form,
     alike,
     in_order,
     is_not_finite,
@@ -130,7 +130,7 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
             return again
     elif form.tentative and isinstance(form.form, NumberStyle):
         surveyed = survey(text for text in form.examples if text not in words)
-        style = surveyed.style(**question.of_numbers)
+        style = question.style(surveyed)
         if not form.readable or style != form.form or surveyed.either is not None:
             return again
         notes = surveyed.notes(style)
@@ -182,7 +182,7 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     sure = question.kind is not None or mostly_numbers(column, question.words)
     if not sure and (surveyed.mixed or 2 * surveyed.n_numbers < len(there)):
         return _times(column, question, there)
-    style = surveyed.style(**question.of_numbers)
+    style = question.style(surveyed)
     if style is None:
         assert surveyed.either is not None
         point, comma = readings(surveyed.either)
@@ -219,7 +219,7 @@ def _times(column: TextColumn, question: Question, there: list[str]) -> Decision
 
 def _dates(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of dates, maybe with mistakes; None for another one."""
-    forms = dates.forms_of(there, question.day_first)
+    forms = dates.forms_of(there, question.spec.day_first)
     if question.typed:
         forms = [form for form in forms if form == dates.ISO]
     if len(forms) == 1:

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.cell_texts.digits import Form
+from service.rows.cell_texts.number_styles import NumberStyle, Survey
+from service.rows.cell_texts.number_text import Form
 from service.rows.faults import Faults
 from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn, Words
+from service.rows.spec import ParseSpec
 from svm.data.columns import Kind
 
 Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
@@ -88,22 +90,16 @@ Decision: TypeAlias = Kept | Ignored | Again | Wrong | Ambiguous
 class Question:
     """What is known of a column before it is decided."""
 
+    spec: ParseSpec
     words: Words
-    asked: Words = frozenset()
-    """Those of the words that the caller names."""
     kind: Kind | None = None
     """The kind that the caller or the dataset demands."""
     wanted: bool = False
     """Whether the caller wants it as a feature, of whatever kind."""
     decimal: str | None = None
     """The decimal mark that the caller gives, or that the rest of the file has."""
-    grouped: bool = True
-    fixed: bool = False
-    """Whether the caller gives the decimal mark."""
     odd: bool = True
     """Whether a few words that are not values are missing cells."""
-    day_first: bool | None = None
-    """Whether the day comes before the month, if the caller knows."""
     typed: bool = False
     """Whether cells have types: texts are never numbers, and only empty ones are missing."""
     tried_plain: bool = False
@@ -112,14 +108,23 @@ class Question:
     """Whether cells with two readings need a decision by the caller."""
 
     @property
-    def of_numbers(self) -> dict[str, Any]:
-        """What `Survey.style` needs."""
-        return {
-            "decimal": self.decimal,
-            "fixed": self.fixed,
-            "comma_likely": self.comma_likely,
-            "grouped": self.grouped,
-        }
+    def asked(self) -> Words:
+        """Those of the words that the caller names."""
+        return frozenset(self.spec.missing)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the caller gives the decimal mark."""
+        return self.spec.decimal is not None
+
+    def style(self, surveyed: Survey) -> NumberStyle | None:
+        """How the numbers are written; None if only the caller knows."""
+        return surveyed.style(
+            decimal=self.decimal,
+            fixed=self.fixed,
+            comma_likely=self.comma_likely,
+            grouped=self.spec.thousands != "none",
+        )
 
 
 class Batch(Protocol):

@@ -15,14 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from service.rows.cell_texts.digits import NINES, Form, Plan
 from service.rows.cell_texts.number_styles import only_groups, survey
 from service.rows.cell_texts.number_text import (
     BLANKS,
     BOOLEANS,
     EXCEL_TEXT,
     MAX_LEVELS,
+    NINES,
     NUMBER,
+    Form,
+    Plan,
     level_of,
     plain_text,
     values_of,

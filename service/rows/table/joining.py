@@ -13,18 +13,17 @@ from service.errors import InvalidContent
 from service.rows.cell_texts.number_text import MAX_LEVELS, in_order
 from service.rows.faults import refuse, too_many
 from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored, TableColumn
-from service.rows.table.arrays import ArrayWriter, in_folder, rewritten, write_array
-from service.rows.table.labels import Target, as_kind, joined, kind_of, number_of
+from service.rows.table.arrays import ArrayWriter, in_folder, rewriting, write_array
+from service.rows.table.labels import Target, as_kind, join_labels, kind_of, number_of
 from service.rows.table.layout import feature_order
-from service.rows.table.raw import kept_kinds, raw_blocks, stored_blocks, write_rows
-from service.rows.table.writers import Table
+from service.rows.table.writers import Table, kept_kinds, raw_blocks, stored_blocks, write_rows
 from svm.data.columns import Column
 from svm.encoding.recoding import recoding
 
 Block = npt.NDArray[np.float64]
 
 
-def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
+def expect_rows(spec: ParseSpec, stored: Stored) -> ParseSpec:
     """What to expect of rows to append to `stored`.
 
     LIBSVM rows are stored as those of the dataset are. Raises InvalidContent `feature-mismatch` for
@@ -117,7 +116,7 @@ def _labels(stored: Stored, table: Table) -> Target | None:
     before = stored.labels()
     assert before is not None
     classes = _of_kind(stored, table, target)
-    return joined((stored.classes, before), (classes, target.array))
+    return join_labels((stored.classes, before), (classes, target.array))
 
 
 def _of_kind(stored: Stored, table: Table, target: Target) -> list[Label] | None:
@@ -166,7 +165,7 @@ def _append_features(
             yield recode(block)
 
     kept = kept_kinds(merged)
-    with rewritten(folder) as joined_folder:
+    with rewriting(folder) as joined_folder:
         write_rows(joined_folder, rows(), kept, stored.n_features, limits)
     return kept
 

@@ -150,7 +150,7 @@ class Labels:
         return self._target(labels, codes)
 
     def _target(self, labels: list[Any] | None, array: npt.NDArray[Any]) -> Target:
-        target = joined((labels, array))
+        target = join_labels((labels, array))
         return replace(target, missing=dict(self._missing), warnings=self._warnings)
 
     def _meanings(self, texts: list[str], codes: npt.NDArray[np.int32]) -> list[Any]:
@@ -306,7 +306,7 @@ class Target:
         return labeled
 
 
-def matched(labels: Sequence[Label], classes: Sequence[Label]) -> list[int | None]:
+def match_labels(labels: Sequence[Label], classes: Sequence[Label]) -> list[int | None]:
     """For each label its number among the classes of a dataset or a model; None for another one."""
     kind, numbers = kind_of(classes), {label: number for number, label in enumerate(classes)}
     same = [as_kind(label, kind) for label in labels]
@@ -328,7 +328,7 @@ def kind_of(classes: Sequence[Label] | None) -> str:
     return {str: "text", bool: "boolean"}.get(type(label), "number")
 
 
-def joined(*parts: tuple[Sequence[Label | None] | None, npt.NDArray[Any]]) -> Target:
+def join_labels(*parts: tuple[Sequence[Label | None] | None, npt.NDArray[Any]]) -> Target:
     """The labels of parts one after another, as if they had come at once.
 
     A part is its classes, all of one kind in all parts, and a code for each row; or None and the

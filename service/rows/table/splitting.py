@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.spec import Divided, Parsed, SplitSpec, Stored
-from service.rows.table.labels import Target, joined
-from service.rows.table.summary import finished
-from service.rows.table.unlabeled import Mask, write_chosen
+from service.rows.table.labels import Target, join_labels
+from service.rows.table.left_out import Mask, write_chosen
+from service.rows.table.summary import describe
 from service.rows.table.writers import Table
 from svm.data.splitting import split
 from svm.errors import InvalidData
@@ -62,14 +62,14 @@ def _write_part(
         "table": columns,
     }
     table = Table(**whole, labels=None if labels is None else _target(stored, labels[rows]))
-    return finished(folder, table, spec.limits.columns)
+    return describe(folder, table, spec.limits.columns)
 
 
 def _target(stored: Stored, labels: npt.NDArray[Any]) -> Target:
     if stored.classes is None:
-        return joined((None, labels))
+        return join_labels((None, labels))
     present, codes = np.unique(labels, return_inverse=True)
-    return joined(([stored.classes[code] for code in present], codes))
+    return join_labels(([stored.classes[code] for code in present], codes))
 
 
 def _refusal(code: str, pointer: str, message: str) -> InvalidContent:

@@ -21,9 +21,8 @@ from service.rows.faults import listed
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
 from service.rows.table.labels import Target
-from service.rows.table.raw import arrays_of, category_positions, raw_blocks
 from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
-from service.rows.table.writers import Table
+from service.rows.table.writers import Table, arrays_of, category_positions, raw_blocks
 
 FEW_FRACTIONS, FEW_NUMBERS = 10, 50
 """Most different labels of classes that are numbers, if these are not whole and if they are."""
@@ -36,7 +35,7 @@ _CODE = re.compile(
 Vector = npt.NDArray[np.float64]
 
 
-def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
+def describe(folder: Path, table: Table, max_columns: int) -> Parsed:
     """Write the labels beside X, and describe the dataset.
 
     Statistics per column are left out of sparse data with more than `max_columns` columns.

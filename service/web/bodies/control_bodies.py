@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from service.common.encodings import inflate
+from service.common.encodings import inflate, media_type_of
 from service.common.malloc import ON_HEAP_BYTES
 from service.common.strict_json import BOM, MOST_VALUES, parse_json
 from service.errors import MAX_FAULTS, UnsupportedFormat
@@ -65,13 +65,13 @@ def json_body(
 
     async def read(request: Request) -> Model:
         limit_bytes = getattr(request.state, LIMIT_BYTES)
-        media_type = request.headers.get("content-type", "application/json").partition(";")[0]
+        media_type = media_type_of(request.headers.get("content-type", "application/json"))
         encoding = request.headers.get("content-encoding", "").strip().lower()
         body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)
         if encoding and not share_of(request).reserve(len(body)):
             raise overloaded()
         add_to_fingerprint(request, body)
-        if body and media_type.strip().lower() != "application/json":
+        if body and media_type != "application/json":
             raise UnsupportedFormat("unsupported-format", "send the body as application/json")
         body = body or b"{}"
         if len(body) <= INLINE_BYTES:

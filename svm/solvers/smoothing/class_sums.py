@@ -13,7 +13,7 @@ import numpy as np
 
 from svm.data.matrices import Floats, Vector
 from svm.problem.objectives import best_multiple, squared_norm
-from svm.problem.passes import RowValues, Run
+from svm.problem.passes import Pass, RowValues, Run
 from svm.problem.problem import Problem
 
 
@@ -69,11 +69,8 @@ def fresh(
     """
     d = problem.n_features
     passed = problem.compute(
-        *(_fresh, w, intercept, mu),
-        of=[centers],
-        size=2 * d + 3,
-        notes=2,
-        makes=1 if makes_scores else 0,
+        Pass(_fresh, (w, intercept, mu), size=2 * d + 3, notes=2, makes=1 if makes_scores else 0),
+        [centers],
     )
     out = passed.total
     sums, totals = out[: 2 * d].reshape(2, d), out[2 * d : 2 * d + 2]
@@ -115,12 +112,15 @@ def end_of_step(
     """
     d = problem.n_features
     passed = problem.compute(
-        *(_end_of_step, d, before, mu, length, to_end),
-        of=[scores, changes, centers],
-        size=4 * d + 7,
-        notes=7 if derives else 5,
-        makes=2 if to_end else 1,
-        over=1,
+        Pass(
+            _end_of_step,
+            (d, before, mu, length, to_end),
+            size=4 * d + 7,
+            notes=7 if derives else 5,
+            makes=2 if to_end else 1,
+            over=1,
+        ),
+        [scores, changes, centers],
     )
     out, most = passed.total, passed.notes.max(axis=0)
     added, totals = out[: 4 * d].reshape(2, 2, d), out[4 * d :]

@@ -10,18 +10,11 @@ import numpy as np
 from svm.data.matrices import Floats, Indices, Vector
 from svm.data.shards import tree_sum
 from svm.problem.certificate import relative_gap
-from svm.problem.passes import Chosen, RowValues, Run
+from svm.problem.passes import Chosen, Pass, RowValues, Run
 from svm.problem.problem import Problem
 from svm.solvers.protocol import SolverState
+from svm.solvers.smoothing import smoothed_hinge
 from svm.solvers.smoothing.class_sums import EndOfStep, end_of_step, fresh
-from svm.solvers.smoothing.smoothed_hinge import (
-    Active,
-    builds_hessian,
-    changes_along,
-    gradient_of_sum,
-    line_search,
-    solver_of_hessian,
-)
 from svm.solvers.work import pass_work
 
 ROUGH_GAP = 0.01
@@ -104,7 +97,7 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
     # are near the new, narrower margin would make it far too long.
     near = state.slope_smoothing, state.smoothing
     of = [state.scores, state.centers]
-    passed = problem.compute(_near_margin, *near, of=of, notes=3, chooses=True, together=0)
+    passed = problem.compute(Pass(_near_margin, near, notes=3, chooses=True, together=0), of)
     notes, (chosen,) = passed.notes, passed.made
     total, change_total, _ = tree_sum(notes).tolist()
     count = n_active = int(notes[:, 2].sum())
@@ -117,19 +110,21 @@ def newton_step(problem: Problem, state: NewtonState, point: Vector) -> Step:
         share = count / n_active
         if stride > 1:
             chosen = _every(problem, stride, chosen, notes[:, 2])
-    active = Active(chosen, count, share * mu, sums_changes=state.reduced)
+    active = smoothed_hinge.Active(chosen, count, share * mu, sums_changes=state.reduced)
     products = count * problem.n_features**2
-    rough = builds_hessian(problem) and gap > ROUGH_GAP and products >= ROUGH_FROM
+    rough = smoothed_hinge.builds_hessian(problem) and gap > ROUGH_GAP and products >= ROUGH_FROM
     while True:
-        solve, change = solver_of_hessian(problem, active, rough=rough)
+        solve, change = smoothed_hinge.solver_of_hessian(problem, active, rough=rough)
         combined = state.sums[1] - state.sums[0] + change
-        derivative = gradient_of_sum(problem, point, combined, total)
+        derivative = smoothed_hinge.gradient_of_sum(problem, point, combined, total)
         step, further = solve(-derivative)
         del solve  # and what it keeps of the rows
         work += further
-        changes, at_end = changes_along(problem, step, of[0], of[1], mu)
+        changes, at_end = smoothed_hinge.changes_along(problem, step, of[0], of[1], mu)
         trials = None if problem.cluster is None else _Trials(problem, state, changes)
-        length = line_search(problem, point, step, of[0], changes, of[1], mu, at_end, trials)
+        length = smoothed_hinge.line_search(
+            problem, point, step, of[0], changes, of[1], mu, at_end, trials
+        )
         if not rough or length <= LONGEST_ROUGH:
             end = None if trials is None or trials.latest != length else trials.end
             return Step(step, changes, length, -float(derivative @ step), work, end)
@@ -199,7 +194,9 @@ def _every(problem: Problem, stride: int, chosen: RowValues, counts: Vector) -> 
     """Every `stride`-th of some chosen rows; `counts`: how many each leaf has."""
     starts = np.zeros(len(counts) + 1, dtype=np.int64)
     starts[1:] = np.cumsum(counts)
-    return problem.compute(_some, starts, stride, of=[chosen], chooses=True, together=0).made[0]
+    return problem.compute(Pass(_some, (starts, stride), chooses=True, together=0), [chosen]).made[
+        0
+    ]
 
 
 def _some(run: Run, starts: Indices, stride: int) -> None:
@@ -214,7 +211,7 @@ def relative_gap_of(state: NewtonState) -> float:
 
 def slopes_of(problem: Problem, scores: RowValues, centers: RowValues, mu: float) -> RowValues:
     """aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1)."""
-    return problem.compute(_slopes, mu, of=[scores, centers], makes=1, together=0).made[0]
+    return problem.compute(Pass(_slopes, (mu,), makes=1, together=0), [scores, centers]).made[0]
 
 
 def _slopes(run: Run, mu: float) -> None:
@@ -227,7 +224,7 @@ def _slopes(run: Run, mu: float) -> None:
 
 def zeros(problem: Problem) -> RowValues:
     """A zero for each row."""
-    return problem.compute(_zeros, makes=1, together=0).made[0]
+    return problem.compute(Pass(_zeros, makes=1, together=0)).made[0]
 
 
 def _zeros(run: Run) -> None:

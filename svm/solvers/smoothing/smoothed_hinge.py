@@ -19,7 +19,7 @@ from svm.data.shards import tree_sum
 from svm.errors import Diverged
 from svm.problem import passes
 from svm.problem.objectives import hinge_losses, mean_weight
-from svm.problem.passes import Chosen, RowValues, Run
+from svm.problem.passes import Chosen, Pass, RowValues, Run
 from svm.problem.problem import Problem
 from svm.solvers.work import PASSES, PRODUCTS, hessian_work, pass_work, product_work
 
@@ -179,10 +179,13 @@ def _hessian(
     # Weights of mean 1 fit into single precision.
     unit = mean_weight(problem)
     out = problem.compute(
-        *(_add_hessian, d, unit, precision, problem.intercept != "none", active.sums_changes),
-        of=[active.chosen],
-        size=(d + 1) ** 2 + d,
-        together=_leaves_together(problem, active.count),
+        Pass(
+            _add_hessian,
+            (d, unit, precision, problem.intercept != "none", active.sums_changes),
+            size=(d + 1) ** 2 + d,
+            together=_leaves_together(problem, active.count),
+        ),
+        [active.chosen],
     ).total
     hessian: Vector = out[: (d + 1) ** 2].reshape(d + 1, d + 1)
     hessian *= unit * active.curvature(problem)
@@ -219,7 +222,7 @@ def _add_hessian(
 def _conjugate_gradients(problem: Problem, active: Active, ridge: Vector) -> tuple[Solve, Vector]:
     d, of, unit = problem.n_features, [active.chosen], active.curvature(problem)
     summed = problem.compute(
-        _add_squares, d, unit, active.sums_changes, of=of, size=2 * d + 1
+        Pass(_add_squares, (d, unit, active.sums_changes), size=2 * d + 1), of
     ).total
     diagonal = ridge.copy()
     diagonal[:-1] += summed[:d]
@@ -228,7 +231,7 @@ def _conjugate_gradients(problem: Problem, active: Active, ridge: Vector) -> tup
 
     def product(v: Vector) -> Vector:
         w, b = v[:-1], float(v[-1]) if problem.intercept != "none" else 0.0
-        result = problem.compute(_add_product, w, b, unit, of=of, size=d + 1).total
+        result = problem.compute(Pass(_add_product, (w, b, unit), size=d + 1), of).total
         if problem.intercept == "none":
             result[d] = 0.0
         result += ridge * v
@@ -306,7 +309,9 @@ def line_search(
         if derivatives is None and derivatives_at is not None:
             derivatives = derivatives_at(t)
         if derivatives is None:
-            derivatives = problem.compute(_slopes_along, mu, t, of=of, notes=2, together=0).notes
+            derivatives = problem.compute(
+                Pass(_slopes_along, (mu, t), notes=2, together=0), of
+            ).notes
         slope, curvature = (tree_sum(derivatives) / problem.n_samples).tolist()
         slope += linear + t * quadratic
         curvature += quadratic
@@ -330,7 +335,7 @@ def changes_along(
 ) -> tuple[RowValues, Floats]:
     """How the scores change along a step, and the derivatives at its end: in one pass."""
     w, b = np.ascontiguousarray(step[:-1]), float(step[-1])
-    passed = problem.compute(_changes_along, w, b, mu, of=[scores, centers], notes=2, makes=1)
+    passed = problem.compute(Pass(_changes_along, (w, b, mu), notes=2, makes=1), [scores, centers])
     return passed.made[0], passed.notes
 
 

@@ -15,7 +15,7 @@ from service.errors import InvalidContent
 from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel
 from service.rows.cell_texts.reading import Reading
-from service.rows.table.raw import MISSING_CODE
+from service.rows.table.writers import MISSING_CODE
 from service.settings import Limits
 from svm.data.columns import Column
 from svm.encoding.encoder import Encoding

@@ -13,9 +13,8 @@ from service.datasets.store import DatasetStore
 from service.datasets.upload_routes import read_limits
 from service.rows.table.arrays import write_array
 from service.rows.table.labels import Target
-from service.rows.table.raw import RawWriter, kept_kinds
-from service.rows.table.summary import finished
-from service.rows.table.writers import Table
+from service.rows.table.summary import describe
+from service.rows.table.writers import RawWriter, Table, kept_kinds
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -59,7 +58,7 @@ def add_table(
             table=table,
             weight=None if weights is None else "weight",
         )
-        parsed = finished(folder, read, 1000)
+        parsed = describe(folder, read, 1000)
         dataset, _ = DatasetStore(database, blobs).add(
             parsed, folder, name=None, media_type="text/csv"
         )

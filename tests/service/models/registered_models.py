@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.jobs.core.needs import job_with_model
+from service.jobs.core.store import job_with_model
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Settings

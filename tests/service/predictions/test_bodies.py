@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
-from service.predictions.batcher import Answer, Scored
+from service.predictions.batcher import Prediction, ScoredBatch
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.wire_format import Instances, PlainExchange, outputs_of, write
 from service.rows.formats.json_rows import explained_rows
@@ -52,7 +52,7 @@ def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
 
 
 def encode(model: LoadedModel, X: NDArray[np.float64], *outputs: str) -> bytes:
-    answer = Answer(X, Scored(model, model.fitted.problem_scores(X)), 0, len(X))
+    answer = Prediction(X, ScoredBatch(model, model.fitted.problem_scores(X)), 0, len(X))
     return write("application/json", answer, Instances(X, outputs)).body
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from service.jobs.core import attempts, events, job, leases, store
 from service.jobs.core.attempts import AttemptState, Heard, Offered, Saved
-from service.jobs.core.events import change, move, revised
+from service.jobs.core.events import change, move, revise
 from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.leases import ControlFlags, Lease, Leases
 from service.jobs.core.store import JobStore, checkpoint_folder
@@ -33,8 +33,8 @@ def _owned_if(patch: Patch, *conditions: Any) -> None:
     patch.setattr(leases, "_FLAGS", sa.select(*leases.CONTROL_FLAGS).where(owned))
     patch.setattr(leases, "_EXTEND", extended.returning(*leases.CONTROL_FLAGS))
     patch.setattr(leases, "_LOCK", sa.select(jobs).where(owned))
-    patch.setattr(leases, "_REPORT", revised(sa.update(jobs).where(owned)))
-    moves = {target: revised(move(target).where(owned)) for target in leases._MOVE}
+    patch.setattr(leases, "_REPORT", revise(sa.update(jobs).where(owned)))
+    moves = {target: revise(move(target).where(owned)) for target in leases._MOVE}
     patch.setattr(leases, "_MOVE", moves)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,23 @@ from svm.model.pipeline import Pipeline
 from svm.model.serialization import to_arrays
 from svm.training.curve import Progress
 from svm.training.results import TrainingResult
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 
 
 def run(training: Training) -> list[Progress]:
     return list(training)
 
 
+def options(**others: Any) -> dict[str, Any]:
+    """Options of a training, with those of `Execution` in `how`."""
+    names = [field.name for field in fields(Execution) if field.name in others]
+    how = Execution(**{name: others.pop(name) for name in names})
+    return {**others, "how": how}
+
+
 def train(pipeline: Pipeline, X: Any, labels: Any, *, seed: int = 0, **others: Any) -> Training:
     """A finished training."""
-    training = Training(pipeline, X, labels, seed=seed, **others)
+    training = Training(pipeline, X, labels, seed=seed, **options(**others))
     run(training)
     return training
 

@@ -20,7 +20,7 @@ from svm.model.pipeline import Pipeline
 from svm.problem.problem import BLOCK_VALUES, BLOCKS_TOGETHER
 from svm.solvers import SOLVERS, AnySolver, GradientDescent, Newton, Pegasos, SubGradient
 from svm.stopping import CostChange, Stopping
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from svm.transforms.features import Nystroem, Polynomial, RandomFourier, Square
 from tests.svm.cases.problems import solver_of
 from tests.svm.cases.stored import stored
@@ -164,7 +164,7 @@ def test_same_bits_through_every_step_before_the_solver(
             labels[kept],
             seed=3,
             validation=(rows[held], labels[held]),
-            threads=threads,
+            how=Execution(threads=threads),
         )
         for rows, threads in ((X, 1), (in_files, 2))
     )

@@ -20,8 +20,7 @@ from svm.model.scorers import TableScorer
 from svm.model.serialization import from_arrays, to_arrays
 from svm.solvers import SMO, DualCoordinateDescent, GradientDescent, Newton, Pegasos
 from svm.stopping import Stopping
-from svm.training.preparation import transformed
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square
 from tests.svm.cases.stored import stored
 from tests.svm.cases.tables import NAN, SlowEncoder, table
@@ -232,8 +231,7 @@ def test_rows_in_files_give_the_same_bits(name: str, n_levels: int, tmp_path: Pa
     )
     assert bits(in_files.result()) == bits(in_memory.result())
     prepared = in_memory.prepared  # as other machines make some of its rows
-    steps = prepared.encoder, prepared.scaling, prepared.features
-    some = transformed(*steps, pipeline, X[rows[20:50]])
+    some = prepared.steps.transform(X[rows[20:50]])
     given: Any = prepared.X
     assert (dense(some) == dense(given[20:50])).all()
     encoder = in_files.result().fitted.encoder
@@ -332,7 +330,7 @@ def test_checkpoint_belongs_to_columns_and_encoding() -> None:
     X, y, columns = table(150)
     pipeline = Pipeline(solver=Pegasos(C=1.0), stopping=Stopping(max_epochs=9))
     undisturbed = bits(train(pipeline, X, y, columns=columns).result())
-    training = Training(pipeline, X, y, seed=0, columns=columns, digest="d")
+    training = Training(pipeline, X, y, seed=0, columns=columns, how=Execution(digest="d"))
     steps = iter(training)
     next(steps)
     taken = written_and_read(training.checkpoint())
@@ -342,4 +340,12 @@ def test_checkpoint_belongs_to_columns_and_encoding() -> None:
     fewer = replace(pipeline, encoding=Encoding(missing="mean"))
     for settings, described in [(pipeline, renamed), (fewer, columns)]:
         with pytest.raises(CheckpointMismatch):
-            Training(settings, X, y, seed=0, columns=described, checkpoint=taken, digest="d")
+            Training(
+                settings,
+                X,
+                y,
+                seed=0,
+                columns=described,
+                checkpoint=taken,
+                how=Execution(digest="d"),
+            )

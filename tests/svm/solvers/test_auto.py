@@ -18,6 +18,7 @@ from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import Newton
 from svm.stopping import Stopping
 from svm.training.curve import Trace
+from svm.training.training import Execution
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import bits, train, written_and_read
 
@@ -126,7 +127,7 @@ def test_newton_takes_over_from_slow_coordinate_descent() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_interrupted_before_and_after_the_switch(threads: int) -> None:
     """A checkpoint at any boundary continues to the same bits."""
-    undisturbed = Training(SLOW, IRIS, SPECIES, seed=0, threads=threads)
+    undisturbed = Training(SLOW, IRIS, SPECIES, seed=0, how=Execution(threads=threads))
     checkpoints = [written_and_read(undisturbed.checkpoint())]
     checkpoints += [written_and_read(undisturbed.checkpoint()) for _ in undisturbed]
     expected = bits(undisturbed.result())
@@ -184,7 +185,7 @@ def test_newton_takes_over_hard_small_pairs(threads: int) -> None:
     """The gap is proven, and checkpoints at any boundary continue to the same bits."""
     rows, labels = many_small_pairs([1e3, 1.0, 1e-3, 1.0, 1e-4])
     labels[:12] = labels[11::-1]
-    undisturbed = Training(HARD, rows, labels, seed=0, threads=threads)
+    undisturbed = Training(HARD, rows, labels, seed=0, how=Execution(threads=threads))
     checkpoints = [
         written_and_read(undisturbed.checkpoint())
         for number, _ in enumerate(undisturbed)

@@ -14,6 +14,7 @@ from svm.loops.smo import solve_pairs, solve_singles
 from svm.problem.objectives import dual, evaluate
 from svm.solvers import smo
 from svm.solvers.working_sets import WORKING_SET
+from svm.training.training import Execution
 from tests.svm.cases import twins
 from tests.svm.cases.problems import intercepts_of
 from tests.svm.cases.trainings import train
@@ -148,7 +149,7 @@ def test_threads_change_no_bit() -> None:
     models = []
     for threads in (1, 3):
         pipeline = Pipeline(solver=SMO(kernel=GAUSSIAN))
-        training = Training(pipeline, X, y, seed=0, threads=threads)
+        training = Training(pipeline, X, y, seed=0, how=Execution(threads=threads))
         assert training.problems[0].executor.threads == threads
         for _ in training:
             pass

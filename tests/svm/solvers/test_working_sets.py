@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,7 @@ from scipy.sparse import csr_array
 from svm import SMO, GaussianKernel, Pipeline, Stopping, Training
 from svm.data.matrices import Indices, Vector
 from svm.kernel.kernels import AnyKernel, LinearKernel, PolynomialKernel
-from svm.solvers.protocol import SolvedPair
-from svm.solvers.working_sets import SMALL, SMOState
+from svm.solvers.working_sets import SMALL, SolvedPair, solve_together
 from svm.training.curve import Trace
 from tests.svm.cases.problems import intercepts_of
 from tests.svm.cases.trainings import bits, train, written_and_read
@@ -51,8 +51,8 @@ def test_states_are_those_of_one_at_a_time(
     for X, y in (clouds(unequal()), clouds([5] * CLASSES)):
         solver = SMO(C=C, kernel=kernel, intercept=intercept)
         problems = Training(Pipeline(solver=solver), X, y, seed=0).problems
-        solved: dict[int, SolvedPair[SMOState]] = {}
-        for part in solver.solved_together(problems, GAP, 1000):
+        solved: dict[int, SolvedPair] = {}
+        for part in solve_together(problems, GAP, 1000, sys.maxsize):
             solved |= part
         assert len(solved) >= 0.9 * PAIRS
         for k, end in solved.items():
@@ -89,7 +89,7 @@ def test_few_or_large_or_weighted_problems_are_left_alone() -> None:
     for (X, y), weight in ((few, None), (large, None), (clouds(unequal()), "balanced")):
         pipeline = Pipeline(solver=SMO(), class_weight=weight)  # type: ignore[arg-type]
         problems = Training(pipeline, X, y, seed=0).problems
-        assert list(SMO().solved_together(problems, GAP, 1000)) == []
+        assert list(solve_together(problems, GAP, 1000, sys.maxsize)) == []
 
 
 def test_large_and_small_pairs_in_one_training() -> None:

@@ -22,6 +22,7 @@ from svm.stopping import Stopping
 from svm.training.checkpoints import Arrays
 from svm.training.kernel_bound import ROUNDING as CERTIFIED_ROUNDING
 from svm.training.kernel_bound import forms_above
+from svm.training.training import Execution
 from svm.transforms.features import Nystroem, RandomFourier
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import interrupting_at, run, train
@@ -139,8 +140,8 @@ def test_values_within_groups_bound_the_whole(n_groups: int, intercept: str) -> 
     training = trained(*some_rows(), intercept=intercept)
     problem, prepared = training.problems[0], training.prepared
     assert prepared.unmapped is not None
-    assert isinstance(prepared.features.spec, Nystroem)
-    kernel = prepared.features.spec.kernel
+    assert isinstance(prepared.steps.features.spec, Nystroem)
+    kernel = prepared.steps.features.spec.kernel
     exact = replace(problem, X=prepared.unmapped, kernel=kernel, shared_norms=None)
     random = np.random.default_rng(n_groups)
     alpha = np.stack([feasible(problem, random.normal(size=300)) for _ in range(2)], axis=1)
@@ -223,7 +224,9 @@ def test_a_resumed_training_has_the_same_bounds() -> None:
     known = []
     for call in (*range(40, 120, 4), 10**9):
         stop = interrupting_at(call)
-        training = Training(pipeline, X, labels, seed=0, checkpoint=saved, interrupted=stop)
+        training = Training(
+            pipeline, X, labels, seed=0, checkpoint=saved, how=Execution(interrupted=stop)
+        )
         with contextlib.suppress(Interrupted):
             run(training)
         saved = training.checkpoint()

@@ -15,6 +15,7 @@ from svm.stopping import Stopping
 from svm.training.curve import Trace
 from svm.training.results import TrainingResult
 from svm.training.training import Training
+from tests.svm.cases.trainings import options
 
 SOLVERS: list[AnyChoice] = [Newton(C=1.0), SMO(C=1.0), Auto(C=1.0), Pegasos(lambda_=0.01)]
 CLASSES = 6
@@ -98,7 +99,7 @@ def test_points_of_a_trace_come_back_with_their_pairs() -> None:
         X, y = random.normal(size=(90, 3)), np.arange(90) % 4
         pipeline = Pipeline(solver=Pegasos(lambda_=0.01), stopping=Stopping(max_epochs=60))
         given: dict[str, Any] = {"checkpoint": checkpoint, "interrupted": interrupted}
-        return Training(pipeline, X, y, seed=0, trace=Trace(every=2), **given)
+        return Training(pipeline, X, y, seed=0, trace=Trace(every=2), **options(**given))
 
     def points(some: Training) -> set[tuple[int, int]]:
         seen = set()

@@ -15,7 +15,7 @@ from svm.solvers import AnySolver, GradientDescent, KernelPegasos, Newton, Pegas
 from svm.stopping import Stopping
 from svm.training.checkpoints import flatten
 from svm.training.curve import Trace
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.svm.cases.problems import blobs
 from tests.svm.cases.trainings import bits, interrupting_from, run, train
 from tests.svm.training.test_resume import resumed
@@ -70,7 +70,10 @@ def test_interrupted_anywhere_and_resumed(solver: AnySolver) -> None:
     random = np.random.default_rng(whole)
     others: dict[str, Any] = {"validation": HELD_OUT}
     stop = interrupting_from(1)
-    training, cuts = Training(patient(solver), X, LABELS, seed=0, interrupted=stop, **others), 0
+    training, cuts = (
+        Training(patient(solver), X, LABELS, seed=0, **others, how=Execution(interrupted=stop)),
+        0,
+    )
     while True:
         try:
             run(training)

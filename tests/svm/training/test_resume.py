@@ -24,12 +24,13 @@ from svm.solvers import (
 )
 from svm.stopping import CostChange, Stopping
 from svm.training.binary_training import BinaryTraining
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.svm.cases.problems import SOLVER_INTERCEPTS, Form, blobs, in_form, solver_of
 from tests.svm.cases.trainings import (
     bits,
     interrupting_at,
     interrupting_from,
+    options,
     run,
     train,
     written_and_read,
@@ -48,7 +49,7 @@ def resumed(training: Training, rows: Any, labels: Any = LABELS, **others: Any) 
         labels,
         seed=training.seed,
         checkpoint=written_and_read(training.checkpoint()),
-        **others,
+        **options(**others),
     )
 
 
@@ -91,12 +92,14 @@ def test_interrupted_anywhere_and_resumed(solver: AnySolver, form: Form) -> None
     def count() -> None:
         next(looks)
 
-    undisturbed = Training(pipeline, rows, LABELS, seed=0, interrupted=count)
+    undisturbed = Training(pipeline, rows, LABELS, seed=0, how=Execution(interrupted=count))
     begins = next(looks) + 1  # the calls until there is a state, and one
     run(undisturbed)
     expected, whole = bits(undisturbed.result()), next(looks)
     random, cuts = np.random.default_rng(whole), 0
-    training = Training(pipeline, rows, LABELS, seed=0, interrupted=interrupting_from(begins))
+    training = Training(
+        pipeline, rows, LABELS, seed=0, how=Execution(interrupted=interrupting_from(begins))
+    )
     while not ends(training):
         cuts += 1
         again = resumed(
@@ -128,10 +131,12 @@ def test_checkpoint_between_threads(threads: int) -> None:
     number of threads."""
     pipeline = Pipeline(solver=Pegasos(), stopping=Stopping(max_epochs=8))
     expected = bits(train(pipeline, X, LABELS).result())
-    training = Training(pipeline, X, LABELS, seed=0, threads=2)
+    training = Training(pipeline, X, LABELS, seed=0, how=Execution(threads=2))
     checkpoints = [written_and_read(training.checkpoint()) for _ in training]
     for checkpoint in checkpoints[::2]:
-        again = Training(pipeline, X, LABELS, seed=0, checkpoint=checkpoint, threads=threads)
+        again = Training(
+            pipeline, X, LABELS, seed=0, checkpoint=checkpoint, how=Execution(threads=threads)
+        )
         run(again)
         assert bits(again.result()) == expected
 
@@ -256,11 +261,11 @@ def test_digest_replaces_the_rows_in_the_fingerprint() -> None:
     is refused."""
     checkpoint = train(BASE, X, LABELS, digest="mine").checkpoint()
     again = {"seed": 0, "checkpoint": checkpoint}
-    Training(BASE, X, LABELS, digest="mine", **again)  # type: ignore[arg-type]
-    Training(BASE, X + 1, LABELS, digest="mine", **again)  # type: ignore[arg-type]
+    Training(BASE, X, LABELS, **again, how=Execution(digest="mine"))  # type: ignore[arg-type]
+    Training(BASE, X + 1, LABELS, **again, how=Execution(digest="mine"))  # type: ignore[arg-type]
     for other in ("yours", None):
         with pytest.raises(CheckpointMismatch, match="other data, settings or seed"):
-            Training(BASE, X, LABELS, digest=other, **again)  # type: ignore[arg-type]
+            Training(BASE, X, LABELS, **again, how=Execution(digest=other))  # type: ignore[arg-type]
 
 
 def test_checkpoint_has_few_arrays_of_rows() -> None:

@@ -22,7 +22,7 @@ from svm.solvers import (
     Pegasos,
 )
 from svm.stopping import Stopping
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.svm.cases.problems import blobs, intercepts_of, solver_of
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import bits, train
@@ -164,12 +164,22 @@ def test_checkpoint_belongs_to_weights() -> None:
     """Other weights are another training, also with a digest of the data."""
     X, y, weights = weighted()
     pipeline = Pipeline(solver=Newton())
-    training = Training(pipeline, X, y, seed=0, weights=weights, digest="d")
+    training = Training(pipeline, X, y, seed=0, weights=weights, how=Execution(digest="d"))
     checkpoint = training.checkpoint()
-    Training(pipeline, X, y, seed=0, weights=weights, digest="d", checkpoint=checkpoint)
+    Training(
+        pipeline, X, y, seed=0, weights=weights, checkpoint=checkpoint, how=Execution(digest="d")
+    )
     for other in (2 * weights, None, np.ones(len(y))):
         with pytest.raises(CheckpointMismatch):
-            Training(pipeline, X, y, seed=0, weights=other, digest="d", checkpoint=checkpoint)
+            Training(
+                pipeline,
+                X,
+                y,
+                seed=0,
+                weights=other,
+                checkpoint=checkpoint,
+                how=Execution(digest="d"),
+            )
 
 
 @pytest.mark.parametrize(

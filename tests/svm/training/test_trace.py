@@ -22,10 +22,10 @@ from svm.solvers import (
 )
 from svm.stopping import CostChange, Stopping
 from svm.training.curve import DENSE_POINTS, THINNED, Evaluation, Progress, Trace, counts
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.svm.cases import twins
 from tests.svm.cases.problems import SOLVER_INTERCEPTS, blobs, solver_of
-from tests.svm.cases.trainings import bits, interrupting_from, run, train
+from tests.svm.cases.trainings import bits, interrupting_from, options, run, train
 from tests.svm.training.test_resume import ends, resumed
 
 X, LABELS = blobs(3)
@@ -159,10 +159,12 @@ def test_interrupted_anywhere_with_the_same_points(solver: AnySolver) -> None:
     others: dict[str, Any] = {"trace": trace, "validation": (X[:20], LABELS[:20])}
     looks = itertools.count()
     counted: dict[str, Any] = {**others, "interrupted": lambda: next(looks)}
-    expected = points_of(run(Training(pipeline, X, LABELS, seed=0, **counted)))
+    expected = points_of(run(Training(pipeline, X, LABELS, seed=0, **options(**counted))))
     whole = next(looks)
     random = np.random.default_rng(whole)
-    training = Training(pipeline, X, LABELS, seed=0, interrupted=interrupting_from(1), **others)
+    training = Training(
+        pipeline, X, LABELS, seed=0, **others, how=Execution(interrupted=interrupting_from(1))
+    )
     found: dict[tuple[int, int], Point] = {}
     while True:
         reports: list[Progress] = []

@@ -16,7 +16,7 @@ from svm.model.pipeline import Pipeline
 from svm.solvers import SOLVERS, GradientDescent, Newton, Pegasos, SubGradient
 from svm.solvers.options import RandomStart
 from svm.stopping import Stopping
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.svm.cases.problems import FORMS, SOLVER_INTERCEPTS, Form, blobs, in_form, solver_of
 from tests.svm.cases.trainings import bits, interrupting_at, run, train
 
@@ -42,7 +42,11 @@ def test_interrupted_training_leaves_its_memory(solver: str, threads: int) -> No
     try:
         pipeline = Pipeline(solver=solver_of(solver), scaling="standardize", stopping=FEW)
         training = Training(
-            pipeline, X, LABELS, seed=0, threads=threads, interrupted=interrupting_at(5)
+            pipeline,
+            X,
+            LABELS,
+            seed=0,
+            how=Execution(threads=threads, interrupted=interrupting_at(5)),
         )
         with pytest.raises(Interrupted):
             run(training)
@@ -114,7 +118,7 @@ def test_progress_grows(solver: str, intercept: str, stopping: Stopping, threads
         solver=solver_of(solver, intercept=intercept),
         stopping=replace(stopping, max_epochs=stopping.max_epochs or 50),
     )
-    training = Training(pipeline, X, LABELS, seed=0, threads=threads)
+    training = Training(pipeline, X, LABELS, seed=0, how=Execution(threads=threads))
     progress = run(training)
     fractions = [now.fraction for now in progress]
     assert fractions == sorted(fractions)
@@ -200,7 +204,7 @@ def test_result_is_not_interrupted() -> None:
         X,
         LABELS,
         seed=0,
-        interrupted=_always_interrupting,
+        how=Execution(interrupted=_always_interrupting),
     )
     with pytest.raises(Interrupted):
         run(training)
@@ -219,7 +223,7 @@ def test_loop_left_and_continued(threads: int) -> None:
     pipeline = Pipeline(solver=Pegasos(), stopping=FEW)
     expected = bits(train(pipeline, X, LABELS).result())
     training = Training(
-        pipeline, X, LABELS, seed=0, threads=threads, interrupted=interrupting_at(30)
+        pipeline, X, LABELS, seed=0, how=Execution(threads=threads, interrupted=interrupting_at(30))
     )
     with pytest.raises(Interrupted):
         run(training)

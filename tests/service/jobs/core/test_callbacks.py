@@ -17,8 +17,14 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.jobs.callbacks import deliveries as module
 from service.jobs.callbacks import sending
-from service.jobs.callbacks.deliveries import Answer, Deliveries, Delivery, Destinations, Refused
-from service.jobs.callbacks.sending import Sender, signed
+from service.jobs.callbacks.deliveries import (
+    Deliveries,
+    Delivery,
+    Destinations,
+    Refused,
+    SendResult,
+)
+from service.jobs.callbacks.sending import Sender, sign
 from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.database import Database, new_id, now
@@ -346,7 +352,7 @@ def test_attempts_are_repeated_for_a_day(database: Database, stored: Deliveries)
     pauses, passed = [], 0.0
     while True:
         [taken] = stored.take(1)
-        stored.settle(taken, Answer(500, "replied 500"))
+        stored.settle(taken, SendResult(500, "replied 500"))
         [row] = of(database)
         if row.next_at is None:
             break
@@ -386,7 +392,7 @@ def test_delivery_of_a_dead_sender_is_sent_by_another(
     assert stored.take(10) == []
     make_due(database)
     send_until(database, delivered)
-    stored.settle(taken, Answer(500, "replied 500"))
+    stored.settle(taken, SendResult(500, "replied 500"))
     [row] = of(database)
     assert (row.state, row.last_error, row.attempts) == ("delivered", None, 2)
     assert receiver.ids() == [id]
@@ -412,7 +418,7 @@ def test_both_secrets_sign_while_one_is_changed() -> None:
     """A receiver that has either accepts the request."""
     other = b"another secret, 32 bytes long ..."
     delivery = Delivery("msg_1", "job", 0, "", "{}", 1, None, None, None)
-    headers = signed(delivery, [SECRET, other], int(time.time()))
+    headers = sign(delivery, [SECRET, other], int(time.time()))
     for secret in (SECRET, other):
         assert Webhook(base64.b64encode(secret).decode()).verify("{}", headers) == {}
 
@@ -457,7 +463,7 @@ def test_old_deliveries_are_removed(database: Database, stored: Deliveries) -> N
     """A week after they were written; those that wait stay."""
     add(database, "http://hooks.test/", 2)
     [taken] = stored.take(1)
-    stored.settle(taken, Answer(204, None))
+    stored.settle(taken, SendResult(204, None))
     stored.prune(0)
     assert len(of(database)) == 2
     with database.write() as connection:

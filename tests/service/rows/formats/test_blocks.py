@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from service.errors import ServiceError
 from service.rows.cell_texts.text import SLICE_BYTES
-from service.rows.kinds.blocks.cells import Cells
-from service.rows.kinds.blocks.coding import Coder
+from service.rows.kinds.blocks import Cells, Coder
 from service.rows.kinds.gathering import Lookup
 from tests.service.rows.reading import upload
 

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.rows.cell_texts.dates import FORMS, DateForm
-from service.rows.cell_texts.digits import NINES, Form
 from service.rows.cell_texts.number_styles import NumberStyle
-from service.rows.kinds.blocks.cells import Cells
-from service.rows.kinds.blocks.coding import Coder
+from service.rows.cell_texts.number_text import NINES, Form
+from service.rows.kinds.blocks import Cells, Coder
 from service.rows.kinds.gathering import FormColumn
 from svm.data.columns import Kind
 

@@ -15,13 +15,13 @@ import pytest
 from service.jobs.spread.connection import Connection, check_private
 from service.jobs.spread.dask_passes import DaskPasses, _Sent
 from service.jobs.spread.pass_worker import PassResult, WorkerReply
-from service.jobs.spread.spreading import DatasetRecipe, spreading
+from service.jobs.spread.spreading import DatasetRecipe, choose_spread
 from svm.model.pipeline import Pipeline
 from svm.problem.problem import Problem
 from svm.solvers import Newton
 from svm.stopping import Stopping
 from svm.training.preparation import Prepared
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.service.jobs.engine.spread.clusters import ROOT, Cluster, FileRecipe, cluster
 from tests.svm.cases.trainings import bits, train
 
@@ -55,7 +55,7 @@ class Spread:
                 silent_s=silent_s,
             )
 
-        return Training(PIPELINE, self.X, self.y, seed=0, spread=given)
+        return Training(PIPELINE, self.X, self.y, seed=0, how=Execution(spread=given))
 
     def assert_workers_do_all(self) -> None:
         training = self.begin()
@@ -128,7 +128,7 @@ def test_silent_worker_is_not_awaited(spread: Spread) -> None:
 
 def test_worker_without_access_is_refused_by_name(spread: Spread) -> None:
     """Here its file store is the default, a local folder. The job does not fail."""
-    given, spread.recipe = spread.recipe, DatasetRecipe(*[None] * 6)  # type: ignore[arg-type]
+    given, spread.recipe = spread.recipe, DatasetRecipe(*[None] * 3)  # type: ignore[arg-type]
     try:
         assert spread.bits_with(lambda _: None) == spread.expected
     finally:
@@ -183,8 +183,8 @@ def test_dask_is_imported_only_for_an_address() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     warnings: list[str] = []
     nothing: Any = None
-    assert spreading("auto", None, nothing, nothing, nothing, warnings.append) is None
-    chosen = spreading("always", None, nothing, nothing, nothing, warnings.append)
+    assert choose_spread("auto", None, nothing, nothing, warnings.append) is None
+    chosen = choose_spread("always", None, nothing, nothing, warnings.append)
     assert chosen is not None
     assert chosen(nothing, nothing) is None
     assert warnings == [

@@ -15,7 +15,7 @@ from svm.problem.problem import Problem
 from svm.solvers import DualCoordinateDescent, GradientDescent, Newton
 from svm.stopping import CostChange, Stopping
 from svm.training.preparation import Prepared
-from svm.training.training import Training
+from svm.training.training import Execution, Training
 from tests.service.jobs.engine.spread.processes import Processes
 from tests.svm.cases.trainings import bits, run, train
 
@@ -103,13 +103,15 @@ def test_interrupted_training_continues_elsewhere_or_here(
     def given(prepared: Prepared, problem: Problem) -> Processes:
         return Processes(problem, prepared.X, 2)
 
-    first = Training(NEWTON, *rows, seed=0, spread=given)
+    first = Training(NEWTON, *rows, seed=0, how=Execution(spread=given))
     for progress in first:
         if progress.epoch == 4:
             break
     checkpoint = first.checkpoint()
     for where in (given, None):
-        training = Training(NEWTON, *rows, seed=0, checkpoint=checkpoint, spread=where)
+        training = Training(
+            NEWTON, *rows, seed=0, checkpoint=checkpoint, how=Execution(spread=where)
+        )
         run(training)
         assert bits(training.result()) == expected
 

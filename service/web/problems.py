@@ -5,26 +5,25 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Mount
 
 from service import errors
 from service.common.content_negotiation import choose
 from service.common.schemas import ReadModel
 from service.errors import MAX_VALUE_CHARACTERS, Fault, ServiceError
-from service.web.bodies.parameters import check_path
-from service.web.bodies.validation import parameter_error
-from service.web.problems import route_options
-from service.web.problems.codes import PROBLEMS
-from service.web.problems.plain_page import Frame, plain_page
+from service.web.bodies.validation import check_path, parameter_error
+from service.web.problem_codes import PROBLEMS
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -60,6 +59,9 @@ ANY_PROBLEM: dict[int | str, dict[str, Any]] = {
     }
 }
 """The `responses=` of the whole application."""
+Frame: TypeAlias = Callable[[Request, str, str], str]
+"""From a title, a text, and the main part, HTML, to a whole page."""
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 
 class ProblemError(ReadModel):
@@ -130,6 +132,28 @@ def examples() -> dict[str, Any]:
     }
 
 
+def plain_page(_: Request, title: str, main: str) -> str:
+    """Without navigation, for those who may not use it."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(title)} · svm-service</title>
+<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/assets/style.css">
+</head>
+<body>
+<header class="top"><div class="wide">
+<a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">svm-service</a>
+</div></header>
+<main class="wide">
+{main}</main>
+</body>
+</html>
+"""
+
+
 def install(app: FastAPI, frame: Frame = plain_page) -> None:
     """Turn every error into a problem reply."""
 
@@ -164,7 +188,7 @@ def render(
     if isinstance(error, errors.RangeNotSatisfiable):
         headers["Content-Range"] = f"bytes */{error.extra['size_bytes']}"
     if isinstance(error, errors.UnsupportedFormat):
-        headers |= route_options.headers_for(request.app, request.scope["path"])
+        headers |= _headers_for(request.app, request.scope["path"])
         del headers["Allow"]
     status = status or status_of(error)
     content, media_type = _for_path(problem_of(request, error, status))
@@ -203,7 +227,7 @@ def _render_http_exception(
             return render(request, slash)
         return _path_not_found(frame, request)
     if error.status_code == 405:
-        headers |= route_options.headers_for(app, request.scope["path"])
+        headers |= _headers_for(app, request.scope["path"])
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=headers)
         detail = f"{request.method} is not allowed here; allowed are {headers['Allow']}"
@@ -275,3 +299,44 @@ def _fault(fault: Fault) -> dict[str, Any]:
         "hint": fault.hint,
     }
     return {name: member for name, member in members.items() if member is not None}
+
+
+def _headers_for(app: Starlette, path: str) -> dict[str, str]:
+    """`Allow`, and `Accept-Post` and `Accept-Patch` if there are such bodies."""
+    headers = {"Allow": ", ".join(_methods(app, path))}
+    for method in ("POST", "PATCH"):
+        if formats := _body_formats(app, path, method):
+            headers[f"Accept-{method.capitalize()}"] = ", ".join(formats)
+    return headers
+
+
+def _methods(app: Starlette, path: str) -> list[str]:
+    """All methods of a path, which may have several routes."""
+    allowed = {method for method in METHODS if any(_routes(app, path, method))}
+    # No route: the path may be a file below a mount, which supports reading only.
+    reading = {"GET", "HEAD"} if "GET" in allowed or not allowed else set()
+    return sorted(allowed | reading | {"OPTIONS"})
+
+
+def _body_formats(app: Starlette, path: str, method: str) -> list[str]:
+    """The media types of bodies in the OpenAPI document."""
+    for route in _routes(app, path, method):
+        extra: dict[str, Any] = getattr(route, "openapi_extra", None) or {}
+        return list(extra.get("requestBody", {}).get("content", {}))
+    return []
+
+
+def _routes(app: Starlette, path: str, method: str) -> Iterator[BaseRoute]:
+    scope = {"type": "http", "path": path, "root_path": "", "method": method}
+    for route in _flat(app.routes):
+        if not isinstance(route, Mount) and route.matches(scope)[0] is Match.FULL:
+            yield route
+
+
+def _flat(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
+    for route in routes:
+        included = getattr(route, "original_router", None)  # FastAPI keeps included routers
+        if included is None:
+            yield route
+        else:
+            yield from _flat(included.routes)
