@@ -33,8 +33,7 @@ from svm.solvers.protocol import NOT_STOPPED, Inheritance
 from svm.solvers.smoothing import newton_steps
 from svm.solvers.smoothing.class_sums import fresh, lower_bound
 from svm.solvers.smoothing.newton_steps import NewtonState
-from svm.solvers.smoothing.smoothed_hinge import slopes_at, step_work
-from svm.solvers.work import pass_work, rows_work
+from svm.solvers.smoothing.smoothed_hinge import pass_work, rows_work, slopes_at, step_work
 
 FIRST_SMOOTHING = 4.0
 """μ at which every row has a slope at w = 0, so that the first step is that of ridge regression."""

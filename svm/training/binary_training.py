@@ -17,7 +17,7 @@ from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers import certifier_of
 from svm.solvers.auto import is_to_be_replaced
 from svm.solvers.protocol import EvaluatesItself, HasScores, Inheritance, Solver, UpdatesSums
-from svm.solvers.work import row_work
+from svm.solvers.smoothing.smoothed_hinge import row_work
 from svm.solvers.working_sets import SMOState
 from svm.stopping import DEFAULT_DUALITY_GAP, Stopping, StopReason, smoothed_change
 from svm.training.checkpoints import Arrays, flatten, restore

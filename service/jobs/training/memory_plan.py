@@ -8,7 +8,7 @@ from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit
 from service.models.versions import ModelVersion
 from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
-from svm.training.memory import DataSize, rows_bytes, training_bytes
+from svm.training.estimates import DataSize, rows_bytes, training_bytes
 
 WORKER_BYTES = 240 * 1024 * 1024
 """Used by a worker without a job: Python, the libraries, the compiled loops."""

@@ -15,7 +15,7 @@ from svm.problem.problem import Problem
 from svm.solvers.protocol import SolverState
 from svm.solvers.smoothing import smoothed_hinge
 from svm.solvers.smoothing.class_sums import EndOfStep, end_of_step, fresh
-from svm.solvers.work import pass_work
+from svm.solvers.smoothing.smoothed_hinge import pass_work
 
 ROUGH_GAP = 0.01
 """Relative gap above which a Hessian in single precision is enough …"""
@@ -68,7 +68,7 @@ class NewtonState(SolverState):
     best_primal: float
     best_dual: float
     work: float = 0.0
-    """Of all steps (`svm.solvers.work`)."""
+    """Of all steps (`svm.solvers.smoothing.smoothed_hinge`)."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from svm.problem.certificate import Certificate, PairCertificate
 from svm.problem.objectives import evaluate
 from svm.problem.problem import Problem
 from svm.solvers import SOLVERS, KernelPegasos
-from svm.solvers.work import row_work
+from svm.solvers.smoothing.smoothed_hinge import row_work
 from svm.stopping import Stopping
 from svm.training.binary_training import CERTIFIER_SHARE, LAST_CERTIFIER_WORK, BinaryTraining
 from svm.training.training import Training

@@ -16,7 +16,7 @@ from svm.problem.passes import Pass, Passed, RowValues
 from svm.problem.problem import Problem
 from svm.solvers import GradientDescent, Newton
 from svm.stopping import Stopping
-from svm.training.memory import DataSize
+from svm.training.estimates import DataSize
 from svm.training.preparation import Prepared
 from tests.service.jobs.data import csv_of, job_body, upload
 from tests.service.jobs.engine.spread.processes import Processes
