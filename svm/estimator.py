@@ -29,7 +29,7 @@ from svm.kernel.kernels import KERNELS, LinearKernel
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import BinarySplit, codes_of, label_name, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.model.scorers import unscaled
+from svm.model.scorers import unscale
 from svm.problem.problem import Problem
 from svm.solvers import CHOICES
 from svm.solvers.other_names import did_you_mean
@@ -162,7 +162,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
             for name in NAMED:
-                params |= nested(name, params[name])
+                params |= list_nested(name, params[name])
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -177,7 +177,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
                 outer[key] = value
         super().set_params(**outer)
         for name, changes in inner.items():
-            setattr(self, name, changed(name, getattr(self, name), changes))
+            setattr(self, name, change(name, getattr(self, name), changes))
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -187,9 +187,9 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         once. Warns (`ConvergenceWarning`) if neither the duality gap nor the solver's own rule was
         reached.
         """
-        X, y, weights = self._checked(X, y, sample_weight)
+        X, y, weights = self._check(X, y, sample_weight)
         pipeline = self._pipeline(X.dtype, y)
-        training = self._trained(pipeline, X, y, weights)
+        training = self._train(pipeline, X, y, weights)
         self.result_ = training.result()
         if not self.result_.converged:
             warnings.warn(
@@ -205,7 +205,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         if len(self.result_.warm_start.rows):
             self.__dict__.update(support_attributes(self.result_.warm_start, X, codes))
         if self.calibration is not None:
-            self.fitted_ = self._calibrated(pipeline, X, y, codes, weights)
+            self.fitted_ = self._calibrate(pipeline, X, y, codes, weights)
         return self
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
@@ -218,7 +218,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         are learned from its rows. There is no certificate: it would need all rows.
         """
         online = self._online_training()
-        X, y, weights = self._checked(X, y, sample_weight, reset=online is None)
+        X, y, weights = self._check(X, y, sample_weight, reset=online is None)
         if online is None:
             if classes is None:
                 raise ValueError("classes must be given in the first call of partial_fit")
@@ -274,7 +274,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return self.fitted_.problem_scores(X)
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, ...]:
+    def _check(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, ...]:
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
         )
@@ -291,7 +291,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         self.classes_: Array = fitted.classes
         self.__dict__.update(linear_attributes(fitted))
 
-    def _trained(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
+    def _train(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
         names = getattr(self, "feature_names_in_", None)
         training = Training(
             *(pipeline, X, y),
@@ -304,7 +304,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             pass
         return training
 
-    def _calibrated(
+    def _calibrate(
         self, pipeline: Pipeline, X: Any, y: Any, codes: Array, weights: Any
     ) -> FittedPipeline:
         assert self.calibration is not None
@@ -315,7 +315,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         scores = np.empty((X.shape[0], len(self.fitted_.intercepts)))
         for train, others in splits:
             some = None if weights is None else weights[train]
-            fold = self._trained(pipeline, X[train], y[train], some).result().fitted
+            fold = self._train(pipeline, X[train], y[train], some).result().fitted
             scores[others] = fold.problem_scores(X[others])
         return self.fitted_.calibrated(self.calibration, scores, codes)
 
@@ -326,7 +326,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             options |= {"C": self.C, "lambda_": self.regularization}
         if self.kernel is not None:
             kernel = as_object("kernel", self.kernel)
-            solver = changed("solver", solver, {"kernel": kernel})
+            solver = change("solver", solver, {"kernel": kernel})
         weights = self.class_weight
         if isinstance(weights, dict):
             classes = {label: label_name(label) for label in np.unique(labels).tolist()}
@@ -372,7 +372,7 @@ def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:
     if kernel is not None:
         vectors: Any = fitted.support_vectors
         coefficients = coefficients @ vectors
-    weights, offset = unscaled(fitted.scaling, coefficients)
+    weights, offset = unscale(fitted.scaling, coefficients)
     return {"coef_": weights, "intercept_": fitted.intercepts - weights @ offset}
 
 
@@ -408,7 +408,7 @@ def as_object(parameter: str, value: Any) -> Any:
     raise InvalidHyperparameter(parameter, value, expected, did_you_mean(str(value), kinds))
 
 
-def nested(parameter: str, value: Any) -> dict[str, Any]:
+def list_nested(parameter: str, value: Any) -> dict[str, Any]:
     """The parameters of an object or name, as `solver__C`; none of a value that is neither, which
     `fit` refuses."""
     try:
@@ -418,7 +418,7 @@ def nested(parameter: str, value: Any) -> dict[str, Any]:
     return {f"{parameter}__{name}": getattr(made, name) for name in _names(made)}
 
 
-def changed(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
+def change(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
     """The object with some parameters changed."""
     made = as_object(parameter, value)
     if unknown := sorted(changes.keys() - _names(made)):
@@ -507,7 +507,7 @@ class OnlineTraining:
         for k, split in enumerate(self._splits):
             problem = self._problem(k, split, mapped, codes, weights)
             state = self.states.get(k) or self.solver.start(problem)
-            self.states[k] = self.solver.continued(problem, state)
+            self.states[k] = self.solver.learn(problem, state)
 
     @property
     def _splits(self) -> list[BinarySplit]:

@@ -34,7 +34,7 @@ from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import status_of
-from svm.model.metrics import unpredicted
+from svm.model.metrics import explain_unpredicted
 
 ROUTE = "/models/{name}/versions/{version}/predict"
 VERSIONS = PageRequest(size=20)
@@ -165,7 +165,7 @@ async def _show(
             evaluations=evaluations,
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
-            unpredicted=unpredicted(
+            unpredicted=explain_unpredicted(
                 version.result.get("metrics", {}),
                 version.classes,
                 version.spec.get("class_weight"),

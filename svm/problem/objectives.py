@@ -102,7 +102,8 @@ def evaluate(
 
 
 def _free_part(problem: Problem, classifier: KernelClassifier) -> float:
-    """Of its scores, beside the sums; an augmented intercept is part of the sums and the norm."""
+    """The part of its scores beside the sums; an augmented intercept is part of the sums and the
+    norm."""
     return classifier.intercept if problem.intercept == "free" else 0.0
 
 
@@ -198,8 +199,8 @@ def feasible(problem: Problem, alpha: Vector) -> Vector:
 
 
 def rounding_of_scores(problem: Problem, a: Vector) -> float:
-    """Of the scores Σ aⱼ yⱼ k(xⱼ, ·), at least that of a margin of 1: smaller violations of the
-    optimality conditions mean nothing. From |k(x, z)| ≤ √k(x, x) √k(z, z)."""
+    """The rounding of the scores Σ aⱼ yⱼ k(xⱼ, ·), at least that of a margin of 1: smaller
+    violations of the optimality conditions mean nothing. From |k(x, z)| ≤ √k(x, x) √k(z, z)."""
     norms = problem.squared_norms
     squares = norms if problem.kernel is None else problem.kernel.of_norms(norms)
     sizes = np.sqrt(squares + (1.0 if problem.intercept == "augmented" else 0.0))

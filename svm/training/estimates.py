@@ -144,8 +144,8 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
 
 
 def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[DataSize]:
-    """Of the outputs of an encoder, at most: dense or CSR, or both if their form depends on
-    the data."""
+    """The sizes of the outputs of an encoder, at most: dense or CSR, or both if their form depends
+    on the data."""
     numbers = sum(VALUES[column.kind] + 1 for column in columns if column.kind != "category")
     levels = [len(column.levels) for column in columns if column.kind == "category"]
     most = numbers + sum(levels) + 2 * len(levels)
@@ -162,7 +162,7 @@ def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[
 
 
 def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_files: bool) -> int:
-    """With the encoded rows."""
+    """Most bytes of a training on a table, with the encoded rows."""
     forms = encoded_sizes(pipeline, size, columns)
     # Numbers, plain and scaled; places of levels, and their outputs.
     passing = 4 * FLOAT_BYTES * forms[-1].stored_values
@@ -207,7 +207,7 @@ def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPasses:
-    """Of one binary training."""
+    """How many passes one binary training makes, and what they send and keep."""
 
     passes: int
     """That read rows."""
@@ -234,8 +234,8 @@ def expected_passes(
     sparse: bool,
     shards: int,
 ) -> ExpectedPasses | None:
-    """Of a training on n rows with d features and this number of stored values; None if it is not
-    computed in passes. `auto` counts as `newton`."""
+    """The passes of a training on n rows with d features and this number of values; None if it is
+    not computed in passes. `auto` counts as `newton`."""
     chooses_newton = isinstance(choice, Auto) and choice.kernel is None
     if not (chooses_newton or isinstance(choice, Newton) or _is_batch(choice)):
         return None

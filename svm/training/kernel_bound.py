@@ -185,7 +185,7 @@ def _last_solve(
 
 
 def _mapped_forms(problem: Problem, alpha: Vector) -> Vector:
-    """The same for the features, without the missing parts."""
+    """`forms_above` for the features, without the missing parts."""
     vectors = np.stack([np.append(*objectives.primal_point(problem, one)) for one in alpha.T])
     forms: Vector = vectors @ vectors.T
     return forms

@@ -60,7 +60,7 @@ def _entry(body: ComparisonCreate, spec: EntryCreate) -> JobCreate:
         features=spec.features or body.features,
         multiclass=spec.multiclass or body.multiclass,
         class_weight=spec.class_weight or body.class_weight,
-        stopping=(spec.stopping or body.stopping).resolved(),
+        stopping=(spec.stopping or body.stopping).resolve(),
         validation=body.validation,
         seed=body.seed,
     )

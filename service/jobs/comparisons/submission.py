@@ -58,7 +58,7 @@ class Comparisons(Submission[ComparisonCreate]):
             "dataset_id": dataset.id,
             "classes": classes,
             "seed": drawn,
-            "stopping": body.stopping.resolved(),
+            "stopping": body.stopping.resolve(),
             "scaling": body.scaling or default_scaling(dataset),
         }
         body = body.model_copy(update=values)

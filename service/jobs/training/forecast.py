@@ -19,7 +19,7 @@ class Forecast:
     on one power; that of a fast one falls by ever higher powers, which a third point shows."""
 
     def __init__(self, stopping: Stopping) -> None:
-        resolved = stopping.resolved()
+        resolved = stopping.resolve()
         self._gap, self._epochs = resolved.duality_gap, resolved.max_epochs
         self._points: list[tuple[float, float, float]] = []
         self._end_s: float | None = None

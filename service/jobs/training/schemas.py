@@ -250,7 +250,7 @@ class JobCreate(WriteModel):
             features=self.features,
             multiclass=self.multiclass,
             class_weight=self.class_weight,
-            stopping=self.stopping.resolved(),
+            stopping=self.stopping.resolve(),
         )
 
     def on(self, dataset: Dataset) -> Self:
@@ -269,7 +269,7 @@ class JobCreate(WriteModel):
         values = {
             "dataset_id": dataset_id,
             "seed": seed,
-            "stopping": self.stopping.resolved(),
+            "stopping": self.stopping.resolve(),
             "warm_start_from": start and f"{start.model_name}/{start.version}",
         }
         return self.model_copy(update=values).model_dump(mode="json", by_alias=True)

@@ -54,7 +54,7 @@ def final_progress(
 def unproven(result: TrainingResult) -> tuple[str, ...]:
     """Why a training ended before the gap that it was asked for, or the default one, was proven;
     nothing if its epochs or updates were the only rule."""
-    asked = result.warm_start.pipeline.stopping.resolved()
+    asked = result.warm_start.pipeline.stopping.resolve()
     reason = result.stop_reason
     if result.converged or reason is StopReason.CANCELED:
         return ()

@@ -75,7 +75,7 @@ class Active:
         return cls(Chosen(rows, np.zeros(len(rows))), len(rows), smoothing)
 
     def curvature(self, problem: Problem) -> float:
-        """Of the mean loss, for a row of weight 1."""
+        """The curvature of the mean loss, for a row of weight 1."""
         return 1.0 / (self.smoothing * problem.n_samples)
 
 
@@ -113,7 +113,7 @@ def builds_hessian(problem: Problem) -> bool:
 
 
 def step_work(problem: Problem) -> float:
-    """Of a first step: all rows are near the margin."""
+    """The work of a first step: all rows are near the margin."""
     if builds_hessian(problem):
         products = hessian_work(problem, problem.n_samples)
     else:
@@ -366,7 +366,7 @@ def _slopes_along(run: Run, mu: float, t: float) -> None:
 
 
 def row_work(problem: Problem) -> float:
-    """Of one inner product with a row, on average over all of X."""
+    """The work of one inner product with a row, on average over all of X."""
     if not problem.sparse:
         return ROW + problem.n_features
     X: Any = problem.X
@@ -374,21 +374,21 @@ def row_work(problem: Problem) -> float:
 
 
 def rows_work(problem: Problem, n: int) -> float:
-    """Of one inner product with each of this number of rows."""
+    """The work of one inner product with each of this number of rows."""
     return n * row_work(problem)
 
 
 def pass_work(problem: Problem) -> float:
-    """Of one inner product with each row."""
+    """The work of one inner product with each row."""
     return rows_work(problem, problem.n_samples)
 
 
 def hessian_work(problem: Problem, active: int) -> float:
-    """Of building the Hessian of this number of rows, and factoring it."""
+    """The work of building the Hessian of this number of rows, and factoring it."""
     d = problem.n_features + 1
     return active * row_work(problem) + (active * d * d / 2.0 + d * d * d / 6.0) / BLAS
 
 
 def product_work(problem: Problem, active: int) -> float:
-    """Of a product with the Hessian of this number of rows."""
+    """The work of a product with the Hessian of this number of rows."""
     return 2.0 * active * row_work(problem) + ROW * problem.n_features

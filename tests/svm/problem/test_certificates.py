@@ -47,7 +47,7 @@ EXACT_SOLVERS = tuple(name for name in SOLVERS if solver_of(name).certifies)
 def trained(solver: str, problem: Problem, stopping: Stopping) -> BinaryTraining:
     chosen = solver_of(solver, intercept=problem.intercept)
     problem = replace(problem, kernel=getattr(chosen, "kernel", None))
-    training = BinaryTraining.begin(chosen, problem, stopping.resolved())
+    training = BinaryTraining.begin(chosen, problem, stopping.resolve())
     while not training.progress.finished:
         training = training.step(False)
     return training

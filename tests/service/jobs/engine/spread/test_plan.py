@@ -76,7 +76,7 @@ def plan_of(pipeline: Pipeline, X: Any, **others: Any) -> SpreadPlanRead | None:
 def test_plan_is_near_what_a_training_does(name: str) -> None:
     """Shards, passes that read rows, and bytes as they are pickled."""
     (X, labels), solver, stopping = CASES[name]
-    pipeline = Pipeline(solver=solver, stopping=stopping.resolved())
+    pipeline = Pipeline(solver=solver, stopping=stopping.resolve())
     plan = plan_of(pipeline, X)
     assert plan is not None
     made: list[Counting] = []
