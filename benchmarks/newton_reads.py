@@ -47,7 +47,7 @@ def passes(X: Vector, y: Vector, C: float, gap: float = GAP) -> float:
     for _ in range(MOST_STEPS):
         state = solver.advance(problem, state)
         if state.best_primal - state.best_dual <= gap * state.best_primal:
-            state = solver.renewed(problem, state)
+            state = solver.renew(problem, state)
             primal, lower = solver.enclosure(problem, state)
             if primal - lower <= gap * primal:
                 return sum(problem.read) / n

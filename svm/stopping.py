@@ -86,8 +86,8 @@ class Stopping(Checked):
     """Seconds of training, all attempts together; an epoch that has begun is finished. Results
     under a budget are not reproducible."""
 
-    def resolved(self) -> Stopping:
-        """The same conditions with the defaults written out."""
+    def resolve(self) -> Stopping:
+        """These conditions with the defaults written out."""
         if (self.cost_change, self.max_epochs, self.max_updates) != (None, None, None):
             return self
         gap = DEFAULT_DUALITY_GAP if self.duality_gap is None else self.duality_gap

@@ -34,7 +34,7 @@ from service.predictions.predictor import Target
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
-from svm.model.metrics import unpredicted
+from svm.model.metrics import explain_unpredicted
 from svm.model.multiclass import splits_of
 
 ROUTE = "/models/{name}/versions/{version}/predict"
@@ -217,7 +217,7 @@ async def _show(
             evaluations=evaluations,
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
-            unpredicted=unpredicted(
+            unpredicted=explain_unpredicted(
                 version.result.get("metrics", {}),
                 version.classes,
                 version.spec.get("class_weight"),

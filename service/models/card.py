@@ -17,7 +17,7 @@ from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.models.versions import ModelVersion
-from svm.model.metrics import unpredicted
+from svm.model.metrics import explain_unpredicted
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
 
@@ -238,7 +238,7 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
             "It was measured on its training rows: its accuracy on new rows is not known, and "
             "probably lower."
         )
-    sentences.extend(unpredicted(metrics, version.classes, spec.get("class_weight")))
+    sentences.extend(explain_unpredicted(metrics, version.classes, spec.get("class_weight")))
     if dataset is not None and dataset.class_counts and dataset.classes:
         few = [
             str(label)

@@ -96,29 +96,20 @@ def require_raw(X: Vector, columns: Columns) -> None:
             "feature-mismatch", f"expected rows with {len(columns)} columns, got {X.shape[1]}"
         )
     bounds = bounds_of(columns)
-    if all(_are_raw(X[k : k + BLOCK_ROWS], *bounds) for k in range(0, len(X), BLOCK_ROWS)):
+    if all(_are_raw(X[k : k + BLOCK_ROWS], *bounds).all() for k in range(0, len(X), BLOCK_ROWS)):
         return
-    for j, column in enumerate(columns):
-        cells = X[:, j]
-        with np.errstate(invalid="ignore"):
-            match column.kind:
-                case "number":
-                    good, expected = np.abs(cells) < np.inf, "a finite number"
-                case "boolean":
-                    good, expected = (cells == 0.0) | (cells == 1.0), "0 or 1"
-                case "date":
-                    good = (cells >= FIRST_DAY) & (cells < LAST_DAY)
-                    expected = "the days of a date in the years 1 … 9999"
-                case "category":
-                    good = (cells >= UNKNOWN) & (cells < len(column.levels))
-                    good &= cells == np.floor(cells)
-                    expected = f"-1 … {len(column.levels) - 1}, the position of a level"
-        bad = ~(good | np.isnan(cells))
-        if bad.any():
-            i = int(np.argmax(bad))
-            code = "not-a-number" if np.isfinite(cells[i]) else "non-finite-value"
-            where = f"row {i} (counted from 0), column {column.name!r}"
-            raise InvalidData(code, f"{where}: {cells[i]:g} is not {expected}")
+    bad = ~_are_raw(X, *bounds)
+    j = int(np.argmax(bad.any(axis=0)))
+    i, column = int(np.argmax(bad[:, j])), columns[j]
+    expected = {
+        "number": "a finite number",
+        "boolean": "0 or 1",
+        "date": "the days of a date in the years 1 … 9999",
+        "category": f"-1 … {len(column.levels) - 1}, the position of a level",
+    }
+    code = "not-a-number" if np.isfinite(X[i, j]) else "non-finite-value"
+    where = f"row {i} (counted from 0), column {column.name!r}"
+    raise InvalidData(code, f"{where}: {X[i, j]:g} is not {expected[column.kind]}")
 
 
 def bounds_of(columns: Columns) -> tuple[Vector, Vector, Mask]:
@@ -135,8 +126,8 @@ def bounds_of(columns: Columns) -> tuple[Vector, Vector, Mask]:
     return low, high, whole
 
 
-def _are_raw(X: Vector, low: Vector, high: Vector, whole: Mask) -> bool:
-    good = (low <= X) & (high >= X)
+def _are_raw(X: Vector, low: Vector, high: Vector, whole: Mask) -> Mask:
+    good: Mask = (low <= X) & (high >= X)
     good &= (np.floor(X) == X) | ~whole
     good |= np.isnan(X)
-    return bool(good.all())
+    return good

@@ -30,15 +30,6 @@ class Executor(Protocol):
         this, after all parts that have begun have ended."""
 
 
-class InThisThread:
-    """One part after the other."""
-
-    threads = 1
-
-    def map(self, function: Callable[[T], R], parts: Sequence[T]) -> list[R]:
-        return [function(part) for part in parts]
-
-
 class InThreads:
     """Several parts at once, by as many threads as `wanted` says at each pass. The threads begin
     with the first parts, and end with this object."""
@@ -73,7 +64,7 @@ class InThreads:
         return self._pool[1]
 
 
-IN_THIS_THREAD: Executor = InThisThread()
+IN_THIS_THREAD: Executor = InThreads(lambda: 1)
 
 
 def executor_of(threads: int | Callable[[], int]) -> Executor:

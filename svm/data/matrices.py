@@ -75,7 +75,7 @@ def as_matrix(X: Any, dtype: npt.DTypeLike) -> Matrix:
 
 
 def in_layout(X: Any, dtype: npt.DTypeLike) -> Matrix:
-    """As `as_matrix`, but allows numbers that are not finite."""
+    """X in the layout of `as_matrix`, but this allows numbers that are not finite."""
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise InvalidData("not-a-number", "X has complex numbers; give real ones")
     if hasattr(X, "tocsr"):

@@ -62,7 +62,7 @@ class Encoder:
 
     @property
     def levels(self) -> Sequence[str]:
-        """Of all categories."""
+        """The levels of all categories."""
         return [level for column in self.columns for level in column.levels]
 
     @property
@@ -202,7 +202,7 @@ class Encoder:
         return np.concatenate([values, np.isnan(X[:, self.indicated])], axis=1)
 
     def level_slots(self, X: Vector) -> Indices:
-        """Of every category the entry of `slots`: (n_samples, n_categories)."""
+        """For every category the entry of `slots`: (n_samples, n_categories)."""
         codes = X[:, self.categories]
         missing = np.isnan(codes)
         codes[missing] = 0.0
@@ -334,7 +334,7 @@ class PlainEncoder:
 
     @classmethod
     def of(cls, n_features: int) -> PlainEncoder:
-        """Of features without names."""
+        """The encoder of features without names."""
         return cls(PlainColumns(None, n_features))
 
     def named(self, names: Sequence[str] | None) -> PlainEncoder:
@@ -352,7 +352,7 @@ class PlainEncoder:
 
     @property
     def output_columns(self) -> Indices:
-        """The same."""
+        """The sources."""
         return self.sources
 
     @property

@@ -25,7 +25,7 @@ def fit_encoder(
     X is (n_samples, n_columns), checked by `require_raw`, in memory or in files: the bits are the
     same. Raises InvalidData (`missing-value`, `unseen-level`, `scaling-unsupported`).
     """
-    missing, counts = _counted(X, columns)
+    missing, counts = _count(X, columns)
     values = [_value(encoding, None, column) for column in columns]
     gapped = [
         j
@@ -52,7 +52,7 @@ def fit_encoder(
     return encoder.neutral_for(fitted), fitted
 
 
-def _counted(X: Rows, columns: Columns) -> tuple[Indices, Indices]:
+def _count(X: Rows, columns: Columns) -> tuple[Indices, Indices]:
     """`Encoder.missing` and `Encoder.counts`."""
     from svm.loops.tables import count_cells
 

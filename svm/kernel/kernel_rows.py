@@ -87,7 +87,7 @@ class KernelRows:
             deque(map(kept.move_to_end, found), maxlen=0)  # sooner than a loop
         if not missing:
             return cast(list[KernelRow], cached)
-        computed = self._computed(self._evaluators[group], rows[missing], interrupted, executor)
+        computed = self._compute(self._evaluators[group], rows[missing], interrupted, executor)
         with self._lock:
             for k, row in zip(missing, computed, strict=True):
                 cached[k] = row
@@ -101,7 +101,7 @@ class KernelRows:
     def _members(self, group: int) -> Matrix:
         return self._X if self._groups is None else self._X[np.flatnonzero(self._groups == group)]
 
-    def _computed(
+    def _compute(
         self,
         kernel: KernelEvaluator,
         rows: Indices,

@@ -6,7 +6,7 @@ Every loop has a slow, obvious NumPy twin in `tests/svm`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
@@ -21,9 +21,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 REORDER = {"reassoc", "contract", "nsz"}
 
 
-def compiled(function: F, *, fastmath: Collection[str] = REORDER) -> F:
+def compiled(function: F) -> F:
     """Compile without the GIL, and keep the machine code on disk if a folder is writable."""
-    loop: Any = numba.njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(function)
+    loop: Any = numba.njit(nogil=True, fastmath=REORDER, error_model="numpy")(function)
     with suppress(RuntimeError):  # read-only installation, and NUMBA_CACHE_DIR not set
         loop._cache = MachineCodeCache(function)
     return cast(F, loop)

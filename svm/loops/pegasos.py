@@ -134,7 +134,7 @@ def batches(
     pending: Floats,
     pending_total: float,
 ) -> tuple[float, Averages, float, int, int, int, float]:
-    """As `updates`, with the mean sub-gradient of a batch of rows in each update.
+    """`updates` with the mean sub-gradient of a batch of rows in each update.
 
     `to_come` rows of the epoch are left, counted from the first one of the open batch, of which
     `seen` were in earlier calls. Their violations are in `pending` (Σ sᵢyᵢxᵢ) and `pending_total`

@@ -20,7 +20,8 @@ LEAST_CURVATURE = 1e-12
 
 @compiled
 def largest_diagonal(gram: Vector) -> float:
-    """Of the kernel matrix; at least the smallest number that can be a divisor."""
+    """The largest diagonal value of the kernel matrix; at least the smallest number that can be a
+    divisor."""
     largest = 1e-300
     for k in range(len(gram)):
         largest = max(largest, gram[k, k])
@@ -79,7 +80,8 @@ def solve_pairs(
 def solve_singles(
     gram: Vector, y: Signs, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
 ) -> int:
-    """The same without the constraint on the sum: steps in the variable with the largest decrease.
+    """`solve_pairs` without the constraint on the sum: steps in the variable of the largest
+    decrease.
 
     Ends when no projected gradient exceeds `tolerance`.
     """

@@ -54,8 +54,8 @@ def sparse_outputs(
     indices: Indices,
     indptr: Indices,
 ) -> None:
-    """The same in CSR, from the place `indptr[0]` on; all numbers are stored, zeros too. Entries
-    after the last one are unused."""
+    """Outputs in CSR, as `dense_outputs` in a dense matrix, from the place `indptr[0]` on; all
+    numbers are stored, zeros too. Entries after the last one are unused."""
     m = numbers.shape[1]
     k = indptr[0]
     for i in range(len(X)):

@@ -81,12 +81,12 @@ class Calibration:
             positive = self.of_problems(scores)
             return np.stack([1.0 - positive[:, 0], positive[:, 0]], axis=1)
         if scheme == "one-vs-rest":
-            return _normalized(self.of_problems(scores))
+            return _normalize(self.of_problems(scores))
         probabilities = np.empty((len(scores), n_classes))
         rows = max(1, SYSTEM_VALUES // (n_classes + 1) ** 2)
         for start in range(0, len(scores), rows):
             some = scores[start : start + rows]
-            probabilities[start : start + rows] = coupled(self.of_problems(some), n_classes)
+            probabilities[start : start + rows] = couple(self.of_problems(some), n_classes)
         return probabilities
 
 
@@ -121,7 +121,7 @@ def fit_calibration(
     return Calibration(name, knots, np.concatenate([values for _, values in curves]), starts)
 
 
-def cross_fitted(
+def cross_fit(
     name: CalibrationName,
     scores: Vector,
     codes: Array,
@@ -154,7 +154,7 @@ def unlikely_labels(probabilities: Vector, codes: Array) -> Indices:
     return np.flatnonzero(own < probabilities.max(axis=1))
 
 
-def coupled(positive: Vector, n_classes: int) -> Vector:
+def couple(positive: Vector, n_classes: int) -> Vector:
     """Class probabilities (n_samples, n_classes) from those of the pairs i < j: the probability
     of class j if it is one of the two (Wu, Lin and Weng, 2004, second method).
 
@@ -174,10 +174,10 @@ def coupled(positive: Vector, n_classes: int) -> Vector:
     right = np.zeros((n, n_classes + 1, 1))
     right[:, n_classes] = 1.0
     solution = np.asarray(np.linalg.solve(system, right), dtype=np.float64)
-    return _normalized(solution[:, :n_classes, 0])
+    return _normalize(solution[:, :n_classes, 0])
 
 
-def _normalized(values: Vector) -> Vector:
+def _normalize(values: Vector) -> Vector:
     """Rows that sum to 1; equal shares if all values are 0."""
     values = np.maximum(values, 0.0)
     sums = values.sum(axis=1, keepdims=True)

@@ -207,7 +207,7 @@ def calibration_metrics(
     }
 
 
-def unpredicted(
+def explain_unpredicted(
     metrics: Mapping[str, Any], classes: Sequence[Any], class_weight: Any
 ) -> tuple[str, ...]:
     """A sentence about classes that have training or validation rows and are predicted for none of

@@ -133,7 +133,7 @@ class FittedPipeline:
         return taken + (self._unscaled.nbytes if self._unscaled is not None else 0)
 
     def scores_of_checked(self, X: Matrix) -> Vector:
-        """As `problem_scores`, for a checked float64 matrix in C order: finite, or raw values, and
+        """The `problem_scores` of a checked float64 matrix in C order: finite, or raw values, and
         of the right width. A score may overflow."""
         n, block = X.shape[0], self._block_rows
         if n <= block:

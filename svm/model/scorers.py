@@ -64,13 +64,13 @@ def unscaled_scorer(
 
 def unscaled_weights(scaling: Scaling, coefficients: Vector) -> Vector | None:
     """coefficients / scale, (n_problems, n_features); None if they leave the range of float64."""
-    weights = unscaled(scaling, coefficients)[0]
+    weights = unscale(scaling, coefficients)[0]
     sizes = np.abs(weights[coefficients != 0.0])
     inside = (sizes > np.finfo(np.float64).tiny) & (sizes < np.inf)
     return weights if inside.all() else None
 
 
-def unscaled(scaling: Scaling, coefficients: Vector) -> tuple[Vector, Vector]:
+def unscale(scaling: Scaling, coefficients: Vector) -> tuple[Vector, Vector]:
     """Weights (n_problems, n_features) and offset (n_features,) for unscaled rows. Weights may
     leave the range of float64, without a warning."""
     with np.errstate(all="ignore"):

@@ -27,14 +27,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from svm.data.matrices import Floats, Mask, Signs, Vector
+from svm.data.matrices import Floats, Indices, Mask, Matrix, Signs, Vector
 from svm.data.shards import tree_sum
-from svm.problem.kernel_products import quadratic_form, sums_over
+from svm.kernel.kernels import inner_products
 from svm.problem.passes import Pass, Run
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 
 ROUNDING = 1e-15
 """Relative error of a sum, as a share of the sizes of its terms."""
+BLOCK_VALUES = 1 << 22
+"""Kernel values of one block: 32 MiB."""
+SIDE = 512
+"""Rows and columns of a block that the processor's cache holds."""
 
 
 def hinge_losses(y: Floats | Signs, scores: Vector) -> Vector:
@@ -98,7 +102,8 @@ def evaluate(
 
 
 def _free_part(problem: Problem, classifier: KernelClassifier) -> float:
-    """Of its scores, beside the sums; an augmented intercept is part of the sums and the norm."""
+    """The part of its scores beside the sums; an augmented intercept is part of the sums and the
+    norm."""
     return classifier.intercept if problem.intercept == "free" else 0.0
 
 
@@ -194,8 +199,8 @@ def feasible(problem: Problem, alpha: Vector) -> Vector:
 
 
 def rounding_of_scores(problem: Problem, a: Vector) -> float:
-    """Of the scores Σ aⱼ yⱼ k(xⱼ, ·), at least that of a margin of 1: smaller violations of the
-    optimality conditions mean nothing. From |k(x, z)| ≤ √k(x, x) √k(z, z)."""
+    """The rounding of the scores Σ aⱼ yⱼ k(xⱼ, ·), at least that of a margin of 1: smaller
+    violations of the optimality conditions mean nothing. From |k(x, z)| ≤ √k(x, x) √k(z, z)."""
     norms = problem.squared_norms
     squares = norms if problem.kernel is None else problem.kernel.of_norms(norms)
     sizes = np.sqrt(squares + (1.0 if problem.intercept == "augmented" else 0.0))
@@ -208,3 +213,54 @@ def primal_point(problem: Problem, alpha: Vector) -> tuple[Vector, float]:
     scale = 1.0 / (problem.regularization * problem.n_samples)
     intercept = scale * float(signed.sum()) if problem.intercept == "augmented" else 0.0
     return scale * problem.combination(signed), intercept
+
+
+def gram(problem: Problem, left: Indices, right: Indices) -> Vector:
+    """k(x_left, x_right), (len(left), len(right))."""
+    return _values(problem, problem.rows_at(left), left, right)
+
+
+def _values(problem: Problem, rows: Matrix, left: Indices, right: Indices) -> Vector:
+    """The same, if the rows on the left are in memory."""
+    assert problem.kernel is not None
+    norms = problem.squared_norms
+    products = inner_products(rows, problem.rows_at(right))
+    values = problem.kernel.of_products(products, norms[left], norms[right])
+    if problem.intercept == "augmented":
+        values += 1.0
+    return values
+
+
+def sums_over(problem: Problem, left: Indices, coefficients: Vector) -> Vector:
+    """Σⱼ coefficientsⱼ k(x_left, xⱼ), (len(left),); rows with coefficient 0 cost nothing."""
+    support = np.flatnonzero(coefficients)
+    out = np.zeros(len(left))
+    width = max(1, min(len(support), 2048))
+    height = max(1, BLOCK_VALUES // width)
+    for i in range(0, len(left), height):
+        some = left[i : i + height]
+        rows = problem.rows_at(some)
+        for j in range(0, len(support), width):
+            problem.interrupted()
+            others = support[j : j + width]
+            out[i : i + height] += _values(problem, rows, some, others) @ coefficients[others]
+    return out
+
+
+def quadratic_form(problem: Problem, coefficients: Vector) -> float:
+    """Σ coefficientsᵢ coefficientsⱼ k(xᵢ, xⱼ): the squared norm of a combination of rows."""
+    return float(inner_forms(problem, coefficients[:, None])[0, 0])
+
+
+def inner_forms(problem: Problem, coefficients: Vector) -> Vector:
+    """The inner products of p combinations of rows, (p, p), from coefficients (n_samples, p)."""
+    support = np.flatnonzero(coefficients.any(axis=1))
+    out = np.zeros((coefficients.shape[1],) * 2)
+    for i in range(0, len(support), SIDE):
+        problem.interrupted()
+        left = support[i : i + SIDE]
+        for j in range(0, i + 1, SIDE):  # the matrix is symmetric
+            right = support[j : j + SIDE]
+            block = coefficients[left].T @ gram(problem, left, right) @ coefficients[right]
+            out += block if j == i else block + block.T
+    return out

@@ -35,7 +35,7 @@ class Chosen:
     """A number of each."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Chosen]) -> Chosen:
+    def join(cls, parts: Sequence[Chosen]) -> Chosen:
         """Those of all parts, which are in the order of the rows."""
         if len(parts) == 1:
             return parts[0]
@@ -72,7 +72,7 @@ class Pass:
     """Leaves of a run, a power of two; 0 is any number, for short work on each row: such a pass
     has no sum."""
 
-    def computed(self, units: range, leaves: Leaves) -> tuple[Sum, list[Chosen]]:
+    def compute(self, units: range, leaves: Leaves) -> tuple[Sum, list[Chosen]]:
         """The sum over some units of `together` leaves, a whole subtree; and the chosen rows."""
         chosen: list[Chosen] = []
 
@@ -164,7 +164,7 @@ class Run:
         return inner
 
     def weights_of(self, rows: slice | Indices) -> Vector:
-        """Of the rows at some positions in this run."""
+        """The weights of the rows at some positions in this run."""
         weights: Vector
         if len(self.weights) == len(self.y):
             weights = self.weights[rows]

@@ -140,7 +140,7 @@ class Problem:
 
     @cached_property
     def _ones_of_a_leaf(self) -> Vector:
-        """As many as the longest leaf has rows."""
+        """Ones, as many as the longest leaf has rows."""
         return np.ones(int(np.diff(self.leaves).max()))
 
     @property
@@ -169,7 +169,7 @@ class Problem:
 
     @property
     def unlimited(self) -> Problem:
-        """The same problem, for another solver than the one whose updates are limited."""
+        """This problem, for another solver than the one whose updates are limited."""
         return self if self.max_updates is None else self._unlimited
 
     @cached_property
@@ -259,14 +259,14 @@ class Problem:
                 notes=noted,
                 parts=partial(self.parts, reader=reader),
             )
-            return one.computed(units, leaves)
+            return one.compute(units, leaves)
 
         every = subtrees(-(-n // max(1, one.together)), self.executor.threads)
         results = self.executor.map(of_run, every)
         total = tree_sum([total for total, _ in results])
         if not one.chooses:
             return Passed(total, noted, made)
-        chosen = Chosen.joined([part for _, parts in results for part in parts])
+        chosen = Chosen.join([part for _, parts in results for part in parts])
         return Passed(total, noted, (*made, chosen))
 
     def sample(self, share: int) -> Problem:

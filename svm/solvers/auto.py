@@ -15,8 +15,7 @@ from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import SAMPLED_FROM, Newton
 from svm.solvers.protocol import Solver
 from svm.solvers.smo import SMO
-from svm.solvers.smoothing.smoothed_hinge import step_work
-from svm.solvers.work import row_work
+from svm.solvers.smoothing.smoothed_hinge import row_work, step_work
 from svm.solvers.working_sets import LONG, SMOState, small_ones
 
 MODERATE = 3.0

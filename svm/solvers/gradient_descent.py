@@ -108,7 +108,7 @@ class GradientDescent(Hyperparameters):
 
         n, size = problem.n_samples, self._size(problem)
         if size == n:
-            return self._descended(problem, state)
+            return self._descend_once(problem, state)
         C = 1.0 / (n * problem.regularization)
         rule = problem.cost_change
         smoothing = 0.5
@@ -120,7 +120,7 @@ class GradientDescent(Hyperparameters):
             per_advance = max(1, BLOCKS_AT_ONCE * problem.block_rows // n)
         done = state.updates % per_epoch
         if done == 0:
-            state = self._begun(state)
+            state = self._begin_epoch(state)
         updates = problem.updates_left(state.updates, per_advance)
         at, last = done * size, min(n, (done + updates) * size)
         settings = (
@@ -162,16 +162,16 @@ class GradientDescent(Hyperparameters):
             intercept_sum=float(intercept_sum),
         )
 
-    def _begun(self, state: GradientDescentState) -> GradientDescentState:
+    def _begin_epoch(self, state: GradientDescentState) -> GradientDescentState:
         """The state at the begin of an epoch, with a new average if one begins there."""
         if not options.average_begins(self.averaging, state.epoch):
             return state
         average = np.zeros_like(state.w_sum)
         return replace(state, averaged_from=state.updates, w_sum=average, intercept_sum=0.0)
 
-    def _descended(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
+    def _descend_once(self, problem: Problem, state: GradientDescentState) -> GradientDescentState:
         """One update with all rows: a sum over them."""
-        n, d, state = problem.n_samples, problem.n_features, self._begun(state)
+        n, d, state = problem.n_samples, problem.n_features, self._begin_epoch(state)
         rule, C = problem.cost_change, 1.0 / (n * problem.regularization)
         w, b = state.w, float(state.intercept)
 

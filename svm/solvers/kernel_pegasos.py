@@ -10,8 +10,7 @@ import numpy as np
 from svm.data.matrices import Indices, Vector
 from svm.hyperparameters import Hyperparameters, Intercept
 from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel
-from svm.problem.kernel_products import gram, sums_over
-from svm.problem.objectives import dual
+from svm.problem.objectives import dual, gram, sums_over
 from svm.problem.problem import KernelClassifier, Problem
 from svm.solvers import options
 from svm.solvers.protocol import Inheritance, SolverState

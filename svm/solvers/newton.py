@@ -31,10 +31,9 @@ from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.options import Initial
 from svm.solvers.protocol import NOT_STOPPED, Inheritance
 from svm.solvers.smoothing import newton_steps
-from svm.solvers.smoothing.class_sums import fresh, lower_bound
+from svm.solvers.smoothing.class_sums import lower_bound, sum_all_rows
 from svm.solvers.smoothing.newton_steps import NewtonState
-from svm.solvers.smoothing.smoothed_hinge import slopes_at, step_work
-from svm.solvers.work import pass_work, rows_work
+from svm.solvers.smoothing.smoothed_hinge import pass_work, rows_work, slopes_at, step_work
 
 FIRST_SMOOTHING = 4.0
 """μ at which every row has a slope at w = 0, so that the first step is that of ridge regression."""
@@ -149,10 +148,10 @@ class Newton(Hyperparameters):
         """One Newton step; then less smoothing, if this level is solved well enough."""
         if state.epoch == 0 and state.smoothing == FIRST_SMOOTHING:
             state = self._after_sample(problem, state)
-        return self._advanced(problem, state, recenters=True)
+        return self._advance(problem, state, recenters=True)
 
-    def _advanced(self, problem: Problem, state: NewtonState, *, recenters: bool) -> NewtonState:
-        mu, state = state.smoothing, newton_steps.with_sums(problem, state)
+    def _advance(self, problem: Problem, state: NewtonState, *, recenters: bool) -> NewtonState:
+        mu, state = state.smoothing, newton_steps.renew_sums(problem, state)
         point = np.append(state.w, state.intercept)
         taken = newton_steps.newton_step(problem, state, point)
         moved = taken.length * taken.step
@@ -225,7 +224,7 @@ class Newton(Hyperparameters):
         while True:
             if near.stopped or near.epoch == SAMPLE_STEPS:
                 return replace(state, work=near.work)
-            level, near = near.smoothing, self._advanced(sample, near, recenters=False)
+            level, near = near.smoothing, self._advance(sample, near, recenters=False)
             if near.reduced and newton_steps.relative_gap_of(near) <= SAMPLE_GAP:
                 break
         return replace(
@@ -237,12 +236,12 @@ class Newton(Hyperparameters):
             work=near.work,
         )
 
-    def renewed(self, problem: Problem, state: NewtonState) -> NewtonState:
+    def renew(self, problem: Problem, state: NewtonState) -> NewtonState:
         """The state with primal value and bound summed over all rows again: those of its steps are
         updated sums, in which rounding adds up."""
         w, intercept = state.best_w, state.best_intercept
         slopes = newton_steps.best_slopes_of(problem, state)
-        point, hinge, _ = fresh(problem, w, intercept, slopes, np.inf, makes_scores=False)
+        point, hinge, _ = sum_all_rows(problem, w, intercept, slopes, np.inf, makes_scores=False)
         return replace(
             state,
             best_slopes=slopes,
@@ -257,7 +256,7 @@ class Newton(Hyperparameters):
         return LinearClassifier(state.best_w, state.best_intercept)
 
     def scores(self, problem: Problem, state: NewtonState) -> Vector:
-        """Of the best weights so far, (n_samples,)."""
+        """The scores of the best weights so far, (n_samples,)."""
         latest = np.array_equal(state.best_w, state.w) and state.best_intercept == state.intercept
         if latest and len(state.scores):
             scores: Vector = state.scores

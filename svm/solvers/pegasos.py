@@ -129,17 +129,17 @@ class Pegasos(Hyperparameters):
         first, last = done * size, min(n, (done + updates) * size)
         visits = problem.visits(state.epoch, self.order, first, last)
         epoch = (state.updates + updates) // per_epoch
-        return self._updated(problem, state, visits, n - first, epoch)
+        return self._update(problem, state, visits, n - first, epoch)
 
-    def continued(self, problem: Problem, state: PegasosState) -> PegasosState:
+    def learn(self, problem: Problem, state: PegasosState) -> PegasosState:
         """The state after one update for each row, in the order given; `state` may be of other
         rows."""
         n = problem.n_samples
         state = begin_average(replace(state, violations=np.zeros(n)), self.averaging)
         visits = problem.visits(0, "given")
-        return self._updated(problem, state, visits, n, state.epoch + 1)
+        return self._update(problem, state, visits, n, state.epoch + 1)
 
-    def _updated(
+    def _update(
         self,
         problem: Problem,
         state: PegasosState,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from svm.data.matrices import Vector
 from svm.hyperparameters import Dtype, Intercept
-from svm.problem.problem import Classifier, LinearClassifier, Problem
+from svm.problem.problem import Classifier, Problem
 
 Stopped = Literal["", "converged"]
 NOT_STOPPED: Stopped = ""
@@ -39,24 +39,13 @@ class Inheritance:
     w: Vector
     """(n_features,); empty with a kernel."""
     intercept: float
-    step: int
+    step: int = 1
     """t of the finished one."""
     regularization: float
     """λ of the finished one."""
-    dual_coefficients: Vector
+    dual_coefficients: Vector = field(default_factory=lambda: np.empty(0))
     """(n_samples,) αᵢ/(λn), so that w = Σ dual_coefficientsᵢ yᵢ xᵢ; 0 for new rows. Empty unless
     the solver has them."""
-
-    @classmethod
-    def of_weights(cls, model: LinearClassifier, regularization: float) -> Inheritance:
-        """Without steps and dual coefficients."""
-        return cls(
-            w=model.coefficients,
-            intercept=model.intercept,
-            step=1,
-            regularization=regularization,
-            dual_coefficients=np.empty(0),
-        )
 
     def step_at(self, regularization: float) -> int:
         """The t ≥ 1 at which 1/(λt) has the same value under another λ."""
@@ -129,27 +118,23 @@ class HasScores(Protocol):
 
 
 @runtime_checkable
-class EvaluatesItself(Protocol):
-    """A solver that knows cost and errors of its best model so far."""
-
-    def evaluation(self, problem: Problem, state: Any) -> tuple[float, float]:
-        """(Primal value, share of the rows on the wrong side)."""
-
-
-@runtime_checkable
 class LearnsOnline(Protocol):
     """A solver that can continue on other rows."""
 
-    def continued(self, problem: Problem, state: Any) -> Any:
+    def learn(self, problem: Problem, state: Any) -> Any:
         """The state after one update for each row, in the order given; `state` may be of other
         rows."""
 
 
 @runtime_checkable
 class UpdatesSums(Protocol):
-    """A solver that updates sums over the rows from step to step."""
+    """A solver that updates sums over the rows from step to step, and so knows cost and errors of
+    its best model."""
 
-    def renewed(self, problem: Problem, state: Any) -> Any:
+    def evaluation(self, problem: Problem, state: Any) -> tuple[float, float]:
+        """(Primal value, share of the rows on the wrong side)."""
+
+    def renew(self, problem: Problem, state: Any) -> Any:
         """The state with primal value and bound from sums over all rows."""
 
 

@@ -71,7 +71,7 @@ class SMO(Hyperparameters):
             return state
         a = np.minimum(inherited.dual_coefficients, _upper(problem))
         if problem.intercept == "free":
-            a = _balanced(a, problem.y)
+            a = _balance(a, problem.y)
         scores = np.zeros(problem.n_samples)
         support = np.flatnonzero(a)
         for start in range(0, len(support), WORKING_SET):
@@ -94,15 +94,9 @@ class SMO(Hyperparameters):
         gram = _gram(problem, kernel_rows, working)
         a, scores = state.a[working], state.scores[working]
         solve = solve_pairs if free else solve_singles
-        steps = solve(
-            gram,
-            y[working],
-            upper[working],
-            a,
-            scores,
-            working_sets.INNER_SHARE * violation,
-            problem.updates_left(state.updates, working_sets.INNER_STEPS),
-        )
+        most = problem.updates_left(state.updates, working_sets.INNER_STEPS)
+        tolerance = working_sets.INNER_SHARE * violation
+        steps = solve(gram, y[working], upper[working], a, scores, tolerance, most)
         changes = (a - state.a[working]) * y[working]
         everywhere = state.scores.copy()
         _add_rows(problem, kernel_rows, changes, everywhere)
@@ -234,7 +228,7 @@ def _upper(problem: Problem) -> Vector:
     return upper
 
 
-def _balanced(a: Vector, y: Signs) -> Vector:
+def _balance(a: Vector, y: Signs) -> Vector:
     """a with the class of the larger sum scaled down, so that Σ aᵢ yᵢ = 0."""
     up, down = float(a[y > 0].sum()), float(a[y < 0].sum())
     target = min(up, down)

@@ -90,7 +90,7 @@ class SubGradient(Hyperparameters):
     def advance(self, problem: Problem, state: Any) -> Any:
         """One pass: n_samples updates."""
         if self.step == "restarted" and state.updates == state.epoch * problem.n_samples:
-            state = _restarted(problem, state)
+            state = _restart(problem, state)
         return self._updates(problem, state.epoch).advance(_plain(problem), state)
 
     def classifier(self, problem: Problem, state: Any) -> LinearClassifier:
@@ -134,7 +134,7 @@ def _plain(problem: Problem) -> Problem:
     return problem if problem.cost_change is None else replace(problem, cost_change=None)
 
 
-def _restarted(problem: Problem, state: PegasosState) -> PegasosState:
+def _restart(problem: Problem, state: PegasosState) -> PegasosState:
     """The state with t = 0: its weights judge the first row, and are then forgotten."""
     t = max(1, state.step)
     augmented = problem.intercept == "augmented"

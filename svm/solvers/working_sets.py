@@ -62,7 +62,6 @@ class SolvedPair:
     """The end of a binary training that was solved beside others, and its evaluation."""
 
     state: SMOState
-    advances: int
     primal: float
     best_primal: float
     """Of all advances."""
@@ -89,7 +88,7 @@ def violations(
 
 
 def largest_violation(up: Vector, down: Vector, *, free: bool) -> Vector:
-    """Of each problem: (…)."""
+    """The largest violation in each problem: (…)."""
     if free:
         return np.asarray(up.max(axis=-1) + down.max(axis=-1))
     return np.asarray(np.maximum(up, down).max(axis=-1))
@@ -146,7 +145,7 @@ def solve_together(
         for start in range(0, len(numbers), at_once):
             some = numbers[start : start + at_once]
             beside = _SideBySide([problems[k] for k in some], values)
-            solved = beside.solved(gap, min(most_sets, MOST_SETS), most_updates)
+            solved = beside.solve(gap, min(most_sets, MOST_SETS), most_updates)
             yield {some[p]: pair for p, pair in solved}
 
 
@@ -175,7 +174,7 @@ class _SideBySide:
         self.best_primal = np.full(len(problems), np.inf)
         self.dual = np.zeros(len(problems))
 
-    def solved(
+    def solve(
         self, gap: float, most_sets: int, most_updates: int
     ) -> Iterator[tuple[int, SolvedPair]]:
         """Each problem when its gap is reached, with its position."""
@@ -215,7 +214,6 @@ class _SideBySide:
                     int(self.numbers[p]),
                     SolvedPair(
                         state=state,
-                        advances=sets,
                         primal=float(at_end),
                         best_primal=float(self.best_primal[p]),
                         dual=float(self.dual[p]),
@@ -228,7 +226,8 @@ class _SideBySide:
     def _scores_and_norms(
         self, signed: Vector, intercepts: Vector, shift: Vector
     ) -> tuple[Vector, Vector]:
-        """Of the models so far: with the intercept, and ‖f‖² as it is penalized."""
+        """Scores and norms of the models so far: with the intercept, and ‖f‖² as it is
+        penalized."""
         from svm.loops.smo import weigh_sets
 
         if not self.linear:
@@ -263,8 +262,8 @@ class _SideBySide:
         self.updates = self.updates + np.maximum(1, steps)
 
     def _intercepts(self) -> Vector:
-        """As `smo` has it for one problem: with weights of 1, the corners on both sides of the
-        place that has as many corners below it as there are positive rows."""
+        """The intercepts, as `smo` computes one: with weights of 1, the corners on both sides of
+        the place that has as many corners below it as there are positive rows."""
         if self.augmented:
             sums: Vector = np.vecdot(self.a, self.y.astype(np.float64))
             return sums

@@ -16,8 +16,8 @@ from svm.problem.objectives import error_and_inside, evaluate, scores_of
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers import certifier_of
 from svm.solvers.auto import is_to_be_replaced
-from svm.solvers.protocol import EvaluatesItself, HasScores, Inheritance, Solver, UpdatesSums
-from svm.solvers.work import row_work
+from svm.solvers.protocol import HasScores, Inheritance, Solver, UpdatesSums
+from svm.solvers.smoothing.smoothed_hinge import row_work
 from svm.solvers.working_sets import SMOState
 from svm.stopping import DEFAULT_DUALITY_GAP, Stopping, StopReason, smoothed_change
 from svm.training.checkpoints import Arrays, flatten, restore
@@ -80,7 +80,8 @@ class PairProgress:
 
     @property
     def best_gap(self) -> float:
-        """Of the best primal value: it falls, even if that of the latest model rises at times."""
+        """The gap of the best primal value: it falls, even if that of the latest model rises at
+        times."""
         return 1.0 if math.isinf(self.best_primal) else relative_gap(self.best_primal, self.dual)
 
 
@@ -128,12 +129,12 @@ class BinaryTraining:
         # A model that leaves float64 is reported as a divergence; a bound that does is not used.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.progress.stop_reason:
-                return self._certified(out_of_time)
+                return self._certify(out_of_time)
             if self.progress.next_evaluation == 0:
-                return self._evaluated_first(out_of_time)
-            return self._advanced(out_of_time)
+                return self._evaluate_first(out_of_time)
+            return self._advance(out_of_time)
 
-    def _advanced(self, out_of_time: bool) -> BinaryTraining:
+    def _advance(self, out_of_time: bool) -> BinaryTraining:
         state = self.solver.advance(self.problem, self.state)
         self._require_finite(state)
         now = replace(self.progress, advances=self.progress.advances + 1)
@@ -145,35 +146,36 @@ class BinaryTraining:
         training = replace(self, state=state, progress=now)
         if not (due or each_epoch or at_limit or state.stopped or out_of_time):
             return training
-        return training._evaluated(at_limit, out_of_time)
+        return training._evaluate(at_limit, out_of_time)
 
-    def stopped(self, reason: StopReason) -> BinaryTraining:
-        """The same training, ended here: evaluated, but not certified any further."""
-        training = self._evaluated(False, True)
+    def stop(self, reason: StopReason) -> BinaryTraining:
+        """This training, ended here: evaluated, but not certified any further."""
+        training = self._evaluate(False, True)
         now = replace(training.progress, stop_reason=reason, finished=True)
         return replace(training, progress=now)
 
-    def ended_at(self, state: Any, reason: StopReason) -> BinaryTraining:
-        """Ended at an earlier state of the solver: evaluated, and certified as at any end."""
-        training = replace(self, state=state)._evaluated(True, False)
+    def end_at(self, state: Any, reason: StopReason) -> BinaryTraining:
+        """This training, ended at an earlier state of the solver: evaluated, and certified as at
+        any end."""
+        training = replace(self, state=state)._evaluate(True, False)
         now = training.progress
         proven = now.stop_reason is StopReason.GAP_REACHED
         return replace(
             training, progress=replace(now, stop_reason=now.stop_reason if proven else reason)
         )
 
-    def _evaluated_first(self, out_of_time: bool) -> BinaryTraining:
+    def _evaluate_first(self, out_of_time: bool) -> BinaryTraining:
         """A warm start, evaluated before the first update.
 
         The bound is improved first: only a good bound shows whether the model is good.
         """
-        training = self._evaluated(False, out_of_time)
+        training = self._evaluate(False, out_of_time)
         if training.progress.stop_reason or training.certifier is self.certifier:
             return training
         return replace(training, progress=replace(training.progress, next_evaluation=0))
 
     def scores(self) -> Vector:
-        """Of all rows, by the classifier so far."""
+        """The scores of all rows by the classifier so far."""
         known = self._known_scores()
         if known is not None:
             return known
@@ -188,12 +190,12 @@ class BinaryTraining:
         solver = self.solver
         return solver.scores(self.problem, self.state) if isinstance(solver, HasScores) else None
 
-    def _evaluated(
+    def _evaluate(
         self, at_limit: bool, out_of_time: bool, *, renewed: bool = False
     ) -> BinaryTraining:
         now, stopping = self.progress, self.stopping
         inside = None
-        if isinstance(self.solver, EvaluatesItself):
+        if isinstance(self.solver, UpdatesSums):
             value, error = self.solver.evaluation(self.problem, self.state)
         else:
             with np.errstate(over="ignore"):  # reported as a divergence
@@ -219,7 +221,7 @@ class BinaryTraining:
         training = replace(self, progress=now, inside=inside)
         target = stopping.duality_gap
         if not self.solver.certifies and not out_of_time:
-            training = training._tightened(CERTIFIED_GAP if target is None else target)
+            training = training._tighten(CERTIFIED_GAP if target is None else target)
             now = training.progress
         now = replace(now, next_evaluation=self._next_evaluation(before, now))
         reason: StopReason | Literal[""] = ""
@@ -233,7 +235,7 @@ class BinaryTraining:
         if target is not None and now.relative_gap <= target:
             reason = StopReason.GAP_REACHED
         elif self.state.stopped and not self._may_switch:
-            reason = self._stopped_reason(now)
+            reason = self._reason_of_stop(now)
         elif not reason and at_limit:
             updates = stopping.max_updates
             used_up = updates is not None and self.state.updates >= updates
@@ -245,17 +247,17 @@ class BinaryTraining:
             reason is StopReason.GAP_REACHED or not self.solver.needs_certifier
         )
         if reason and not renewed and isinstance(self.solver, UpdatesSums):
-            return self._renewed()._evaluated(at_limit, out_of_time, renewed=True)
+            return self._renew()._evaluate(at_limit, out_of_time, renewed=True)
         training = replace(training, progress=replace(now, stop_reason=reason, finished=finished))
-        return training.switched() if not reason and training._is_slow(before) else training
+        return training.switch() if not reason and training._is_slow(before) else training
 
-    def _renewed(self) -> BinaryTraining:
-        """The same training without the rounding of updated sums: primal value and bound at the end
+    def _renew(self) -> BinaryTraining:
+        """This training without the rounding of updated sums: primal value and bound at the end
         are sums over all rows."""
         assert isinstance(self.solver, UpdatesSums)
         own = self.solver.bound(self.problem, self.state)
         others = self.progress.dual if self.progress.dual > own else 0.0
-        state = self.solver.renewed(self.problem, self.state)
+        state = self.solver.renew(self.problem, self.state)
         return replace(self, state=state, progress=replace(self.progress, dual=others))
 
     def _is_slow(self, before: PairProgress) -> bool:
@@ -281,9 +283,9 @@ class BinaryTraining:
         }
 
     def restored(self, checkpoint: Mapping[str, Array], prefix: str) -> BinaryTraining:
-        """The same training at an earlier or later time. Raises CheckpointMismatch."""
+        """This training at an earlier or later time. Raises CheckpointMismatch."""
         progress = restore(self.progress, checkpoint, f"{prefix}progress.")
-        pair = self.switched() if progress.switched and not self.progress.switched else self
+        pair = self.switch() if progress.switched and not self.progress.switched else self
         return replace(
             pair,
             state=restore(pair.state, checkpoint, f"{prefix}state."),
@@ -291,13 +293,17 @@ class BinaryTraining:
             progress=progress,
         )
 
-    def switched(self) -> BinaryTraining:
-        """The same training, continued by the successor from the weights so far; from zero if
+    def switch(self) -> BinaryTraining:
+        """This training, continued by the successor from the weights so far; from zero if
         `smo` got nowhere, as its weights are useless then."""
         assert self.successor is not None
         model, inherited = self.solver.classifier(self.problem, self.state), None
         if isinstance(model, LinearClassifier) and not isinstance(self.state, SMOState):
-            inherited = Inheritance.of_weights(model, self.problem.regularization)
+            inherited = Inheritance(
+                w=model.coefficients,
+                intercept=model.intercept,
+                regularization=self.problem.regularization,
+            )
         state = replace(
             self.successor.start(self.problem, inherited),
             epoch=self.state.epoch,
@@ -332,27 +338,27 @@ class BinaryTraining:
     def _tests_each_epoch(self) -> bool:
         return self.stopping.cost_change is not None and not self.solver.tests_every_update
 
-    def _stopped_reason(self, now: PairProgress) -> StopReason:
+    def _reason_of_stop(self, now: PairProgress) -> StopReason:
         """Why a solver stopped by itself: it has converged only if that was asked for or proven."""
         stopping = self.stopping
         asked = stopping.cost_change is not None and self.solver.tests_every_update
         proven = stopping.duality_gap is None and now.relative_gap <= DEFAULT_DUALITY_GAP
         return StopReason.CONVERGED if asked or proven else StopReason.STALLED
 
-    def _certified(self, out_of_time: bool) -> BinaryTraining:
+    def _certify(self, out_of_time: bool) -> BinaryTraining:
         """Some steps toward the final certificate; `finished` when it is good enough."""
         target = self.stopping.duality_gap
-        training = self if out_of_time else self._tightened(min(CERTIFIED_GAP, target or 1.0))
+        training = self if out_of_time else self._tighten(min(CERTIFIED_GAP, target or 1.0))
         now = training.progress
         done = training.certifier is self.certifier
         reason = now.stop_reason
         if target is not None and now.relative_gap <= target:
             reason = StopReason.GAP_REACHED
         elif reason == StopReason.STALLED:
-            reason = self._stopped_reason(now)
+            reason = self._reason_of_stop(now)
         return replace(training, progress=replace(now, finished=done, stop_reason=reason))
 
-    def _tightened(self, target: float) -> BinaryTraining:
+    def _tighten(self, target: float) -> BinaryTraining:
         """Some steps of the certifier, while a better bound would close the gap."""
         certifier, state, now = certifier_of(self.problem), self.certifier, self.progress
         known = now.dual
@@ -374,7 +380,7 @@ class BinaryTraining:
             now = replace(now, certifier_steps=now.certifier_steps + 1)
         if state is not self.certifier:
             if isinstance(certifier, UpdatesSums):
-                state = certifier.renewed(self.problem, state)
+                state = certifier.renew(self.problem, state)
             _, bound = certifier.enclosure(self.problem, state)
             now = replace(now, dual=max(known, bound))
         return replace(self, certifier=state, progress=now)

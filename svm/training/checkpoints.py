@@ -75,7 +75,7 @@ def fingerprint(
     warm_start: WarmStart | None,
     data_digest: str | None,
 ) -> str:
-    """Of everything that the states of a training depend on: settings, seed, data, labels.
+    """A digest of everything that the states of a training depend on: settings, seed, data, labels.
 
     `data_digest`, if given, is used instead of X and labels.
     """

@@ -295,7 +295,7 @@ class Tracer:
             else:
                 yield after, _state_at(before, count), old.epoch, count
 
-    def thinned(self, pairs: list[BinaryTraining]) -> bool:
+    def is_thinned(self, pairs: list[BinaryTraining]) -> bool:
         """Whether the points of any pair became less dense than was asked for."""
         limit = self._dense * self._trace.every
         if self._trace.unit == "epoch":
@@ -351,8 +351,8 @@ class Watched:
             return Watched(Watch(epoch=epoch, lowest=lowest), pair.state)
         return Watched(replace(self.watch, epoch=epoch, waited=self.watch.waited + 1), self.best)
 
-    def ended(self, pair: BinaryTraining, patience: int) -> BinaryTraining:
+    def end(self, pair: BinaryTraining, patience: int) -> BinaryTraining:
         """The pair, or its end at the lowest error if it has waited long enough."""
         if self.watch.waited < patience or pair.progress.stop_reason:
             return pair
-        return pair.ended_at(self.best, StopReason.PATIENCE)
+        return pair.end_at(self.best, StopReason.PATIENCE)

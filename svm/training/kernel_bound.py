@@ -23,7 +23,6 @@ from svm.data.stored_rows import Rows, is_csr, stored_values
 from svm.kernel.kernels import AnyKernel
 from svm.problem import objectives
 from svm.problem.certificate import PairCertificate
-from svm.problem.kernel_products import inner_forms, sums_over
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.smoothing import smoothed_hinge
 from svm.training.binary_training import BinaryTraining
@@ -118,7 +117,7 @@ def forms_above(problem: Problem, exact: Problem, alpha: Vector, n_groups: int) 
         some = support[k::n_groups]
         group = np.zeros_like(alpha)
         group[some] = alpha[some]
-        forms = inner_forms(exact.on(some), signed[some])
+        forms = objectives.inner_forms(exact.on(some), signed[some])
         missing += (1.0 + ROUNDING) * forms - _mapped_forms(problem, group)
     return _mapped_forms(problem, alpha) + n_groups * missing
 
@@ -144,7 +143,7 @@ def _correlation(problem: Problem, exact: Problem, alpha: Vector, missing: Vecto
     some = support[:: 1 + len(support) // CORRELATED_ROWS]
     signed = _signed(problem, alpha)
     everywhere = (
-        sums_over(exact, some, signed)
+        objectives.sums_over(exact, some, signed)
         - problem.scores(*objectives.primal_point(problem, alpha))[some]
     )
     alone = float(np.square(signed[some]) @ missing[some])
@@ -186,7 +185,7 @@ def _last_solve(
 
 
 def _mapped_forms(problem: Problem, alpha: Vector) -> Vector:
-    """The same for the features, without the missing parts."""
+    """`forms_above` for the features, without the missing parts."""
     vectors = np.stack([np.append(*objectives.primal_point(problem, one)) for one in alpha.T])
     forms: Vector = vectors @ vectors.T
     return forms

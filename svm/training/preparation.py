@@ -54,7 +54,8 @@ class Preprocessing:
     """The steps from rows as they are given to rows as the solvers see them."""
 
     pipeline: Pipeline
-    """Of what was trained first on these rows; others have the same `preprocessing_key`."""
+    """The pipeline that was trained first on these rows; others have the same
+    `preprocessing_key`."""
     encoder: AnyEncoder
     scaling: Scaling
     features: FeatureMap
@@ -287,7 +288,7 @@ def prepare(
 
 
 def _places(spec: AnyFeatures, encoder: AnyEncoder) -> dict[str, int] | None:
-    """Of the features that terms can name. Raises InvalidData."""
+    """The places of the features that terms can name. Raises InvalidData."""
     if not isinstance(spec, Terms):
         return None
     check_terms(spec, encoder.columns)
@@ -330,14 +331,14 @@ def row_weights(weights: Any, n_samples: int) -> Vector:
 def _numbers(X: Any, pipeline: Pipeline) -> Rows:
     """X as rows of finite numbers. Raises InvalidData."""
     if isinstance(X, StoredRows):
-        return _streamed(X, pipeline)
+        return _require_streaming(X, pipeline)
     # Rows in single precision stay as they are, others are rounded by `_mapped`.
     single = getattr(X, "dtype", None) == np.float32
     dtype = _input_dtype(pipeline) if single else "float64"
     return (matrices.in_layout if _is_plain(pipeline) else matrices.as_matrix)(X, dtype)
 
 
-def _streamed(X: StoredRows, pipeline: Pipeline) -> StoredRows:
+def _require_streaming(X: StoredRows, pipeline: Pipeline) -> StoredRows:
     """X, for a solver that reads rows from files. Raises InvalidData."""
     if not pipeline.solver.streams:
         message = "this solver needs all rows in memory; use one that reads from files"
@@ -349,7 +350,7 @@ def _raw(X: Any, columns: Columns, pipeline: Pipeline) -> Rows:
     """X as raw values of the columns. Raises InvalidData."""
     from svm.loops.tables import are_raw
 
-    rows = _streamed(X, pipeline) if isinstance(X, StoredRows) else raw_matrix(X)
+    rows = _require_streaming(X, pipeline) if isinstance(X, StoredRows) else raw_matrix(X)
     bounds = bounds_of(columns)
     for piece in pieces(rows):
         if rows.shape[1] != len(columns) or not are_raw(

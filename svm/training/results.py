@@ -94,7 +94,7 @@ def result_of(
 
 def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeline:
     classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
-    coefficients, support_vectors = _stacked(classifiers, [pair.problem for pair in pairs])
+    coefficients, support_vectors = _stack(classifiers, [pair.problem for pair in pairs])
     steps = prepared.steps
     return FittedPipeline(
         classes=prepared.classes,
@@ -109,7 +109,7 @@ def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeli
     )
 
 
-def _stacked(
+def _stack(
     classifiers: Sequence[Classifier], problems: Sequence[Problem]
 ) -> tuple[Vector, Matrix | None]:
     """(coefficients of all problems, support vectors).
@@ -170,7 +170,7 @@ def _certificate(
     pairs: Sequence[BinaryTraining],
     kernel_bounds: Vector | None,
 ) -> Certificate:
-    asked, kernel = pipeline.stopping.resolved().duality_gap, pipeline.kernel
+    asked, kernel = pipeline.stopping.resolve().duality_gap, pipeline.kernel
     of_kernel: Literal["exact", "approximated"] | None = None if kernel is None else "exact"
     if isinstance(pipeline.features, RandomFourier | Nystroem):
         of_kernel = "approximated"
@@ -221,7 +221,7 @@ def _better_model(
 ) -> tuple[str, ...]:
     """If a gap was asked for: names the solver that found a much better model while it looked for
     a bound."""
-    if pipeline.stopping.resolved().duality_gap is None:
+    if pipeline.stopping.resolve().duality_gap is None:
         return ()
 
     def best(pair: BinaryTraining) -> float:

@@ -35,14 +35,14 @@ def train_together(
     most = stopping.max_epochs or sys.maxsize, sys.maxsize if first.successor is None else LONG
     with np.errstate(over="ignore", invalid="ignore"):
         for part in solve_together([pairs[k].problem for k in new], gap, *most):
-            yield {new[i]: _ended(pairs[new[i]], solved) for i, solved in part.items()}
+            yield {new[i]: _end(pairs[new[i]], solved) for i, solved in part.items()}
 
 
-def _ended(pair: BinaryTraining, solved: SolvedPair) -> BinaryTraining:
+def _end(pair: BinaryTraining, solved: SolvedPair) -> BinaryTraining:
     progress = PairProgress(
-        advances=solved.advances,
+        advances=solved.state.sets,
         next_evaluation=solved.state.updates + 1,
-        evaluated_at=solved.advances,
+        evaluated_at=solved.state.sets,
         evaluated_updates=solved.state.updates,
         primal=solved.primal,
         best_primal=solved.best_primal,

@@ -59,7 +59,7 @@ class Execution:
     """Identifies X and labels in checkpoints, equal for equal ones. Without it, the first
     checkpoint reads all of them to compute one."""
     prepared: Prepared | None = None
-    """Of another training on the same rows; X and labels are not read again."""
+    """The data of another training on the same rows; X and labels are not read again."""
     spread: Spread | None = None
     """Gives the processes that compute the passes of a single problem, if there are any; it is
     asked if the solver does nothing else with the rows."""
@@ -120,7 +120,7 @@ class Training:
         self._elapsed_before = 0.0
         self._started: float | None = None
         self._interruption = Interruption(how.interrupted)
-        self._stopping = pipeline.stopping.resolved()
+        self._stopping = pipeline.stopping.resolve()
         if warm_start is not None and not isinstance(pipeline.solver, HasDualCoefficients):
             warm_start = warm_start.with_rows(np.full(warm_start.rows.max(initial=-1) + 1, -1))
         # In memory the preparation is short; from files it reads them three times.
@@ -287,13 +287,13 @@ class Training:
         """The model so far; pairs that have not finished are canceled."""
         with self._interruption.suspended():
             canceled = StopReason.CANCELED
-            pairs = [p if p.progress.finished else p.stopped(canceled) for p in self._pairs]
+            pairs = [p if p.progress.finished else p.stop(canceled) for p in self._pairs]
             pipeline, notes = self.pipeline, self.notes
             switched = sum(pair.progress.switched for pair in pairs)
             if switched and self._successor is not None:
                 notes += (TOOK_OVER.format(pipeline.solver.name, switched, len(pairs)),)
                 pipeline = replace(pipeline, solver=self._successor)
-            if self._tracer is not None and self._tracer.thinned(pairs):
+            if self._tracer is not None and self._tracer.is_thinned(pairs):
                 notes += (curve.THINNED,)
             bounds = self._kernel_bounds
             known = None if bounds is None or np.isnan(bounds).any() else bounds
@@ -326,7 +326,7 @@ class Training:
 
     @cached_property
     def _fingerprint(self) -> str:
-        """Of everything the states depend on: settings, seed, data, labels."""
+        """A digest of everything the states depend on: settings, seed, data, labels."""
         timeless = replace(self._stopping, time_budget_s=None)  # it may change on resuming
         pipeline = replace(self.pipeline, stopping=timeless)
         return fingerprint(pipeline, self.prepared, self.seed, self._warm_start, self._digest)
@@ -360,7 +360,7 @@ class Training:
             assert self._validation is not None
             error = self._validation.error(pair, pair.state)
             self._watched[k] = self._watched[k].after(pair, error)
-        return self._watched[k].ended(pair, self._stopping.patience)
+        return self._watched[k].end(pair, self._stopping.patience)
 
     def _bound_kernel(self) -> None:
         """The bounds with the kernel itself that are not known yet."""

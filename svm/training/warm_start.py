@@ -56,7 +56,7 @@ class WarmStart:
         return cls(pipeline=pipeline, fitted=fitted, **{name: arrays[name] for name in ARRAYS})
 
     def with_rows(self, numbers: Indices) -> WarmStart:
-        """The same with `numbers[i]` in place of row i; rows that become -1 are left out."""
+        """The warm start with `numbers[i]` in place of row i; rows that become -1 are left out."""
         renumbered = numbers[self.rows]
         kept = renumbered >= 0
         before = np.concatenate([[0], np.cumsum(kept)])
@@ -68,7 +68,7 @@ class WarmStart:
         )
 
     def among(self, kept: Indices) -> WarmStart:
-        """The same with the numbers of rows among the rows `kept`; others are left out."""
+        """The warm start with the numbers of rows among the rows `kept`; others are left out."""
         numbers = np.full(max(kept.max(), self.rows.max(initial=-1)) + 1, -1)
         numbers[kept] = np.arange(len(kept))
         return self.with_rows(numbers)
@@ -103,7 +103,7 @@ def check_warm_start(pipeline: Pipeline, earlier: Pipeline) -> None:
         )
     if solver.warm_start_obstacle:
         raise _unsupported(solver.warm_start_obstacle)
-    wanted, present = _fixed(pipeline), _fixed(earlier)
+    wanted, present = _fixed_settings(pipeline), _fixed_settings(earlier)
     for name in wanted | present:
         if wanted.get(name) != present.get(name):
             raise _unsupported(
@@ -143,7 +143,7 @@ def _difference(earlier: Columns, given: Columns) -> str:
     return f"the model has {old.name!r} ({old.kind}) where the data has {new.name!r} ({new.kind})"
 
 
-def _fixed(pipeline: Pipeline) -> dict[str, Any]:
+def _fixed_settings(pipeline: Pipeline) -> dict[str, Any]:
     """The settings that a warm start must share with the model."""
     kernel = {} if pipeline.kernel is None else asdict(pipeline.kernel)
     return {

@@ -178,7 +178,7 @@ class FeatureMap:
                 assert not is_sparse(X)  # see `check_features`
                 return products(X, self.weights)
             case RandomFourier() | Nystroem():
-                return self._approximated(X)
+                return self._approximate(X)
 
     @property
     def prepared_bytes(self) -> int:
@@ -186,7 +186,7 @@ class FeatureMap:
         made = self.__dict__.get("_directions"), self.__dict__.get("_roots")
         return sum(one.nbytes for one in made if one is not None)
 
-    def _approximated(self, X: Matrix) -> Vector:
+    def _approximate(self, X: Matrix) -> Vector:
         """A block of rows after the other, so that their values stay in the processor's cache."""
         out = np.empty((X.shape[0], self.n_outputs), dtype=X.dtype)
         widest = self.n_outputs if is_sparse(X) else max(self.n_outputs, X.shape[1])

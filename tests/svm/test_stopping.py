@@ -54,15 +54,15 @@ EPOCH_SOLVERS = (Pegasos(), DualCoordinateDescent(), Newton())
 )
 def test_defaults(given: Stopping, meant: Stopping) -> None:
     """Nothing given: a gap of 1e-3 or 1,000 epochs. One given: what else applies."""
-    assert given.resolved() == meant
-    assert meant.resolved() == meant
+    assert given.resolve() == meant
+    assert meant.resolve() == meant
 
 
 def test_cost_change_is_the_only_rule() -> None:
     """With the cost-change rule there is no other limit unless it is given."""
     rule = CostChange(epsilon=0.1)
     for given in (Stopping(cost_change=rule), Stopping(cost_change=rule, max_epochs=5)):
-        assert given.resolved() == given
+        assert given.resolve() == given
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 5, 6, 13])

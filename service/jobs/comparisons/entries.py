@@ -64,7 +64,7 @@ SHARED = TrainingOptions.model_fields.keys() - KindCreate.model_fields.keys() - 
 
 def _entry(body: ComparisonCreate, spec: EntryCreate) -> JobCreate:
     fields = {name: getattr(spec, name, None) or getattr(body, name) for name in SHARED}
-    fields["stopping"] = fields["stopping"].resolved()
+    fields["stopping"] = fields["stopping"].resolve()
     return JobCreate(
         dataset_id=body.dataset_id,
         model_name=body.model_name or NAMELESS,

@@ -22,7 +22,7 @@ from service.jobs.training.rows import rare_classes
 from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
 from svm.errors import CheckpointMismatch, Interrupted
-from svm.model.metrics import unpredicted
+from svm.model.metrics import explain_unpredicted
 from svm.training.curve import Progress
 from svm.training.training import Training
 
@@ -61,7 +61,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     metrics["validation"]["trained_rows"] = seen
     spec = state.best.record["spec"]
     classes = state.best.warm_start.fitted.classes.tolist()
-    said = unpredicted(metrics, classes, spec["class_weight"])
+    said = explain_unpredicted(metrics, classes, spec["class_weight"])
     outcome = replace(outcome, warnings=(*outcome.warnings, *said))
     summary.finish_with_model(
         context,

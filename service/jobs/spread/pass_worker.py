@@ -245,7 +245,7 @@ class PassWorker:
     def _join(self, name: Name, cells: range) -> RowValues:
         values = [self._values[name, cell] for cell in cells]
         if isinstance(values[0], Chosen):
-            return Chosen.joined(values)
+            return Chosen.join(values)
         return values[0] if len(values) == 1 else np.concatenate(values)
 
     def _compute(self, step: NamedPass, cells: range) -> tuple[Sum, Floats]:
@@ -272,13 +272,13 @@ class PassWorker:
             parts=self._parts,
         )
         each = max(1, one.together)
-        total, chosen = one.computed(range(first_leaf // each, -(-last_leaf // each)), leaves)
+        total, chosen = one.compute(range(first_leaf // each, -(-last_leaf // each)), leaves)
         for name, values in zip(step.makes, made, strict=False):
             for cell in cells:
                 own = layout.rows(cell)
                 self._values[name, cell] = values[own.start - offset : own.stop - offset]
         if one.chooses:
-            self._values[step.makes[-1], cells.start] = Chosen.joined(chosen)
+            self._values[step.makes[-1], cells.start] = Chosen.join(chosen)
         return total, noted
 
     def _parts(self, chosen: slice | Indices) -> Parts:

@@ -16,7 +16,7 @@ from service.settings import Limits
 from svm.data.splitting import held_out_rows
 from svm.errors import InvalidData
 from svm.model.multiclass import splits_of
-from svm.training.memory import DataSize, rows_bytes, training_bytes
+from svm.training.estimates import DataSize, rows_bytes, training_bytes
 from svm.transforms.features import Terms, check_features, check_terms
 
 

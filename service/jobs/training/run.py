@@ -26,8 +26,8 @@ from service.storage.blobs import BlobDamaged
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch
-from svm.model.calibration import cross_fitted
-from svm.model.metrics import calibration_metrics, unpredicted
+from svm.model.calibration import cross_fit
+from svm.model.metrics import calibration_metrics, explain_unpredicted
 from svm.model.pipeline import FittedPipeline
 
 NOT_CALIBRATED = (
@@ -73,7 +73,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         total = sum(map(sum, measured["confusion_matrix"]))
         said = summary.warn_of_trained_rows(measured["trained_rows"], total, "validation rows")
         warnings = (*warnings, *said)
-    warnings += unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
+    warnings += explain_unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
     measures = summary.result_of(result, metrics)
     if canceled:
         measures["stop_reason"] = "canceled"
@@ -112,7 +112,7 @@ def _calibrated(
     if spec.calibration == "isotonic" and len(scores) < FEW_ROWS:
         warnings = (FEW_FOR_STEPS.format(len(scores)),)
     scheme, n_classes = fitted.multiclass, len(fitted.classes)
-    probabilities = cross_fitted(spec.calibration, scores, codes, scheme, n_classes, seed=spec.seed)
+    probabilities = cross_fit(spec.calibration, scores, codes, scheme, n_classes, seed=spec.seed)
     if probabilities is None:
         return calibrated, None, (*warnings, NOT_MEASURED)
     labels = fitted.codes_from_decision(fitted.decision_from_scores(scores))

@@ -218,7 +218,7 @@ class TrainingOptions(KindCreate):
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
             "classes": classes_in(dataset, self.classes),
-            "stopping": self.stopping.resolved(),
+            "stopping": self.stopping.resolve(),
             "seed": secrets.randbelow(MAX_SEED + 1) if self.seed is None else self.seed,
         }
         return self.model_copy(update=values)
@@ -264,7 +264,7 @@ class JobCreate(TrainingOptions):
             features=self.features,
             multiclass=self.multiclass,
             class_weight=self.class_weight,
-            stopping=self.stopping.resolved(),
+            stopping=self.stopping.resolve(),
         )
 
     def with_solver(self, solver: AnyChoice) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def final_progress(
 def unproven(result: TrainingResult) -> tuple[str, ...]:
     """Why a training ended before the gap that it was asked for, or the default one, was proven;
     nothing if its epochs or updates were the only rule."""
-    asked = result.warm_start.pipeline.stopping.resolved()
+    asked = result.warm_start.pipeline.stopping.resolve()
     reason = result.stop_reason
     if result.converged or reason is StopReason.CANCELED:
         return ()
@@ -173,7 +173,7 @@ class Forecast:
     on one power; that of a fast one falls by ever higher powers, which a third point shows."""
 
     def __init__(self, stopping: Stopping) -> None:
-        resolved = stopping.resolved()
+        resolved = stopping.resolve()
         self._gap, self._epochs = resolved.duality_gap, resolved.max_epochs
         self._points: list[tuple[float, float, float]] = []
         self._end_s: float | None = None

@@ -53,7 +53,7 @@ class EndOfStep:
     """(n_leaves, 2) of the losses along the step, there; (n_leaves, 0) if nothing asks for them."""
 
 
-def fresh(
+def sum_all_rows(
     problem: Problem,
     w: Vector,
     intercept: float,
@@ -69,7 +69,7 @@ def fresh(
     """
     d = problem.n_features
     passed = problem.compute(
-        Pass(_fresh, (w, intercept, mu), size=2 * d + 3, notes=2, makes=1 if makes_scores else 0),
+        Pass(_sum_all, (w, intercept, mu), size=2 * d + 3, notes=2, makes=1 if makes_scores else 0),
         [centers],
     )
     out = passed.total
@@ -79,7 +79,7 @@ def fresh(
     return DualPoint(sums, totals, largest), float(out[-1]), scores
 
 
-def _fresh(run: Run, w: Vector, intercept: float, mu: float) -> None:
+def _sum_all(run: Run, w: Vector, intercept: float, mu: float) -> None:
     from svm.loops.newton import scores_and_sums
 
     d, (centers,) = len(w), run.of

@@ -14,8 +14,8 @@ from svm.problem.passes import Chosen, Pass, RowValues, Run
 from svm.problem.problem import Problem
 from svm.solvers.protocol import SolverState
 from svm.solvers.smoothing import smoothed_hinge
-from svm.solvers.smoothing.class_sums import EndOfStep, end_of_step, fresh
-from svm.solvers.work import pass_work
+from svm.solvers.smoothing.class_sums import EndOfStep, end_of_step, sum_all_rows
+from svm.solvers.smoothing.smoothed_hinge import pass_work
 
 ROUGH_GAP = 0.01
 """Relative gap above which a Hessian in single precision is enough …"""
@@ -68,7 +68,7 @@ class NewtonState(SolverState):
     best_primal: float
     best_dual: float
     work: float = 0.0
-    """Of all steps (`svm.solvers.work`)."""
+    """The work of all steps (see `smoothed_hinge`)."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def best_slopes_of(problem: Problem, state: NewtonState) -> RowValues:
     return slopes_of(problem, state.scores, state.centers, state.slope_smoothing)
 
 
-def with_sums(problem: Problem, state: NewtonState) -> NewtonState:
+def renew_sums(problem: Problem, state: NewtonState) -> NewtonState:
     """The state with scores and sums over all rows again, if these are not known or rounding may
     matter."""
     if len(state.centers) == 0:
@@ -250,6 +250,6 @@ def with_sums(problem: Problem, state: NewtonState) -> NewtonState:
     if len(state.sums) and state.epoch % UPDATES and relative_gap_of(state) >= PRECISE_GAP:
         return state
     at = state.w, state.intercept, state.centers, state.slope_smoothing
-    point, _, scores = fresh(problem, *at, makes_scores=True)
+    point, _, scores = sum_all_rows(problem, *at, makes_scores=True)
     work = state.work + pass_work(problem)
     return replace(state, scores=scores, sums=point.sums, work=work)

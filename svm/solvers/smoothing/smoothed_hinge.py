@@ -4,13 +4,16 @@
 
 The objective is λ/2 ‖w‖² + (1/n) Σ sᵢ ℓ_μ(yᵢ f(xᵢ)). Points and steps are (w, b), one after the
 other: (n_features + 1,).
+
+Work is counted in multiplications of a pass over the data. Choices between solvers depend on such
+estimates, never on times, so that the bits of a result do not depend on the machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +24,6 @@ from svm.problem import passes
 from svm.problem.objectives import hinge_losses, mean_weight
 from svm.problem.passes import Chosen, Pass, RowValues, Run
 from svm.problem.problem import Problem
-from svm.solvers.work import PASSES, PRODUCTS, hessian_work, pass_work, product_work
 
 DENSE_HESSIAN = 2000
 """Most features for which the Hessian is built; otherwise, and for sparse data, products."""
@@ -36,17 +38,23 @@ MOST_JITTER = 1e-6
 """More than rounding ever needs, even if it needs more than `JITTER`."""
 MAX_CONJUGATE_GRADIENTS = 250
 """Most products with the Hessian in one step."""
-
 LINE_SEARCH = 1e-4
 """How near to the minimum along a step, as a share of its length. Nearer saves no step, and each
 trial is a pass over the scores."""
-
 Solve: TypeAlias = Callable[[Vector], tuple[Vector, float]]
-"""Gives the solution, and the work that it took (`svm.solvers.work`)."""
+"""Gives the solution, and the work that it took."""
 LEAVES = 8
 """Most parts of the rows of which a Hessian each is summed …"""
 HESSIAN_VALUES = 1 << 23
 """… and most values of these Hessians, unless two have more: 64 MiB."""
+ROW = 16.0
+"""Cost of a row beside its values: its label, weight, score and number."""
+BLAS = 8.0
+"""Multiplications of a matrix product in the time of one in a pass over the data."""
+PASSES = 4.0
+"""Passes of a first Newton step beside the products with its Hessian."""
+PRODUCTS = 20.0
+"""Products with the Hessian in a step, if it is not built: a first guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ class Active:
         return cls(Chosen(rows, np.zeros(len(rows))), len(rows), smoothing)
 
     def curvature(self, problem: Problem) -> float:
-        """Of the mean loss, for a row of weight 1."""
+        """The curvature of the mean loss, for a row of weight 1."""
         return 1.0 / (self.smoothing * problem.n_samples)
 
 
@@ -105,7 +113,7 @@ def builds_hessian(problem: Problem) -> bool:
 
 
 def step_work(problem: Problem) -> float:
-    """Of a first step: all rows are near the margin."""
+    """The work of a first step: all rows are near the margin."""
     if builds_hessian(problem):
         products = hessian_work(problem, problem.n_samples)
     else:
@@ -355,3 +363,32 @@ def _slopes_along(run: Run, mu: float, t: float) -> None:
     scores, changes, centers = run.of
     rows = run.inner, run.y, run.weights, scores, changes, centers
     slope_and_curvature(*rows, mu, t, run.notes)
+
+
+def row_work(problem: Problem) -> float:
+    """The work of one inner product with a row, on average over all of X."""
+    if not problem.sparse:
+        return ROW + problem.n_features
+    X: Any = problem.X
+    return ROW + float(X.indptr[-1]) / (len(X.indptr) - 1)
+
+
+def rows_work(problem: Problem, n: int) -> float:
+    """The work of one inner product with each of this number of rows."""
+    return n * row_work(problem)
+
+
+def pass_work(problem: Problem) -> float:
+    """The work of one inner product with each row."""
+    return rows_work(problem, problem.n_samples)
+
+
+def hessian_work(problem: Problem, active: int) -> float:
+    """The work of building the Hessian of this number of rows, and factoring it."""
+    d = problem.n_features + 1
+    return active * row_work(problem) + (active * d * d / 2.0 + d * d * d / 6.0) / BLAS
+
+
+def product_work(problem: Problem, active: int) -> float:
+    """The work of a product with the Hessian of this number of rows."""
+    return 2.0 * active * row_work(problem) + ROW * problem.n_features

@@ -17,8 +17,8 @@ from svm.model.calibration import (
     CLOSEST,
     Calibration,
     CalibrationName,
-    coupled,
-    cross_fitted,
+    couple,
+    cross_fit,
     fit_calibration,
 )
 from svm.model.metrics import calibration_metrics
@@ -103,7 +103,7 @@ def test_cross_fitted_probabilities_are_as_good_as_those_of_new_rows(name: Calib
 
     true = log_loss(calibration.probabilities("one-vs-one", new_scores, 2), new_codes)
     fitted = log_loss(calibration.probabilities("one-vs-one", scores, 2), codes)
-    p = cross_fitted(name, scores, codes, "one-vs-one", 2, seed=0)
+    p = cross_fit(name, scores, codes, "one-vs-one", 2, seed=0)
     assert p is not None
     assert abs(log_loss(p, codes) - true) < 0.1
     if name == "isotonic":
@@ -113,7 +113,7 @@ def test_cross_fitted_probabilities_are_as_good_as_those_of_new_rows(name: Calib
 def test_a_class_of_one_row_cannot_be_cross_fitted() -> None:
     """Without that row there is nothing to fit."""
     scores, codes = np.array([[-1.0], [-0.5], [1.0]]), np.array([0, 0, 1])
-    assert cross_fitted("sigmoid", scores, codes, "one-vs-one", 2, seed=0) is None
+    assert cross_fit("sigmoid", scores, codes, "one-vs-one", 2, seed=0) is None
 
 
 @PROPERTY
@@ -123,7 +123,7 @@ def test_coupling_finds_the_probabilities_that_the_pairs_agree_on(weights: list[
     p = np.array(weights) / np.sum(weights)
     k = len(p)
     pairs = [p[j] / (p[i] + p[j]) for i in range(k) for j in range(i + 1, k)]
-    np.testing.assert_allclose(coupled(np.array([pairs]), k)[0], p, atol=1e-9)
+    np.testing.assert_allclose(couple(np.array([pairs]), k)[0], p, atol=1e-9)
 
 
 @PROPERTY
@@ -142,7 +142,7 @@ def test_coupling_is_the_minimum(n_classes: int, seed: int) -> None:
             )
         )
 
-    result = coupled(positive, n_classes)[0]
+    result = couple(positive, n_classes)[0]
     assert result.sum() == pytest.approx(1.0)
     assert (result >= 0).all()
     for _ in range(20):
@@ -205,7 +205,7 @@ def test_extreme_scores_have_probabilities() -> None:
     p = Calibration("sigmoid", np.array([[-2.0, 0.0]])).probabilities("one-vs-one", scores, 2)
     np.testing.assert_array_equal(p, [[1, 0], [0.5, 0.5], [0, 1]])
     pairs = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 0.0]])
-    assert np.isfinite(coupled(pairs, 3)).all()
+    assert np.isfinite(couple(pairs, 3)).all()
 
 
 def test_a_class_without_held_out_rows_cannot_be_calibrated() -> None:

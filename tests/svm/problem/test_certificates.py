@@ -19,7 +19,7 @@ from svm.problem.certificate import Certificate, PairCertificate
 from svm.problem.objectives import evaluate
 from svm.problem.problem import Problem
 from svm.solvers import SOLVERS, KernelPegasos
-from svm.solvers.work import row_work
+from svm.solvers.smoothing.smoothed_hinge import row_work
 from svm.stopping import Stopping
 from svm.training.binary_training import CERTIFIER_SHARE, LAST_CERTIFIER_WORK, BinaryTraining
 from svm.training.training import Training
@@ -47,7 +47,7 @@ EXACT_SOLVERS = tuple(name for name in SOLVERS if solver_of(name).certifies)
 def trained(solver: str, problem: Problem, stopping: Stopping) -> BinaryTraining:
     chosen = solver_of(solver, intercept=problem.intercept)
     problem = replace(problem, kernel=getattr(chosen, "kernel", None))
-    training = BinaryTraining.begin(chosen, problem, stopping.resolved())
+    training = BinaryTraining.begin(chosen, problem, stopping.resolve())
     while not training.progress.finished:
         training = training.step(False)
     return training

@@ -55,7 +55,7 @@ def test_updated_sums_are_those_over_all_rows(form: Form, intercept: Intercept) 
     state = solver.start(problem)
     for _ in range(8):
         state = solver.advance(problem, state)
-        renewed = solver.renewed(problem, state)
+        renewed = solver.renew(problem, state)
         assert renewed.best_primal == pytest.approx(state.best_primal, rel=1e-10)
         assert renewed.best_dual == pytest.approx(state.best_dual, rel=1e-10, abs=1e-12)
         alpha = problem.weights * renewed.best_slopes

@@ -58,7 +58,7 @@ def test_states_are_those_of_one_at_a_time(
         for k, end in solved.items():
             state = solver.start(problems[k])
             gaps = []
-            for _ in range(end.advances):
+            for _ in range(end.state.sets):
                 state = solver.advance(problems[k], state)
                 primal, dual = solver.enclosure(problems[k], state)
                 gaps.append(primal - dual - GAP * primal)

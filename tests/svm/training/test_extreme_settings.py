@@ -133,7 +133,7 @@ def faults_of(number: int) -> list[str]:
 
 
 def _reason_faults(result: TrainingResult, stopping: Stopping) -> list[str]:
-    asked, limits = stopping.duality_gap, stopping.resolved()
+    asked, limits = stopping.duality_gap, stopping.resolve()
     worst, reason = result.certificate.worst, result.stop_reason
     gap = limits.duality_gap
     proven = gap is not None and worst.relative_gap <= gap

@@ -15,8 +15,7 @@ from svm import Interrupted, Training
 from svm.hyperparameters import Dtype
 from svm.kernel.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.model.pipeline import Pipeline
-from svm.problem.kernel_products import inner_forms
-from svm.problem.objectives import feasible
+from svm.problem.objectives import feasible, inner_forms
 from svm.solvers import SMO, DualCoordinateDescent, Newton, Pegasos
 from svm.stopping import Stopping
 from svm.training.checkpoints import Arrays

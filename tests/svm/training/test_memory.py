@@ -21,7 +21,7 @@ from svm.solvers import (
     Pegasos,
 )
 from svm.stopping import Stopping
-from svm.training.memory import DataSize, rows_bytes, training_bytes
+from svm.training.estimates import DataSize, rows_bytes, training_bytes
 from svm.transforms.features import Nystroem, Polynomial, RandomFourier, Square
 from tests.svm.cases.stored import stored
 from tests.svm.cases.tables import table

@@ -16,7 +16,7 @@ from svm.problem.passes import Pass, Passed, RowValues
 from svm.problem.problem import Problem
 from svm.solvers import GradientDescent, Newton
 from svm.stopping import Stopping
-from svm.training.memory import DataSize
+from svm.training.estimates import DataSize
 from svm.training.preparation import Prepared
 from tests.service.jobs.data import csv_of, job_body, upload
 from tests.service.jobs.engine.spread.processes import Processes
@@ -76,7 +76,7 @@ def plan_of(pipeline: Pipeline, X: Any, **others: Any) -> SpreadPlanRead | None:
 def test_plan_is_near_what_a_training_does(name: str) -> None:
     """Shards, passes that read rows, and bytes as they are pickled."""
     (X, labels), solver, stopping = CASES[name]
-    pipeline = Pipeline(solver=solver, stopping=stopping.resolved())
+    pipeline = Pipeline(solver=solver, stopping=stopping.resolve())
     plan = plan_of(pipeline, X)
     assert plan is not None
     made: list[Counting] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import defaultdict
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,22 +22,24 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from svm.data.columns import PlainColumns
-from svm.data.matrices import Array, Indices, Vector
+from svm.data.matrices import Array, Indices, Matrix, Vector
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.estimator.online import OnlineTraining
 from svm.hyperparameters import Checked
 from svm.kernel.kernels import KERNELS, LinearKernel
 from svm.model.calibration import CalibrationName
-from svm.model.multiclass import label_name, splits_of
+from svm.model.multiclass import BinarySplit, codes_of, label_name, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.model.scorers import unscaled
+from svm.model.scorers import unscale
+from svm.problem.problem import Problem
 from svm.solvers import CHOICES
 from svm.solvers.other_names import did_you_mean
 from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
+from svm.training.preparation import row_weights
 from svm.training.training import Execution, Training
 from svm.training.warm_start import WarmStart
-from svm.transforms.features import FEATURES, Identity
+from svm.transforms.features import FEATURES, Identity, fit_features
+from svm.transforms.scaling import fit_scaling
 
 NAMED: dict[str, dict[str, type[Any]]] = {
     "solver": CHOICES,
@@ -160,7 +162,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
             for name in NAMED:
-                params |= nested(name, params[name])
+                params |= list_nested(name, params[name])
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -175,7 +177,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
                 outer[key] = value
         super().set_params(**outer)
         for name, changes in inner.items():
-            setattr(self, name, changed(name, getattr(self, name), changes))
+            setattr(self, name, change(name, getattr(self, name), changes))
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -185,9 +187,9 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         once. Warns (`ConvergenceWarning`) if neither the duality gap nor the solver's own rule was
         reached.
         """
-        X, y, weights = self._checked(X, y, sample_weight)
+        X, y, weights = self._check(X, y, sample_weight)
         pipeline = self._pipeline(X.dtype, y)
-        training = self._trained(pipeline, X, y, weights)
+        training = self._train(pipeline, X, y, weights)
         self.result_ = training.result()
         if not self.result_.converged:
             warnings.warn(
@@ -203,7 +205,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         if len(self.result_.warm_start.rows):
             self.__dict__.update(support_attributes(self.result_.warm_start, X, codes))
         if self.calibration is not None:
-            self.fitted_ = self._calibrated(pipeline, X, y, codes, weights)
+            self.fitted_ = self._calibrate(pipeline, X, y, codes, weights)
         return self
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
@@ -216,7 +218,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         are learned from its rows. There is no certificate: it would need all rows.
         """
         online = self._online_training()
-        X, y, weights = self._checked(X, y, sample_weight, reset=online is None)
+        X, y, weights = self._check(X, y, sample_weight, reset=online is None)
         if online is None:
             if classes is None:
                 raise ValueError("classes must be given in the first call of partial_fit")
@@ -272,7 +274,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return self.fitted_.problem_scores(X)
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, ...]:
+    def _check(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, ...]:
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
         )
@@ -289,7 +291,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         self.classes_: Array = fitted.classes
         self.__dict__.update(linear_attributes(fitted))
 
-    def _trained(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
+    def _train(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
         names = getattr(self, "feature_names_in_", None)
         training = Training(
             *(pipeline, X, y),
@@ -302,7 +304,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             pass
         return training
 
-    def _calibrated(
+    def _calibrate(
         self, pipeline: Pipeline, X: Any, y: Any, codes: Array, weights: Any
     ) -> FittedPipeline:
         assert self.calibration is not None
@@ -313,7 +315,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         scores = np.empty((X.shape[0], len(self.fitted_.intercepts)))
         for train, others in splits:
             some = None if weights is None else weights[train]
-            fold = self._trained(pipeline, X[train], y[train], some).result().fitted
+            fold = self._train(pipeline, X[train], y[train], some).result().fitted
             scores[others] = fold.problem_scores(X[others])
         return self.fitted_.calibrated(self.calibration, scores, codes)
 
@@ -324,7 +326,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             options |= {"C": self.C, "lambda_": self.regularization}
         if self.kernel is not None:
             kernel = as_object("kernel", self.kernel)
-            solver = changed("solver", solver, {"kernel": kernel})
+            solver = change("solver", solver, {"kernel": kernel})
         weights = self.class_weight
         if isinstance(weights, dict):
             classes = {label: label_name(label) for label in np.unique(labels).tolist()}
@@ -370,7 +372,7 @@ def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:
     if kernel is not None:
         vectors: Any = fitted.support_vectors
         coefficients = coefficients @ vectors
-    weights, offset = unscaled(fitted.scaling, coefficients)
+    weights, offset = unscale(fitted.scaling, coefficients)
     return {"coef_": weights, "intercept_": fitted.intercepts - weights @ offset}
 
 
@@ -406,7 +408,7 @@ def as_object(parameter: str, value: Any) -> Any:
     raise InvalidHyperparameter(parameter, value, expected, did_you_mean(str(value), kinds))
 
 
-def nested(parameter: str, value: Any) -> dict[str, Any]:
+def list_nested(parameter: str, value: Any) -> dict[str, Any]:
     """The parameters of an object or name, as `solver__C`; none of a value that is neither, which
     `fit` refuses."""
     try:
@@ -416,7 +418,7 @@ def nested(parameter: str, value: Any) -> dict[str, Any]:
     return {f"{parameter}__{name}": getattr(made, name) for name in _names(made)}
 
 
-def changed(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
+def change(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
     """The object with some parameters changed."""
     made = as_object(parameter, value)
     if unknown := sorted(changes.keys() - _names(made)):
@@ -429,3 +431,114 @@ def changed(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
 
 def _names(made: Checked) -> list[str]:
     return [field.name for field in fields(made) if field.name != "name"]
+
+
+@dataclass
+class OnlineTraining:
+    """One update for each row, in the order given; the state of every pair of classes.
+
+    Scaling and feature map are learned from the first rows, and kept.
+    """
+
+    solver: Any
+    """A solver that `LearnsOnline`."""
+    model: FittedPipeline
+    """Its classes, scaling and feature map; the coefficients are not up to date."""
+    regularization: Vector
+    """(n_problems,) λ of each pair."""
+    states: dict[int, Any] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls,
+        pipeline: Pipeline,
+        classes: Array,
+        X: Matrix,
+        seed: int,
+    ) -> OnlineTraining:
+        """No updates yet. X (n_samples, n_features) are the first rows.
+
+        Raises InvalidHyperparameter for a solver without λ: a stream has no n that C refers to.
+        """
+        solver, multiclass = pipeline.solver, pipeline.multiclass
+        assert isinstance(solver, LearnsOnline)
+        if solver.lambda_ is None:
+            raise InvalidHyperparameter(
+                "regularization", None, "λ > 0 in place of C, as a stream has no number of rows"
+            )
+        scaling = fit_scaling(pipeline.scaling, X)
+        features = fit_features(pipeline.features, scaling.transform(X), seed)
+        none = np.empty(0)
+        model = FittedPipeline(
+            classes=classes,
+            scaling=scaling,
+            features=features,
+            coefficients=none,
+            intercepts=none,
+            multiclass=multiclass,
+        )
+        weights = np.full(len(splits_of(multiclass, len(classes))), solver.lambda_)
+        return cls(solver, model, weights)
+
+    @classmethod
+    def continued(cls, earlier: WarmStart) -> OnlineTraining:
+        """From the end of a training by such a solver, with its λ."""
+        solver, fitted = earlier.pipeline.solver, earlier.fitted
+        assert isinstance(solver, LearnsOnline)
+        online = cls(solver, fitted, earlier.regularization)
+        for k in range(len(earlier.regularization)):
+            problem = online._empty_problem(k)
+            inherited = earlier.of_problem(k, problem)
+            online.states[k] = solver.start(problem, inherited)
+        return online
+
+    def update(self, X: Matrix, labels: Array, weights: Vector) -> None:
+        """Make one update for each row X (n_samples, n_features) in every pair that it belongs to.
+
+        A weight (n_samples,) multiplies the row's hinge loss; rows of weight 0 are left out.
+        Raises InvalidData (`bad-labels`, `bad-weights`): no label may be another than the classes.
+        """
+        codes = codes_of(self.model.classes, labels)
+        if (codes < 0).any():
+            unknown = labels[codes < 0][0]
+            raise InvalidData("bad-labels", f"{unknown!r} is not one of the classes given first")
+        codes[row_weights(weights, len(labels)) == 0.0] = -1
+        mapped = self.model.features.transform(self.model.scaling.transform(X))
+        for k, split in enumerate(self._splits):
+            problem = self._problem(k, split, mapped, codes, weights)
+            state = self.states.get(k) or self.solver.start(problem)
+            self.states[k] = self.solver.learn(problem, state)
+
+    @property
+    def _splits(self) -> list[BinarySplit]:
+        return splits_of(self.model.multiclass, len(self.model.classes))
+
+    def _problem(
+        self, k: int, split: BinarySplit, X: Matrix, codes: Indices, weights: Vector
+    ) -> Problem:
+        rows, y = split.rows_and_sides(codes)
+        return Problem(
+            X=X,
+            some_rows=rows,
+            y=y,
+            unequal_weights=weights if rows is None else weights[rows],
+            regularization=float(self.regularization[k]),
+            intercept=self.solver.intercept,
+            pair=k,
+        )
+
+    def _empty_problem(self, k: int) -> Problem:
+        X = np.empty((0, self.model.features.n_outputs), dtype=self.solver.dtype)
+        return self._problem(k, self._splits[k], X, np.empty(0, dtype=np.intp), np.empty(0))
+
+    def fitted(self) -> FittedPipeline:
+        """The model so far."""
+        classifiers = [
+            self.solver.classifier(self._empty_problem(k), self.states[k])
+            for k in range(len(self._splits))
+        ]
+        return replace(
+            self.model,
+            coefficients=np.array([classifier.coefficients for classifier in classifiers]),
+            intercepts=np.array([classifier.intercept for classifier in classifiers]),
+        )
