@@ -23,7 +23,7 @@ REFUSED = 1000
 @pytest.mark.fuzz
 @pytest.mark.timeout(600)
 def test_event_streams_take_little_memory(tmp_path: Path) -> None:
-    """At most 64 MiB while nobody reads them, and 10 MiB afterwards; what the first ones leave is
+    """At most 64 MiB while no client reads them, and 10 MiB afterwards; what the first ones leave is
     used by the next."""
     with running(tmp_path / "var", SVM_WORKERS="0") as server:
         dataset = server.upload(iris_csv())
@@ -53,5 +53,4 @@ def opened(server: Server, path: str) -> Growth:
                 client.close()
         assert statuses == [b"200"] * STREAMS + [b"503"] * REFUSED
         assert server.http.get("/livez").status_code == 200
-
     return growth
