@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from benchmarks.r_tables import Table, fitting_tables
 from service.errors import ServiceError
-from service.rows.reader import read
-from service.rows.spec import CSV, ParseSpec, ReadLimits
+from service.rows.parsing_process import read
+from service.rows.spec import CSV, ParseSpec, ReadLimits, ReadOptions, SentFile
 from service.rows.table.left_out import KEY, NUMBERED
 from service.rows.table.writers import category_positions, raw_values
 from svm.data.columns import Columns, PlainColumns
@@ -191,7 +191,10 @@ def upload(table: Table) -> Uploaded:
         folder = Path(name)
         (folder / "data").write_bytes(table.written("comma"))
         spec = ParseSpec(
-            media_type=CSV, data=str(folder / "data"), out=name, limits=LIMITS, target=table.target
+            file=SentFile(str(folder / "data"), CSV),
+            out=name,
+            limits=LIMITS,
+            asked=ReadOptions(target=table.target),
         )
         parsed = read(spec)
         codes = np.load(folder / "y.npy")

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.upload_routes import read_limits
-from service.rows.reader import read
-from service.rows.spec import CSV, ParseSpec
+from service.rows.parsing_process import read
+from service.rows.spec import CSV, ParseSpec, SentFile
 from service.settings import Limits
 
 LIMITS = read_limits(Limits())
@@ -62,11 +62,11 @@ def _read(folder: str) -> tuple[float, float]:
         small_mixed(file, 0)
     out = Path(folder) / "out"
     out.mkdir()
-    spec = ParseSpec(media_type=CSV, data=str(small), out=str(out), limits=LIMITS)
+    spec = ParseSpec(file=SentFile(str(small), CSV), out=str(out), limits=LIMITS)
     read(spec)  # a child has read something before
     idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.process_time()
-    read(ParseSpec(media_type=CSV, data=f"{folder}/body", out=str(out), limits=LIMITS))
+    read(ParseSpec(file=SentFile(f"{folder}/body", CSV), out=str(out), limits=LIMITS))
     took = time.process_time() - begun
     return took, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) * 1024 / MB
 

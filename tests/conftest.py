@@ -29,6 +29,9 @@ __all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]
 # A busy machine is no failure: pytest's own time limit is enough.
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
+MEMORY, NEEDED_BYTES = Path("/dev/shm"), 6 << 30
+"""Files of tests are in memory if there is room: tens of thousands of times a disk would have to
+confirm a write. Kills of processes lose nothing there either."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops") / "numba"))
     else:
         keep_machine_code(Path(tempfile.gettempdir()))
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > NEEDED_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,10 +33,10 @@ from service.dashboard.page import PageContext, render_framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
+from service.jobs import routes as jobs
 from service.jobs import training
 from service.jobs.callbacks.deliveries import Deliveries, Destinations
 from service.jobs.callbacks.sending import Sender
-from service.jobs.collection import routes as jobs
 from service.jobs.collection.routes import JobAccess
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.events import EventLog, Watcher

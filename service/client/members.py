@@ -163,6 +163,13 @@ class ModelVersionMembers:
 class TrainSpec(TypedDict, total=False):
     """Fields of `POST /v1/jobs` besides dataset, model and solver; the service validates them."""
 
+    priority: int
+    """Jobs with a higher priority start first."""
+    tags: Mapping[str, str]
+    """Your own keys and values, to find the job by."""
+    callback: str | None
+    """A URL that gets a signed POST request when the job has ended, at least once. The host must be
+    one that the operator allows; `GET /v1/jobs/{id}/deliveries` shows what became of it."""
     classes: Sequence[str | int | float | bool] | None
     """Train on the rows of these classes only; the others stay in the dataset. By default on
     all."""
@@ -184,6 +191,10 @@ class TrainSpec(TypedDict, total=False):
     stopping: Any
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs. Default:
     `{}`."""
+    seed: int | None
+    """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
+    set_alias: str | None
+    """An alias to point to the new version when the job succeeds."""
     validation: Any
     """How to measure the model on rows that it was not trained on: a `fraction` of the rows as a
     validation set, cross-validation with `folds`, or another dataset."""
@@ -196,8 +207,6 @@ class TrainSpec(TypedDict, total=False):
     """More points of the learning curve than epochs 1, 2, 4, 8 … and the end, in `GET
     /v1/jobs/{id}/trace`: the cost before the first update, and after every one or every few epochs
     or updates. Neither the model nor the end of the training depends on it."""
-    priority: int
-    """Jobs with a higher priority start first."""
     spread: str
     """Whether other machines share the passes of this training, if the service has a cluster of
     Dask: `newton` and `gradient-descent` with all rows in a batch do, with two classes. `auto`: if
@@ -206,12 +215,3 @@ class TrainSpec(TypedDict, total=False):
     """A model version to begin with instead of zero, such as `iris/3`, or an alias, such as
     `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` lists
     what a solver inherits from which others."""
-    seed: int | None
-    """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
-    set_alias: str | None
-    """An alias to point to the new version when the job succeeds."""
-    tags: Mapping[str, str]
-    """Your own keys and values, to find the job by."""
-    callback: str | None
-    """A URL that gets a signed POST request when the job has ended, at least once. The host must be
-    one that the operator allows; `GET /v1/jobs/{id}/deliveries` shows what became of it."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from lzma import LZMAError
 from typing import Protocol
 
 from service.errors import TooLarge, UnsupportedFormat
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import ZstdError
+    from compression.zstd import DecompressionParameter, ZstdDecompressor, ZstdError
 else:
-    from backports.zstd import ZstdError
+    from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError
 
 PIECE_BYTES = 1024 * 1024
 MAX_RATIO = 100
@@ -79,6 +80,17 @@ class Zlib:
         return piece
 
 
+WINDOW_LOG = 26
+"""Of xz and zstd: what they may keep in memory is 64 MiB, as `xz -9` needs."""
+DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
+    "gzip": Zlib,
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": partial(lzma.LZMADecompressor, memlimit=(1 << WINDOW_LOG) + (4 << 20)),
+    "zstd": partial(ZstdDecompressor, options={DecompressionParameter.window_log_max: WINDOW_LOG}),
+}
+"""Of files, by the name of what compressed them."""
+
+
 class Inflater:
     """A compressed body in pieces, by default of gzip. It may have several members."""
 
@@ -105,7 +117,7 @@ class Inflater:
                 self._member = self._begin()
             try:
                 piece = self._member.decompress(data, PIECE_BYTES)
-            except (zlib.error, OSError, LZMAError, ZstdError):
+            except (zlib.error, OSError, lzma.LZMAError, ZstdError):
                 raise _incomplete(self._name) from None
             data = self._member.unused_data
             self._inflated += len(piece)

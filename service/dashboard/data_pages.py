@@ -29,7 +29,7 @@ from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.collection.schemas import JobRead
 from service.jobs.core.store import JobFilter
 from service.rows.format_table import FORMATS
-from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec
+from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec, SentFile
 from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
@@ -93,7 +93,7 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
         with context.blobs.temporary_folder() as folder:
             upload = await receive(IncomingBody(request), UploadOptions(), folder, context.limits)
             try:
-                if look and upload.spec.media_type not in FIXED:
+                if look and upload.spec.file.media_type not in FIXED:
                     return _proposal(request, upload, await _look(context, upload))
                 dataset = await _keep(context, folder, upload)
             except InvalidContent as error:
@@ -109,8 +109,7 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
         context.blobs.check_room()
         with context.blobs.temporary_folder() as folder:
             spec = ParseSpec(
-                media_type=CSV,
-                data=str(HERE / "samples" / f"{name}.csv"),
+                file=SentFile(str(HERE / "samples" / f"{name}.csv"), CSV),
                 out=str(folder),
                 limits=read_limits(context.limits),
             )
@@ -121,18 +120,19 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
 async def _look(context: PageContext, upload: Upload) -> DatasetRead:
     """What would be kept."""
     parsed = await context.parser.parse(upload.spec)
-    return DatasetRead.of_parsed(parsed, None, upload.spec.media_type, 0, SENT)
+    return DatasetRead.of_parsed(parsed, None, upload.spec.file.media_type, 0, SENT)
 
 
 async def _without_labels(context: PageContext, folder: Path, upload: Upload) -> DatasetRead | None:
     """The columns of a file whose label was refused, to choose another one from; None if something
     else is wrong."""
-    if upload.spec.media_type in FIXED or upload.spec.labels is not None:
+    if upload.spec.file.media_type in FIXED or upload.spec.labels is not None:
         return None
-    roles = {name: said for name, said in upload.spec.roles.items() if said.get("role") != "label"}
+    said = upload.spec.asked.schema
+    roles = {name: one for name, one in said.items() if one.get("role") != "label"}
     out = folder / "without-labels"
     out.mkdir()
-    spec = replace(upload.spec, target=NO_TARGET, roles=roles, out=str(out))
+    spec = replace(upload.spec, out=str(out)).asking(target=NO_TARGET, schema=roles)
     try:
         return await _look(context, replace(upload, spec=spec))
     except ServiceError:
@@ -141,7 +141,7 @@ async def _without_labels(context: PageContext, folder: Path, upload: Upload) ->
 
 def _options(upload: Upload) -> set[str]:
     """The options that uploads of this format have; of an archive those of a table."""
-    media_type = upload.spec.media_type
+    media_type = upload.spec.file.media_type
     return {"target", *FORMATS[CSV if media_type not in FORMATS else media_type].options}
 
 
@@ -160,7 +160,7 @@ def _proposal(
         scripted="hx-request" in request.headers,
         read=read,
         reading=None if read is None else reading_in_words(read.reading),
-        columns=[] if read is None else proposed_columns(read, target, upload.spec.roles),
+        columns=[] if read is None else proposed_columns(read, target, upload.spec.asked.schema),
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
         likely=[] if error is None else error.extra.get("likely_targets", []),
@@ -174,7 +174,7 @@ async def _keep(context: PageContext, folder: Path, upload: Upload) -> Dataset:
     parsed = await context.parser.parse(upload.spec)
 
     def add() -> Dataset:
-        name, media_type = upload.options.name or _name_of(upload), upload.spec.media_type
+        name, media_type = upload.options.name or _name_of(upload), upload.spec.file.media_type
         return context.datasets.add(parsed, folder, name=name, media_type=media_type)[0]
 
     return await run_sync(add)
@@ -182,7 +182,7 @@ async def _keep(context: PageContext, folder: Path, upload: Upload) -> Dataset:
 
 def _name_of(upload: Upload) -> str | None:
     """The file's name, shortened to a valid name of a dataset."""
-    name = "".join(filter(str.isprintable, upload.filename.replace("\\", "/")))
+    name = "".join(filter(str.isprintable, upload.spec.file.name.replace("\\", "/")))
     return PurePosixPath(name).name[:MAX_NAME] or None
 
 

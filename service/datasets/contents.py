@@ -15,7 +15,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.rows.format_table import DOWNLOADS
 from service.rows.parser import Parser
-from service.rows.rendering.columnar import nameable
+from service.rows.rendering import nameable
 from service.rows.spec import LIBSVM, NPY, NPZ, PARQUET, RenderSpec
 from service.storage.blobs import Blobs
 

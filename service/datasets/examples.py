@@ -33,7 +33,7 @@ def request_body() -> dict[str, Any]:
     binary = {"type": "string", "format": "binary"}
     content: dict[str, Any] = {
         one.media_type: {"schema": {**binary, "example": f"@data{one.suffixes[0]}"}}
-        if one.binary
+        if one.magic
         else {"schema": text}
         for one in FORMATS.values()
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query
@@ -30,24 +30,22 @@ from service.datasets.schemas import (
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.cell_texts.encodings import is_text_codec
-from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
+from service.rows.format_table import ARCHIVES, FORMATS, LABEL_FORMATS, SUFFIXES, known_type
 from service.rows.parser import Parser
 from service.rows.spec import (
-    BZIP2,
     CSV,
-    GZIP,
     TSV,
     UNKNOWN,
     ZIP,
-    ZSTD,
     Parsed,
     ParseSpec,
     ReadLimits,
+    ReadOptions,
     Roles,
+    SentFile,
     SplitSpec,
 )
 from service.rows.table.layout import check_roles
-from service.rows.unwrapping import ARCHIVES
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.access.scopes import requires_scope
@@ -275,17 +273,6 @@ _SAY_NOTHING = ("", "text/plain", "application/octet-stream", "application/vnd.m
 """What browsers and curl send for files that they do not know."""
 _UTF8 = (None, "utf-8", "utf8", "us-ascii", "ascii")
 """What the media type says of texts that may be anything else: clients say it of all texts."""
-_OTHER_NAMES = {
-    "application/csv": CSV,
-    "text/x-csv": CSV,
-    "text/comma-separated-values": CSV,
-    "application/x-zip-compressed": ZIP,
-    "application/x-gzip": GZIP,
-    "application/x-bzip": BZIP2,
-    "application/bzip2": BZIP2,
-    "application/x-zstd": ZSTD,
-}
-"""As browsers of some systems and other programs call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +281,6 @@ class Upload:
 
     options: UploadOptions
     spec: ParseSpec
-    filename: str = ""
-    """As the form gives it."""
 
 
 async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits: Limits) -> Upload:
@@ -304,13 +289,13 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     if body.media_type == FORM:
         parts = await body.save_form(folder, ("file", "labels"), *sizes)
         return _of_form(parts, query, folder, limits)
-    sent_type = _OTHER_NAMES.get(body.media_type, body.media_type)
+    sent_type = known_type(body.media_type)
     if sent_type not in (*FORMATS, *ARCHIVES.values()):
         raise _unsupported(sent_type, (*FORMATS, ZIP, FORM))
     path = folder / "body"
     await body.save(path, *sizes)
     options = _with_parameters(query, body.content_type)
-    return Upload(options, _spec(options, sent_type, path, folder, limits))
+    return Upload(options, _spec(options, SentFile(str(path), sent_type), None, folder, limits))
 
 
 def _of_form(
@@ -323,15 +308,9 @@ def _of_form(
     if labels is not None and not (labels.size or labels.filename):
         labels = None  # a page sends an empty part if no file was chosen
     options = _with_parameters(_options(parts, query), file.content_type)
-    return Upload(
-        options,
-        _spec(
-            *(options, _format(file, (*FORMATS, UNKNOWN)), file.path, folder, limits),
-            file.filename,
-            labels,
-        ),
-        file.filename,
-    )
+    sent_labels = None if labels is None else _sent(labels, LABEL_FORMATS)
+    sent = _sent(file, (*FORMATS, UNKNOWN))
+    return Upload(options, _spec(options, sent, sent_labels, folder, limits))
 
 
 def _options(parts: dict[str, FormPart], query: UploadOptions) -> UploadOptions:
@@ -359,7 +338,7 @@ def _with_parameters(options: UploadOptions, content_type: str) -> UploadOptions
     """
     said: dict[str, str] = {}
     sent_type = media_type_of(content_type)
-    tabular = _OTHER_NAMES.get(sent_type, sent_type) in (CSV, TSV)
+    tabular = known_type(sent_type) in (CSV, TSV)
     header = parameter(content_type, "header")
     if options.header == "auto" and tabular and header in ("present", "absent"):
         said["header"] = header
@@ -377,7 +356,7 @@ def charset_of(content_type: str) -> str | None:
     charset = parameter(content_type, "charset")
     if charset in _UTF8:
         return None
-    if not (media_type_of(content_type) in (CSV, TSV) and is_text_codec(charset)):
+    if not (known_type(media_type_of(content_type)) in (CSV, TSV) and is_text_codec(charset)):
         message = f"send text as UTF-8, not as {charset[:40]}"
         raise UnsupportedFormat("unsupported-format", message)
     return charset
@@ -385,42 +364,35 @@ def charset_of(content_type: str) -> str | None:
 
 def _spec(
     options: UploadOptions,
-    sent_type: str,
-    path: Path,
+    file: SentFile,
+    labels: SentFile | None,
     folder: Path,
     limits: Limits,
-    name: str = "",
-    labels: FormPart | None = None,
 ) -> ParseSpec:
-    delimiter = _unless_auto(options.delimiter or "auto")
     return ParseSpec(
-        media_type=sent_type,
-        data=str(path),
+        file=file,
         out=str(folder),
         limits=read_limits(limits),
-        labels=None if labels is None else str(labels.path),
-        name=name,
-        labels_name="" if labels is None else labels.filename,
-        labels_media_type=CSV if labels is None else _format(labels, LABEL_FORMATS),
-        target=options.target,
-        header=options.header,
-        delimiter=delimiter and NAMED_DELIMITERS.get(delimiter, delimiter),
-        encoding=_unless_auto(options.encoding),
-        decimal=_unless_auto(options.decimal),
-        thousands=_unless_auto(options.thousands),
-        missing=_words(options.missing),
-        roles=_roles(options.schema_),
-        odd_cells=options.odd_cells,
-        day_first=options.dayfirst,
-        missing_labels=options.missing_labels,
-        sheet=_unless_auto(options.sheet),
-        dense=options.dense,
-        index_base=options.index_base,
-        n_features=options.n_features,
+        labels=labels,
+        asked=read_options(options),
     )
 
 
-def _unless_auto(option: str) -> str | None:
+def read_options(options: UploadOptions) -> ReadOptions:
+    """What the reader is asked: None for what is left to it. Raises InvalidRequest."""
+    auto = ("delimiter", "encoding", "decimal", "thousands", "sheet")
+    names = {one.name for one in fields(ReadOptions)}.difference(auto, ("missing", "schema"))
+    said: dict[str, Any] = {name: _unless_auto(getattr(options, name)) for name in auto}
+    said["delimiter"] = NAMED_DELIMITERS.get(said["delimiter"], said["delimiter"])
+    return ReadOptions(
+        **options.model_dump(include=names),
+        **said,
+        missing=_words(options.missing),
+        schema=_roles(options.schema_),
+    )
+
+
+def _unless_auto(option: str | None) -> str | None:
     return None if option == "auto" else option
 
 
@@ -446,21 +418,22 @@ def read_limits(limits: Limits) -> ReadLimits:
     return ReadLimits(**{field.name: getattr(limits, field.name) for field in fields(ReadLimits)})
 
 
-def _format(part: FormPart, offered: tuple[str, ...]) -> str:
+def _sent(part: FormPart, offered: tuple[str, ...]) -> SentFile:
+    """Raises UnsupportedFormat for a format that is not offered."""
     sent_type = media_type_of(part.content_type)
-    sent_type = _OTHER_NAMES.get(sent_type, sent_type)
+    sent_type = known_type(sent_type)
     suffix = PurePosixPath(part.filename).suffix.lower()
     # Clients that look a name up say `text/csv` of data.csv.gz.
     archive = ARCHIVES.get(suffix, sent_type)
     if archive in ARCHIVES.values():
-        return archive
+        return SentFile(str(part.path), archive, part.filename)
     unread_text = sent_type.startswith("text/") and sent_type not in offered  # a9a.t is troff
     if sent_type in _SAY_NOTHING or unread_text:
         plain = suffix in ("", ".txt") or suffix not in SUFFIXES
         sent_type = UNKNOWN if plain and UNKNOWN in offered else SUFFIXES.get(suffix, CSV)
     if sent_type not in offered:
         raise _unsupported(sent_type, offered)
-    return sent_type
+    return SentFile(str(part.path), sent_type, part.filename)
 
 
 def _unsupported(sent_type: str, offered: tuple[str, ...]) -> UnsupportedFormat:

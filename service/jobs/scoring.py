@@ -33,7 +33,7 @@ BLOCK_ROWS = 4096
 MAX_COLUMNS = 100
 """Whose unknown cells are reported."""
 PIECES = 16
-"""At most into so many pieces all rows are cut."""
+"""All rows are cut into this many pieces at most."""
 
 Outputs = dict[str, npt.NDArray[Any]]
 """By output: class numbers for `label`, else the values; one entry a row."""

@@ -55,7 +55,7 @@ def _request() -> dict[str, Any]:
     request = json_request(PredictionCreate, EXAMPLE)
     for known in (FORMATS[media_type] for media_type in ROW_FORMATS if media_type != JSON):
         body: dict[str, Any] = {"schema": {"type": "string"}}
-        if known.binary:
+        if known.magic:
             body["schema"] |= {"format": "binary", "example": f"@X{known.suffixes[0]}"}
         elif known.media_type in _EXAMPLES:
             body["example"] = _EXAMPLES[known.media_type]
@@ -93,7 +93,7 @@ _DOCUMENTED: dict[str, Any] = {
 async def respond(request: Request, predictor: Predictor, call: PredictionCall) -> Response:
     """Raises ServiceError: for a model that there is not, before the body is read."""
     await predictor.check(call)
-    body = await read_limited(request, predictor.body_limit_bytes)
+    body = await read_limited(request, predictor.body_limit_bytes, "SVM_LIMITS__PREDICT_BODY_BYTES")
     reply = await unless_disconnected(request.receive, predictor.answer(call, body))
     # `Response` would add a charset to its own `media_type`.
     headers = {"Content-Type": reply.media_type, **dict(reply.headers)}

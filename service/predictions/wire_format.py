@@ -37,9 +37,9 @@ from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.predictions.unknown_cells import UnknownCells
 from service.rows.faults import invalid_field, refuse, shown, too_many
-from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
+from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format, known_type
 from service.rows.parser import Parser
-from service.rows.spec import CSV, JSON, NDJSON, NPY, TSV, ConvertSpec, ParseSpec, RowLimits
+from service.rows.spec import CSV, JSON, NDJSON, NPY, TSV, ConvertSpec, RowLimits, SentFile
 from service.settings import Limits
 from svm.data.matrices import Matrix, is_sparse
 
@@ -79,7 +79,7 @@ class PlainExchange:
         self._charset: str | None = None
         for name, value in headers:
             if name == b"content-type":
-                content_type = media_type_of(value.decode("latin-1"))
+                content_type = known_type(media_type_of(value.decode("latin-1")))
                 if content_type in (CSV, TSV) and b"=" in value:
                     self._charset = charset_of(value.decode("latin-1"))
             elif name == b"accept":
@@ -91,7 +91,7 @@ class PlainExchange:
         self._accept = best_of(accept, MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
         self.is_binary = content_type == NPY and not self._encoding
-        self.is_packed = self._format is not None and self._format.packed is not None
+        self.is_packed = self._format is not None and self._format.packed
         """The body has to be unpacked by `unpack` before it is read."""
 
     async def unpack(self, body: bytes, model: LoadedModel, parser: Parser, folder: Path) -> bytes:
@@ -106,11 +106,11 @@ class PlainExchange:
             rows=self._limits.predict_rows,
             inflated_bytes=self._limits.predict_body_bytes,
         )
-        file = ParseSpec(
-            media_type=self._content_type, data=str(data), out=str(folder), limits=limits
+        file, out = SentFile(str(data), self._content_type), folder / "rows"
+        await parser.convert(
+            ConvertSpec(file=file, out=str(out), limits=limits, columns=model.columns)
         )
-        converted = await parser.convert(ConvertSpec(file, model.columns))
-        return await to_thread.run_sync(Path(converted.path).read_bytes)
+        return await to_thread.run_sync(out.read_bytes)
 
     def read(self, body: bytes, model: LoadedModel) -> Instances:
         """Raises UnsupportedFormat, InvalidRequest, TooLarge, and InvalidContent with every bad

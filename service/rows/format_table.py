@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from service.errors import UnsupportedFormat
+from service.rows import rendering
 from service.rows.columns import Columns
-from service.rows.formats import delimited_rows, json_rows, libsvm, ndjson, npy
-from service.rows.formats.shared.other_programs import other_program
-from service.rows.rendering import binary, columnar, text
+from service.rows.formats import delimited_rows, json_to_predict, libsvm, npy
 from service.rows.spec import (
     BZIP2,
     CSV,
@@ -62,18 +60,35 @@ _FIRST_MEMBER = 30
 _LIBSVM_LINE = re.compile(rb"[^\s:,;]+(?:[ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(?:\r?\n|$)")
 _JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*\{)')
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"')
-
-
-def _never(_: bytes) -> bool:
-    return False
-
-
-def _with(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
-    return lambda head: pattern.match(head) is not None
-
-
-def _magic(*beginnings: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.startswith(beginnings)
+_CSV = "save its table as CSV"
+_PARQUET = "save its table as Parquet"
+_BEGINNINGS = {
+    rb"\s*<(?i:!doctype html|html|head|table)\b": (
+        "a page of HTML",
+        "was the download an error message or a login page?",
+    ),
+    rb"(?:[%@\s][^\n]*\n){0,99}?(?i:@relation)\s": ("an ARFF file of Weka", _CSV),
+    rb"ARROW1|FEA1": ("a Feather file of Arrow", _PARQUET),
+    rb"MATLAB [57]": ("a file of MATLAB", f"{_CSV}, with writetable"),
+    rb"<stata_dta>|[\x66-\x73][\x01\x02]\x01\x00": ("a file of Stata", f"{_CSV}, with export"),
+    rb"\$FL[23]": ("a file of SPSS", _CSV),
+    rb"\x00{12}\xc2\xea\x81\x60|HEADER RECORD\*": ("a file of SAS", f"{_CSV}, with proc export"),
+    rb"RD[AX][23]\n|[XA]\n\x00\x00\x00[23]": ("data of R", f"{_CSV}, with write.csv"),
+    rb"\x89HDF\r\n": ("an HDF5 file", _PARQUET),
+    rb"\x80[\x02-\x05]": ("a pickle of Python, which can run any code", _PARQUET),
+    rb"SQLite format 3": ("a database of SQLite", _CSV),
+    rb"Obj\x01|ORC[\x00-\x1f]": ("an Avro or ORC file", _PARQUET),
+    rb"%PDF-": ("a PDF document", _CSV),
+    rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|II\*\x00|MM\x00\*|RIFF.{4}WAVE": (
+        "an image or a sound",
+        "send a table",
+    ),
+    rb"7z\xbc\xaf|Rar!|.{257}ustar": ("an archive of another kind", "send a zip file of one file"),
+}
+_KNOWN = [
+    (re.compile(pattern, re.DOTALL), f"{what}: {way}")
+    for pattern, (what, way) in _BEGINNINGS.items()
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,54 +98,61 @@ class Format:
     media_type: str
     suffixes: tuple[str, ...]
     """Of file names; files that the service writes get the first one."""
-    begins: Callable[[bytes], bool] = _never
-    """Whether a body that begins so is plainly of this format."""
-    binary: bool = False
-    """All files begin so."""
+    magic: tuple[bytes, ...] = ()
+    """How all files begin, of a format that is not text."""
+    pattern: re.Pattern[bytes] | None = None
+    """How a text begins that plainly is of this format."""
     options: frozenset[str] = frozenset()
-    """Those of `ParseSpec` that only some formats have."""
+    """Those of `ReadOptions` that only some formats have."""
     upload: str
-    """Module in `formats` with `read(spec)`; the parsing process alone imports it."""
+    """Module in `formats` and its function of a `ParseSpec`, for the parsing process alone."""
     labels: bool = False
     """Labels may come in a file of their own of this format."""
     read_rows: Callable[[bytes, Columns, RowLimits], Rows] | None = None
     """Rows to predict. Raises ServiceError, InvalidContent with every bad row."""
-    packed: str | None = None
-    """Module in `formats` whose `as_csv` makes a text of them, in the parsing process, which
-    `read_rows` reads."""
+    packed: bool = False
+    """`as_csv` of its module makes a text of them, in the parsing process, for `read_rows`."""
     lines: bool = False
     """A row is a line."""
     write: Callable[[Stored, BinaryIO], None] | None = None
     """A stored dataset to a file; None if only uploads are of this format."""
 
+    def begins(self, head: bytes) -> bool:
+        """Whether a body that begins so is plainly of this format."""
+        if self.pattern is not None:
+            return self.pattern.match(head) is not None
+        return head.startswith(self.magic)
+
     def read(self, spec: ParseSpec) -> Table:
         """An upload to arrays on disk. Raises ServiceError with every fault."""
-        table: Table = import_module(f"service.rows.formats.{self.upload}").read(spec)
+        table: Table = getattr(self._module, self.upload.partition(".")[2])(spec)
         return table
 
     def as_csv(self, spec: ConvertSpec) -> Converted:
         """Rows to predict, `packed`, as CSV. Raises ServiceError."""
-        text = Path(spec.file.out) / "rows"
-        import_module(f"service.rows.formats.{self.packed}").as_csv(spec, text)
-        return Converted(str(text))
+        self._module.as_csv(spec)
+        return Converted()
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"service.rows.formats.{self.upload.partition('.')[0]}")
 
 
 _OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
 _TABLE = partial(
     Format,
-    upload="text_table",
+    upload="text_table.read",
     options=frozenset({"delimiter", "encoding", *_OF_TEXTS}),
     labels=True,
     lines=True,
 )
 _SHEETS = partial(
     Format,
-    begins=_magic(_OLE, _ARCHIVE),
-    binary=True,
-    upload="xlsx",
+    magic=(_OLE, _ARCHIVE),
+    upload="xlsx.read",
     options=frozenset({"sheet", *_OF_TEXTS}),
     read_rows=delimited_rows.read_converted_rows,
-    packed="xlsx",
+    packed=True,
 )
 """Each may have the name of another one: the library looks at the contents."""
 FORMATS = {
@@ -139,73 +161,70 @@ FORMATS = {
         _TABLE(
             media_type=CSV,
             suffixes=(".csv", ".txt"),
-            read_rows=delimited_rows.read_csv_rows,
-            write=text.write_csv,
+            read_rows=partial(delimited_rows.read_rows, delimiter=","),
+            write=partial(rendering.write_delimited, delimiter=","),
         ),
         Format(
             media_type=JSON,
             suffixes=(".json",),
-            begins=_with(_JSON),
-            upload="json_rows",
+            pattern=_JSON,
+            upload="json_uploads.read",
             options=frozenset({"schema"}),
-            read_rows=json_rows.read_rows,
-            write=text.write_json,
+            read_rows=json_to_predict.read_document,
+            write=rendering.write_json,
         ),
         Format(
             media_type=NDJSON,
             suffixes=(".ndjson", ".jsonl"),
-            begins=_with(_JSON_OBJECT),
-            upload="ndjson",
+            pattern=_JSON_OBJECT,
+            upload="json_uploads.read_lines",
             options=frozenset({"schema"}),
-            read_rows=ndjson.read_rows,
+            read_rows=json_to_predict.read_lines,
             lines=True,
-            write=text.write_ndjson,
+            write=rendering.write_ndjson,
         ),
         _TABLE(
             media_type=TSV,
             suffixes=(".tsv",),
-            read_rows=delimited_rows.read_tsv_rows,
-            write=text.write_tsv,
+            read_rows=partial(delimited_rows.read_rows, delimiter="\t"),
+            write=partial(rendering.write_delimited, delimiter="\t"),
         ),
         Format(
             media_type=NPZ,
             suffixes=(".npz",),
-            begins=_magic(_ARCHIVE),
-            binary=True,
+            magic=(_ARCHIVE,),
             options=frozenset({"dense"}),
-            upload="npz",
-            write=binary.write_npz,
+            upload="npy.read_npz",
+            write=rendering.write_npz,
         ),
         Format(
             media_type=PARQUET,
             suffixes=(".parquet",),
-            begins=_magic(b"PAR1", b"PARE"),
-            binary=True,
-            upload="parquet",
+            magic=(b"PAR1", b"PARE"),
+            upload="parquet.read",
             options=frozenset({"schema"}),
             read_rows=delimited_rows.read_converted_rows,
-            packed="parquet_rows",
-            write=columnar.write_parquet,
+            packed=True,
+            write=rendering.write_parquet,
         ),
         Format(
             media_type=NPY,
             suffixes=(".npy",),
-            begins=_magic(npy.MAGIC),
-            binary=True,
-            upload="npy",
+            magic=(npy.MAGIC,),
+            upload="npy.read",
             labels=True,
             read_rows=npy.read_rows,
-            write=binary.write_npy,
+            write=rendering.write_npy,
         ),
         Format(
             media_type=LIBSVM,
             suffixes=(".libsvm", ".svm"),
-            begins=_with(_LIBSVM_LINE),
+            pattern=_LIBSVM_LINE,
             options=frozenset({"index_base", "dense"}),
-            upload="libsvm",
+            upload="libsvm.read",
             read_rows=libsvm.read_rows,
             lines=True,
-            write=text.write_libsvm,
+            write=rendering.write_libsvm,
         ),
         _SHEETS(media_type=XLS, suffixes=(".xls",)),
         _SHEETS(media_type=XLSX, suffixes=(".xlsx",)),
@@ -214,9 +233,27 @@ FORMATS = {
 }
 """By media type; those that are preferred for a stored dataset come first."""
 SUFFIXES = {suffix: one.media_type for one in FORMATS.values() for suffix in one.suffixes}
+ARCHIVES = {".zip": ZIP, ".gz": GZIP, ".bz2": BZIP2, ".xz": XZ, ".zst": ZSTD}
+"""By the suffix of a name."""
+_OTHER_NAMES = {
+    "application/csv": CSV,
+    "text/x-csv": CSV,
+    "text/comma-separated-values": CSV,
+    "application/x-zip-compressed": ZIP,
+    "application/x-gzip": GZIP,
+    "application/x-bzip": BZIP2,
+    "application/bzip2": BZIP2,
+    "application/x-zstd": ZSTD,
+}
+"""As browsers of some systems and other programs call them."""
 DOWNLOADS = tuple(one.media_type for one in FORMATS.values() if one.write)
 ROW_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.read_rows)
 LABEL_FORMATS = tuple(one.media_type for one in FORMATS.values() if one.labels)
+
+
+def known_type(media_type: str) -> str:
+    """The media type under which a format is in the table."""
+    return _OTHER_NAMES.get(media_type, media_type)
 
 
 def check_format(media_type: str, head: bytes) -> None:
@@ -225,7 +262,7 @@ def check_format(media_type: str, head: bytes) -> None:
     if expected.begins(head):
         return
     seen = _seen(head)
-    if expected.binary and head:
+    if expected.magic and head:
         seen = seen or "something else"
     if seen not in (None, media_type):
         message = f"Content-Type says {media_type}, but the body looks like {seen}"
@@ -262,3 +299,8 @@ def _kind_of_archive(head: bytes) -> str:
     if name.startswith(b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet"):
         return ODS
     return NPZ if _MEMBER_OF_NPZ.match(name) else ZIP
+
+
+def other_program(head: bytes) -> str | None:
+    """What a file is that begins so, and the way out; None if it is none of these."""
+    return next((what for pattern, what in _KNOWN if pattern.match(head)), None)

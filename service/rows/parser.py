@@ -28,7 +28,9 @@ class Parser:
 
     def __init__(self, idle_s: float = IDLE_S, time_limit_s: float = TIME_LIMIT_S) -> None:
         self._time_limit_s = time_limit_s
-        self._children = ChildPool("service.rows.child", time_limit_s=time_limit_s, idle_s=idle_s)
+        self._children = ChildPool(
+            "service.rows.parsing_process", time_limit_s=time_limit_s, idle_s=idle_s
+        )
 
     async def parse(self, spec: ParseSpec) -> Parsed:
         """Raises ServiceError for whatever is wrong with the upload, and as `ChildPool.ask`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -184,24 +184,14 @@ class Stored(Description):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParseSpec:
-    """One upload to read."""
+class ReadOptions:
+    """What the caller asks of the reading: the parameters of an upload, under the same names."""
 
-    media_type: str
-    """A format, or an archive that holds one file."""
-    data: str
-    """Path of the file."""
-    out: str
-    """Folder that gets the arrays."""
-    limits: ReadLimits
-    labels: str | None = None
-    """Path of a file with one label a line, or of an NPY file with one label a row."""
-    labels_media_type: str = CSV
-    name: str = ""
-    """Of the file, as the caller has it."""
-    labels_name: str = ""
     target: str | None = None
     """The label column: its name or position, `none`, or None for the format's default."""
+    n_features: int | None = None
+    missing_labels: Literal["auto", "drop", "refuse"] = "auto"
+    """What to do with rows that have no label."""
     header: Header = "auto"
     delimiter: str | None = None
     encoding: str | None = None
@@ -211,19 +201,50 @@ class ParseSpec:
     """Further words for missing cells."""
     odd_cells: Literal["missing", "refuse"] = "missing"
     """What a few words in a column of numbers or dates are."""
-    day_first: bool | None = None
+    dayfirst: bool | None = None
     """Whether the day comes before the month in dates that may be read either way."""
-    roles: Roles = field(default_factory=dict)
-    missing_labels: Literal["auto", "drop", "refuse"] = "auto"
-    """What to do with rows that have no label."""
+    schema: Roles = field(default_factory=dict)
     sheet: str | None = None
     """Of a workbook. Default: the first one."""
+    index_base: int | None = None
     dense: Literal["auto", "always", "never"] = "auto"
     """Whether LIBSVM data are stored with their zeros."""
-    index_base: int | None = None
-    n_features: int | None = None
+
+    def given(self) -> list[str]:
+        """The names of those that are not the defaults."""
+        usual = ReadOptions()
+        names = (one.name for one in fields(self))
+        return [name for name in names if getattr(self, name) != getattr(usual, name)]
+
+
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file of an upload."""
+
+    path: str
+    media_type: str
+    """A format, or an archive that holds one file."""
+    name: str = ""
+    """As the caller has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParseSpec:
+    """One upload to read."""
+
+    file: SentFile
+    out: str
+    """Folder that gets the arrays."""
+    limits: ReadLimits
+    labels: SentFile | None = None
+    """One label a line, or an NPY file with one label a row."""
+    asked: ReadOptions = field(default_factory=ReadOptions)
     onto: Stored | None = None
     """The dataset that the rows are appended to."""
+
+    def asking(self, **options: Any) -> ParseSpec:
+        """This upload with other options."""
+        return replace(self, asked=replace(self.asked, **options))
 
     @property
     def label_kind(self) -> LabelKind | None:
@@ -240,20 +261,21 @@ class ParseSpec:
         return (self.onto.classes if self.onto is not None else None) or []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertSpec:
     """Rows to predict in a binary file, to write as CSV."""
 
-    file: ParseSpec
+    file: SentFile
+    out: str
+    """Path of the CSV file: names, then plain numbers and ISO dates, in UTF-8."""
+    limits: ReadLimits
     columns: list[str] | None
     """Names of the model's columns; the cells of others may be left empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The CSV file that was written, in UTF-8: names, then plain numbers and ISO dates."""
-
-    path: str
+    """The CSV file was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +330,7 @@ class Rendered:
 
 
 _MESSAGES = Messages(
-    *(ParseSpec, SplitSpec, RenderSpec, ConvertSpec, ReadLimits, Stored),
+    *(ParseSpec, ReadOptions, SentFile, SplitSpec, RenderSpec, ConvertSpec, ReadLimits, Stored),
     *(Parsed, Divided, Rendered, Converted),
 )
 encode, decode = _MESSAGES.encode, _MESSAGES.decode

@@ -183,7 +183,7 @@ def _role(process: psutil.Process, command: Command) -> str:
     if command.process is not None and process.pid == command.process.pid:
         return {"serve": "api", "worker": "worker machine"}.get(command.arguments[0], "")
     words = " ".join(_words(process))
-    if "service.rows.child" in words:
+    if "service.rows.parsing_process" in words:
         return "parser"
     if not _is_engine(words):
         return ""

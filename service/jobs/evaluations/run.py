@@ -41,7 +41,7 @@ from svm.model.metrics import (
 )
 
 CURVE_POINTS = 201
-"""A ROC curve has so many; each of many classes fewer, but at least `FEWEST_POINTS`."""
+"""Points of a ROC curve; each of many classes has fewer, but at least `FEWEST_POINTS`."""
 ALL_POINTS = 2010
 FEWEST_POINTS = 21
 

@@ -29,8 +29,8 @@ from service.models.exports.document import (
     Parts,
 )
 from service.rows.cell_texts.reading import Reading
+from service.rows.formats.archive import Archive, BadArchive
 from service.rows.formats.npy import MAX_TEXT_BYTES, read_header, texts_of
-from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.json_reading.stream import Span, elements, is_object, members, raw
 from service.rows.spec import HEADER_BYTES
 from service.rows.table.arrays import ArrayWriter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
@@ -11,42 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, InvalidContent
-from service.rows.cell_faults import ragged
+from service.rows.cell_faults import fault_of_text, ragged
 from service.rows.cell_texts.number_text import is_value
-from service.rows.cell_texts.reading import DELIMITERS
-from service.rows.cell_texts.text import BOM, UTF16, decode_text, records, unterminated
+from service.rows.cell_texts.reading import DELIMITERS, Reading
+from service.rows.cell_texts.text import BOM, UTF16, Slice, decode_text, records, unterminated
 from service.rows.cell_values import BadCell, Reader, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
-from service.rows.formats.shared.cells import examine
-from service.rows.formats.shared.uploaded_rows import explained, possible, uploaded_records
 from service.rows.json_reading.numbers import PIECE_BYTES, read_lines
+from service.rows.kinds.dialect import first_records, is_comment, split_records
 from service.rows.spec import RowLimits, Rows
-from service.rows.table.layout import Layout
 from svm.data.columns import UNKNOWN
 
 BLOCK_ROWS = 4096
 """Rows whose values are kept as Python objects at a time."""
 HEAD_BYTES = 64
 """Of UTF-16 without a byte order mark, enough to have a NUL."""
+HEAD_CHARACTERS = 1 << 20
+"""Of a text, enough for its first lines."""
 _UNUSUAL = b'"\r\0#='
 """What is more than cells: such as quotes, comments, Excel's line that says the delimiter."""
 
 
-def read_csv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
-    return _read_rows(body, columns, limits, ",")
-
-
-def read_tsv_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
-    return _read_rows(body, columns, limits, "\t")
-
-
 def read_converted_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     """Rows of a workbook or a Parquet file, which the parsing process wrote as CSV."""
-    return _read_rows(body, columns.of_csv, limits, ",")
+    return read_rows(body, columns.of_csv, limits, ",")
 
 
-def _read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
+def read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
     if body.startswith(UTF16) or b"\0" in body[:HEAD_BYTES]:
         body = columns.reading.as_utf8(body)
@@ -88,20 +81,20 @@ def _read_either(body: bytes, columns: Columns, limits: RowLimits, delimiter: st
     either, they are read as the training file if all cells can be."""
     body = columns.reading.as_utf8(body)
     text = decode_text(body)
-    own, plain = possible(text, columns, delimiter)
+    own, plain = _possible(text, columns, delimiter)
     refused = None
     if own:
         try:
-            read = partial(uploaded_records, text, columns)
+            read = partial(_uploaded_records, text, columns)
             return _read_records(read, columns, limits, columns.styled_readers)
         except InvalidContent as error:
-            refused = explained(error, columns.reading, delimiter)
+            refused = _explained(error, columns.reading, delimiter)
             if not plain:
                 raise refused from None
     try:
         return _read_plain(body, columns, limits, delimiter)
     except InvalidContent as error:
-        raise refused or explained(error, columns.reading, delimiter) from None
+        raise refused or _explained(error, columns.reading, delimiter) from None
 
 
 def _read_plain(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
@@ -110,10 +103,9 @@ def _read_plain(body: bytes, columns: Columns, limits: RowLimits, delimiter: str
     if rows is not None:
         return rows
     text = decode_text(body)
-    readers = None if columns.is_plain else columns.text_readers
     own = columns.reading.delimiter == delimiter
-    read = partial(uploaded_records, text, columns) if own else partial(records, text, delimiter)
-    return _read_records(read, columns, limits, readers)
+    read = partial(_uploaded_records, text, columns) if own else partial(records, text, delimiter)
+    return _read_records(read, columns, limits, columns.text_readers)
 
 
 def _numbers_at_once(
@@ -145,7 +137,7 @@ def _as_lists(lines: bytes) -> bytes:
 
 
 def _table_at_once(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows | None:
-    """The same of raw values: of some rows whose header, if there is one, has the names of the
+    """Rows as raw values, if they are few, and their header, if there is one, has the names of the
     model in its order."""
     if len(body) > PIECE_BYTES or columns.n_features == 1 or body.startswith(BOM):
         return None
@@ -197,9 +189,9 @@ def _read_records(
     read: Callable[[], Iterator[list[str]]],
     columns: Columns,
     limits: RowLimits,
-    readers: list[Reader] | None,
+    readers: list[Reader],
 ) -> Rows:
-    """`read`: gives the records. `readers`: of the cells; None for finite numbers."""
+    """`read`: gives the records. `readers`: of the cells."""
     rows = read()
     try:
         first = next(rows, None)
@@ -209,18 +201,26 @@ def _read_records(
         named = _named(first, order, columns, readers)
     except csv.Error:
         raise unterminated(1) from None
-    if named is None:
-        width = columns.n_features if order is None else len(first)
-        every = chain([first], rows)
-        X = _read(every, order, width, columns, limits, readers, check_width=order is None)
-        return Rows(X, again=lambda: _in_order(read(), order))
-    order, ignored = named
-    width = len(first)
-    X = _read(rows, order, width, columns, limits, readers, check_width=not ignored)
-    return Rows(X, ignored=ignored, again=lambda: _in_order(islice(read(), 1, None), order))
+    width, check_width, n_skipped = len(first), order is None, 0
+    ignored: tuple[str, ...] = ()
+    if named is not None:
+        order, ignored = named
+        check_width, n_skipped = not ignored, 1
+    elif order is None:
+        width = columns.n_features
+    X = _read(
+        islice(chain([first], rows), n_skipped, None),
+        *(order, width, columns, limits, readers),
+        check_width=check_width,
+    )
+    again = partial(_in_order, read, n_skipped, order)
+    return Rows(X, ignored=ignored, again=again)
 
 
-def _in_order(rows: Iterator[list[str]], order: list[int] | None) -> Iterator[list[str]]:
+def _in_order(
+    read: Callable[[], Iterator[list[str]]], n_skipped: int, order: list[int] | None
+) -> Iterator[list[str]]:
+    rows = islice(read(), n_skipped, None)
     return rows if order is None else ([row[i] for i in order] for row in rows)
 
 
@@ -230,13 +230,11 @@ def _read(
     width: int,
     columns: Columns,
     limits: RowLimits,
-    readers: list[Reader] | None,
+    readers: list[Reader],
     *,
-    check_width: bool = True,
+    check_width: bool,
 ) -> NDArray[np.float64]:
     """`order`: the positions of the features in a row of `width` cells."""
-    features = range(columns.n_features)
-    layout = Layout(n_cells=columns.n_features, names=columns.names, features=features)
     faults = Faults()
     blocks = []
     values: list[list[float]] = []
@@ -253,10 +251,7 @@ def _read(
                     break
                 continue
             cells = row if order is None else [row[i] for i in order]
-            if readers is None:
-                values += examine([cells], layout, done, limits.cell_bytes, faults)
-            else:
-                values.append(_table_row(cells, columns, readers, done, faults))
+            values.append(_raw_row(cells, columns, readers, done, faults))
             if len(values) == BLOCK_ROWS:
                 blocks.append(np.array(values, np.float64))
                 values.clear()
@@ -271,11 +266,13 @@ def _read(
     return np.concatenate([*blocks, last]) if blocks else last
 
 
-def _table_row(
+def _raw_row(
     cells: list[str], columns: Columns, readers: list[Reader], number: int, faults: Faults
 ) -> list[float]:
     """The raw values; every bad cell is a fault, and NaN."""
     try:
+        if readers is columns.text_readers:
+            return columns.raw_texts(cells)
         return [read(cell) for read, cell in zip(readers, cells, strict=True)]
     except BadCell:
         values = []
@@ -283,13 +280,14 @@ def _table_row(
             try:
                 values.append(read_cell(read, cell))
             except BadCell as error:
-                faults.add(*error.fault, row=number, column=columns.column(position))
+                plain = fault_of_text(cell) if columns.is_plain else None
+                faults.add(*(plain or error.fault), row=number, column=columns.column(position))
                 values.append(np.nan)
         return values
 
 
 def _named(
-    first: list[str], order: list[int] | None, columns: Columns, readers: list[Reader] | None
+    first: list[str], order: list[int] | None, columns: Columns, readers: list[Reader]
 ) -> tuple[list[int], tuple[str, ...]] | None:
     """The position of each feature, and the names that are not of features, if the first record
     names the columns; None if it is a row, whose features may be in some `order`.
@@ -307,15 +305,79 @@ def _named(
     return columns.select("the header", names)
 
 
-def _is_row(cells: list[str], columns: Columns, readers: list[Reader] | None) -> bool:
-    """Whether cells that are not names may be a row: one of them is a value that is no likely
-    name."""
-    if readers is None or len(cells) != columns.n_features:
+def _is_row(cells: list[str], columns: Columns, readers: list[Reader]) -> bool:
+    """Whether cells that are not names may be a row: one of them is empty, or a value that is no
+    likely name."""
+    if len(cells) != columns.n_features:
         return any(is_value(cell) or not cell for cell in cells)
     for read, cell in zip(readers, cells, strict=True):
         try:
-            if read(cell) != UNKNOWN:
+            if not cell or read(cell) != UNKNOWN:
                 return True
         except BadCell:
             pass
     return False
+
+
+def _possible(text: str, columns: Columns, delimiter: str) -> tuple[bool, bool]:
+    """Whether the text may be written as the training file, and whether it may have this
+    delimiter: by the cells of its first line that are names of features, else by their number."""
+    own, plain = (
+        _likeness(text, columns, one) for one in (columns.reading.delimiter or ",", delimiter)
+    )
+    return own >= plain, plain >= own
+
+
+def _likeness(text: str, columns: Columns, delimiter: str) -> tuple[int, int]:
+    names, _ = _first(text, delimiter)
+    stripped = {name.strip() for name in names}
+    return len(columns.names_set & stripped), -abs(len(names) - columns.n_features)
+
+
+def _first(text: str, delimiter: str) -> tuple[list[str], int]:
+    """The first record that is not a comment, and the cells of the next one, 0 if there is none."""
+    try:
+        rows = first_records(text[:HEAD_CHARACTERS], delimiter)
+    except csv.Error:
+        rows = []
+    return (rows[0] if rows else []), (len(rows[1]) if len(rows) > 1 else 0)
+
+
+def _uploaded_records(text: str, columns: Columns) -> Iterator[list[str]]:
+    """The records without comments, and without the delimiter that ends each. Raises csv.Error."""
+    reading = columns.reading
+    delimiter = reading.delimiter or ","
+    first, next_width = _first(text, delimiter)
+    records = chain.from_iterable(split_records(Slice(text, '"' in text), delimiter))
+    width = len(first)
+    if reading.trailing and first and not first[-1].strip():
+        width -= 1
+    named = not columns.names_set.isdisjoint(name.strip() for name in first)
+    begun = False
+    for record in records:
+        row = record
+        if not begun:
+            if row != first:  # a comment
+                continue
+            begun = True
+            if named and not reading.trailing and next_width == width + 1:
+                row = ["", *row]  # R leaves out the name of the row names
+                width += 1
+        elif is_comment(row, width) and len(row) != width + reading.trailing:
+            continue
+        if reading.trailing and len(row) == width + 1 and not row[-1].strip():
+            row = row[:-1]
+        yield row
+
+
+def _explained(error: InvalidContent, reading: Reading, delimiter: str) -> InvalidContent:
+    """The error with a hint that says which delimiters are expected, if it is about columns."""
+    own = reading.delimiter or ","
+    if error.code not in ("feature-mismatch", "ragged-row") or own == delimiter:
+        return error
+    expected = f"separate cells by {own!r} as the training file does, or by {delimiter!r}"
+    faults = tuple(
+        replace(fault, hint=expected if fault.hint is None else f"{fault.hint}; {expected}")
+        for fault in error.faults
+    )
+    return InvalidContent(error.code, error.detail, faults, error.faults_total, error.extra)

@@ -21,9 +21,10 @@ from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import read_list
 from service.rows.spec import ParseSpec, RowLimits, Rows
+from service.rows.table.joining import expect_rows
 from service.rows.table.labels import Labels
 from service.rows.table.layout import NO_TARGET
-from service.rows.table.writers import SparseWriter, Table, fill, is_full, write_weights
+from service.rows.table.writers import SparseWriter, Table, fill_if_full, write_weights
 
 _COMMENT = re.compile(r"#[^\n]*")
 _BLANKS = re.compile(r"[ \t]+")
@@ -57,17 +58,19 @@ def read(spec: ParseSpec) -> Table:
 
     Raises ServiceError with every fault of the file.
     """
-    if spec.target not in (None, NO_TARGET):
+    spec = expect_rows(spec, sparse=True)
+    if spec.asked.target not in (None, NO_TARGET):
         message = "LIBSVM lines begin with their label: leave out `target`, unless it is none"
         raise InvalidRequest("invalid-parameter", message)
-    labeled = spec.target != NO_TARGET and spec.labels is None
-    base = 1 if spec.index_base is None else spec.index_base
-    limit = spec.limits.sparse_columns if spec.n_features is None else spec.n_features
+    labeled = spec.asked.target != NO_TARGET and spec.labels is None
+    base = 1 if spec.asked.index_base is None else spec.asked.index_base
+    limit = spec.limits.sparse_columns if spec.asked.n_features is None else spec.asked.n_features
     if limit > spec.limits.sparse_columns:
         raise too_many("sparse columns", spec.limits.sparse_columns)
     beyond = "raise n_features, or leave it out"
     if spec.onto is not None:
         beyond = "to add columns to the dataset, give n_features"
+    allowed = Indices(base, limit, beyond, growing=spec.asked.n_features is None)
     faults = Faults()
     labels = Labels(faults, kind=spec.label_kind)
     texts: bool | None = None
@@ -75,7 +78,7 @@ def read(spec: ParseSpec) -> Table:
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:
         done = 0
-        for part in slices(Path(spec.data), quotes=False):
+        for part in slices(Path(spec.file.path), quotes=False):
             lines = lines_of(part.text)
             if not lines:
                 continue
@@ -87,11 +90,7 @@ def read(spec: ParseSpec) -> Table:
             names: list[str] = []
             if texts or not labeled:
                 lines = _take_labels(lines, names if labeled else None)
-            rows = rows_of(
-                *(lines, base, limit, faults, done),
-                growing=spec.n_features is None,
-                beyond_hint=beyond,
-            )
+            rows = allowed.read(lines, faults, done)
             if faults.total > MAX_FAULTS:
                 break
             done += len(lines)
@@ -105,16 +104,14 @@ def read(spec: ParseSpec) -> Table:
         faults.check()
         if done == 0:
             raise InvalidContent("empty-data", "the file holds no line of data")
-        n_features = highest + 1 if spec.n_features is None else spec.n_features
+        n_features = highest + 1 if spec.asked.n_features is None else spec.asked.n_features
         if n_features == 0:
             raise InvalidContent("empty-data", "no line holds a feature")
         writer.finish()
     if weights:
         all_weights = np.concatenate([weights, np.ones(done - len(weights))])
         write_weights(Path(spec.out), all_weights, WEIGHT)
-    dense = is_full(spec, (done, n_features), writer.n_stored)
-    if dense:
-        fill(Path(spec.out), n_features, spec.limits)
+    dense = fill_if_full(spec, (done, n_features), writer.n_stored)
     return Table(
         n_samples=done,
         n_features=n_features,
@@ -184,17 +181,16 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
         raise too_many("rows to predict", limits.rows)
     faults = Faults()
     n_features = columns.n_features
+    below = "indices begin at 1 here, whatever the data of the model began at"
+    beyond = f"the model takes {n_features} features, with indices from 1"
+    allowed = Indices(1, n_features, beyond, below)
     parts = []
     for start in range(0, len(lines), LINES_AT_ONCE):
         some = [
             f"0 {line}" if ":" in line.partition(" ")[0] else line
             for line in lines[start : start + LINES_AT_ONCE]
         ]
-        part = rows_of(
-            *(some, 1, n_features, faults, start),
-            below_hint="indices begin at 1 here, whatever the data of the model began at",
-            beyond_hint=f"the model takes {n_features} features, with indices from 1",
-        )
+        part = allowed.read(some, faults, start)
         if faults.total > MAX_FAULTS:
             break
         parts.append(part)
@@ -205,28 +201,26 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     return Rows(csr_array((values, indices, indptr), shape=(len(lines), n_features)))
 
 
-def rows_of(
-    lines: list[str],
-    base: int,
-    limit: int,
-    faults: Faults,
-    done: int = 0,
-    *,
-    growing: bool = False,
-    below_hint: str = "say index_base=0 if columns count from 0",
-    beyond_hint: str,
-) -> Lines:
-    """Lines as arrays; what is wrong with them is added to `faults`. Indices go from `base` to
-    `base + limit - 1`; a lower one is a fault with `below_hint`. If the table is `growing` a higher
-    one is too many columns, else a fault with `beyond_hint`.
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """The indices that pairs may have: from `base` to `base + limit - 1`."""
 
-    Raises TooLarge.
-    """
-    rows = _at_once(lines, base, base + limit)
-    if rows is None:
-        careful = _Careful(base, limit, growing, below_hint, beyond_hint, faults)
-        rows = careful.read(lines, done + 1)
-    return rows
+    base: int
+    limit: int
+    beyond_hint: str
+    """For a higher one."""
+    below_hint: str = "say index_base=0 if columns count from 0"
+    """For a lower one."""
+    growing: bool = False
+    """A higher one is too many columns."""
+
+    def read(self, lines: list[str], faults: Faults, done: int = 0) -> Lines:
+        """Lines as arrays, after `done` others; what is wrong with them is added to `faults`.
+
+        Raises TooLarge.
+        """
+        rows = _at_once(lines, self.base, self.base + self.limit)
+        return rows or _Careful(self, faults).read(lines, done + 1)
 
 
 def lines_of(text: str) -> list[str]:
@@ -294,11 +288,7 @@ def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
 class _Careful:
     """Reads line by line to say what is wrong, and where."""
 
-    base: int
-    limit: int
-    growing: bool
-    below_hint: str
-    beyond_hint: str
+    allowed: Indices
     faults: Faults
     labels: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
@@ -333,26 +323,26 @@ class _Careful:
             if index is not None:
                 before = index
                 self.indices.append(index)
-                self.values.append(self._number(value, row, index - self.base, VALUE_HINT))
+                self.values.append(self._number(value, row, index - self.allowed.base, VALUE_HINT))
         self.lengths.append(len(pairs))
 
     def _index(self, text: str, colon: str, before: int, pair: str, row: int) -> int | None:
-        hint = None
+        allowed, hint = self.allowed, None
         if text == "qid":
             message, hint = "is for ranking, which is not offered here", "leave it out"
         elif not (colon and _INDEX.fullmatch(text)):
             message, hint = "is not index:value", "an index is a whole number"
-        elif (index := int(text[:19])) < self.base:  # a longer one is beyond all columns
-            message, hint = "has an index below 1", self.below_hint
+        elif (index := int(text[:19])) < allowed.base:  # a longer one is beyond all columns
+            message, hint = "has an index below 1", allowed.below_hint
         elif index <= before:
             message, hint = "does not come after the pair before", "sort each line by its indices"
-        elif index < self.base + self.limit:
+        elif index < allowed.base + allowed.limit:
             return index
-        elif self.growing:
-            raise too_many("sparse columns", self.limit, row)
+        elif allowed.growing:
+            raise too_many("sparse columns", allowed.limit, row)
         else:
-            message = f"has an index above the last column, {self.base + self.limit - 1}"
-            hint = self.beyond_hint
+            message = f"has an index above the last column, {allowed.base + allowed.limit - 1}"
+            hint = allowed.beyond_hint
         self.faults.add("libsvm-index", message, row=row, value=pair, hint=hint)
         return None
 

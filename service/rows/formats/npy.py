@@ -1,4 +1,8 @@
-"""NPY: NumPy's own format. The header is compared with the file before anything is read."""
+"""NumPy's own formats: NPY, and NPZ, an archive of the arrays `X` and, for the labels, `y`, as
+`numpy.savez` writes it, or of a sparse matrix, as `scipy.sparse.save_npz` does.
+
+The header of an array is compared with the file before anything is read.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import io
 import tokenize
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -15,13 +19,23 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 
-from service.errors import InvalidContent
-from service.rows.cell_faults import add_not_finite
+from service.errors import InvalidContent, InvalidRequest
+from service.rows.cell_faults import HINT, CellFault, add_not_finite
 from service.rows.columns import Columns
 from service.rows.faults import Faults, refuse, too_many
-from service.rows.spec import ParseSpec, RowLimits, Rows
-from service.rows.table.layout import make_layout
-from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
+from service.rows.formats.archive import Archive, BadArchive
+from service.rows.spec import NPY, ParseSpec, RowLimits, Rows, SentFile
+from service.rows.table.joining import expect_rows
+from service.rows.table.labels import Labels, Target
+from service.rows.table.layout import NO_TARGET, check_n_features, make_layout
+from service.rows.table.writers import (
+    DenseWriter,
+    SparseWriter,
+    Table,
+    dense_table,
+    fill_if_full,
+    labels_of,
+)
 
 MAGIC = b"\x93NUMPY"
 HEADER_BYTES = 10_000
@@ -37,6 +51,13 @@ MAX_TEXT_BYTES = 4 * 4096
 """Of one label."""
 MIN_BLOCK_ROWS = 512
 """In Fortran order fewer rows would read every page of the file many times."""
+MEMBERS = {"X.npy", "y.npy"}
+SPARSE = {"data.npy", "indices.npy", "indptr.npy", "shape.npy", "format.npy"}
+"""Those of a compressed sparse matrix."""
+ROWS_AT_ONCE = 4096
+MOST_TRANSPOSED = 8_000_000
+"""Values of a matrix by columns, which is turned in memory."""
+_WRITE = "write it with savez(file, X=X, y=y) or savez_compressed, a sparse matrix with save_npz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +73,7 @@ class Header:
 
 def read(spec: ParseSpec) -> Table:
     """Write `X.npy`. Raises ServiceError with every number that is not finite."""
-    path = Path(spec.data)
+    path = Path(spec.file.path)
     header = header_of(path)
     shape = header.shape
     if len(shape) == 1 and spec.labels is not None:
@@ -204,3 +225,123 @@ def blocks(path: Path, header: Header, shape: tuple[int, int]) -> Iterator[npt.N
         order: Literal["F", "C"] = "F" if header.fortran_order else "C"
         array = np.memmap(path, header.dtype, "r", header.size, shape, order)
         yield np.array(array[start : start + rows])
+
+
+def read_npz(spec: ParseSpec) -> Table:
+    """Write `X.npy`. Raises ServiceError for what is wrong with the archive or its arrays."""
+    arrays = _extract(spec)
+    if arrays.keys() == SPARSE:
+        return _read_sparse(spec, arrays)
+    if "X.npy" not in arrays:
+        raise _unsafe("the archive has no member X.npy")
+    labeled = "y.npy" in arrays
+    if labeled and (spec.labels is not None or spec.asked.target not in (None, NO_TARGET)):
+        message = "the labels are in the archive, as y: leave out `labels` and `target`"
+        raise InvalidRequest("invalid-parameter", message)
+    spec = expect_rows(spec, sparse=False)
+    target = NO_TARGET if spec.asked.target is None else spec.asked.target
+    table = read(replace(spec, file=SentFile(str(arrays["X.npy"]), NPY)).asking(target=target))
+    if not labeled:
+        return table
+    return replace(table, labels=_labels(arrays["y.npy"], table.n_samples))
+
+
+def _read_sparse(spec: ParseSpec, arrays: dict[str, Path]) -> Table:
+    """Write the CSR arrays, or of nearly full data `X.npy`."""
+    from scipy.sparse import csc_array, csr_array
+
+    spec = expect_rows(spec, sparse=True)
+    if spec.asked.target not in (None, NO_TARGET):
+        message = "a sparse matrix has no label: send labels as a second file, `labels`"
+        raise InvalidRequest("invalid-parameter", message)
+    layout = arrays["format.npy"].read_bytes()[-3:].decode("ascii", "replace")
+    shape = tuple(_array(arrays["shape.npy"]).astype(np.int64).tolist())
+    if layout not in ("csr", "csc") or len(shape) != 2 or min(shape) < 1:
+        what = f"a sparse matrix {layout[:20]!r} of shape {shape[:5]} is not read"
+        raise _unsafe(what, hint="save it as CSR, with tocsr()")
+    n_rows, n_features = shape
+    if n_features > spec.limits.sparse_columns:
+        raise too_many("columns", spec.limits.sparse_columns)
+    if n_rows > spec.limits.rows:
+        raise too_many("rows", spec.limits.rows)
+    check_n_features(spec, n_features)
+    data, indices, indptr = (
+        _array(arrays[f"{name}.npy"]) for name in ("data", "indices", "indptr")
+    )
+    n_major, n_minor = shape if layout == "csr" else (n_features, n_rows)
+    fits = indptr.shape == (n_major + 1,) and data.shape == indices.shape == (int(indptr[-1]),)
+    fits = fits and indptr.dtype.kind == indices.dtype.kind == "i" and indptr[0] == 0
+    if not fits or (np.diff(indptr) < 0).any():
+        raise _unsafe("the arrays of the sparse matrix do not fit each other")
+    if layout == "csc":
+        if len(data) > MOST_TRANSPOSED:
+            raise _unsafe("the sparse matrix is stored by columns", hint="save it with tocsr()")
+        _check_indices(indices, n_minor)
+        turned = csc_array((data, indices, indptr), shape).tocsr()
+        data, indices, indptr = turned.data, turned.indices, turned.indptr
+    faults = Faults()
+    with SparseWriter(Path(spec.out), spec.limits) as writer:
+        for start in range(0, n_rows, ROWS_AT_ONCE):
+            ends = indptr[start : start + ROWS_AT_ONCE + 1].astype(np.int64)
+            some = slice(ends[0], ends[-1])
+            _check_indices(indices[some], n_features)
+            block = csr_array(
+                (data[some].astype(np.float64), indices[some].astype(np.int64), ends - ends[0]),
+                (len(ends) - 1, n_features),
+            )
+            block.sum_duplicates()  # and sorts them
+            for i in np.flatnonzero(~np.isfinite(block.data)).tolist():
+                row = int(np.searchsorted(block.indptr, i, "right"))
+                fault = CellFault("non-finite-value", "is not finite", f"{block.data[i]}", HINT)
+                faults.add(*fault, row=start + row, column=int(block.indices[i]))
+            lengths, columns = np.diff(block.indptr), block.indices
+            writer.add(lengths.astype(np.int64), columns.astype(np.int64), block.data)
+        faults.check()
+        writer.finish()
+    dense = fill_if_full(spec, shape, writer.n_stored)
+    return Table(n_samples=n_rows, n_features=n_features, sparse=not dense)
+
+
+def _array(path: Path) -> npt.NDArray[Any]:
+    """An array of one dimension, or none, on disk."""
+    header = header_of(path)
+    if len(header.shape) > 1:
+        raise _unsafe("an array of the sparse matrix has two dimensions")
+    if header.shape == (0,):
+        return np.zeros(0, header.dtype)
+    return np.memmap(path, header.dtype, "r", header.size, header.shape)
+
+
+def _check_indices(indices: npt.NDArray[Any], end: int) -> None:
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < end:
+        raise _unsafe("an index of the sparse matrix is outside of its shape")
+
+
+def _labels(path: Path, n_samples: int) -> Target:
+    labels = Labels(Faults())
+    for block in read_labels(path, text_bytes=MAX_TEXT_BYTES):
+        if block.dtype.kind == "U":
+            labels.add_json(texts_of(block))
+        else:
+            labels.add_numbers(block)
+    return labels.finish(n_samples)
+
+
+def _extract(spec: ParseSpec) -> dict[str, Path]:
+    """The members by name, inflated beside the archive. Raises InvalidContent and TooLarge."""
+    try:
+        archive = Archive(Path(spec.file.path), len(SPARSE) + 1)
+        known = SPARSE if "indptr.npy" in archive.names else MEMBERS
+        for name in archive.names:
+            if name == "_is_array.npy" and known is SPARSE:  # of `csr_array`, not `csr_matrix`
+                continue
+            if name not in known:
+                raise BadArchive(f"the archive has a member {name[:64]!r}", name[:64])
+        names = [name for name in archive.names if name in known]
+        return archive.unpack(names, Path(spec.out), spec.limits.inflated_bytes)
+    except BadArchive as error:
+        raise _unsafe(error.message, error.member) from None
+
+
+def _unsafe(message: str, value: str | None = None, hint: str = _WRITE) -> InvalidContent:
+    return refuse("npz-unsafe", message, value=value, hint=hint)

@@ -7,6 +7,7 @@ memory that its size justifies, whatever it announces.
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import re
@@ -21,17 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from service.common.encodings import MAX_RATIO
-from service.errors import Fault, InvalidContent
-from service.rows.cell_faults import HINT, CellFault
-from service.rows.faults import Faults, inflates_too_much, refuse
+from service.errors import InvalidContent
+from service.rows.faults import Faults, inflates_too_much, refuse, too_many
 from service.rows.formats import npy
 from service.rows.kinds.building import build, may_be_plain
 from service.rows.kinds.feature import Batch
-from service.rows.spec import ParseSpec, ReadLimits
+from service.rows.spec import ConvertSpec, ParseSpec, ReadLimits
 from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
 from service.rows.table.layout import make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
-from service.storage.locked_duckdb import connect, identifier, literal
+from service.storage.locked_duckdb import connect, identifier
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,8 +48,6 @@ VECTOR_ROWS = 2048
 """DuckDB takes memory for this many rows of a column, even if it has few."""
 LABELS_AT_ONCE = 100_000
 ROWS_AT_ONCE = 4096
-MISSING = np.uint64(0x7FF8_0000_0000_0A11)
-"""The bits of the NaN that means NULL in the file of columns."""
 
 _SOURCE = "read_parquet($1, hive_partitioning = false)"
 TEXT = "VARCHAR"
@@ -63,21 +61,16 @@ _INDEX_OF_PANDAS = re.compile(r"__index_level_[0-9]+__")
 
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the file."""
-    path = Path(spec.data).resolve()
-    with connect(path) as connection, reported(spec):
+    path = Path(spec.file.path).resolve()
+    with connect(path) as connection, reported(spec.limits):
         file = ParquetFile(connection, str(path))
         with memory_for_directory(path):
             n_samples = file.n_samples()
         columns = file.columns()
-        kinds = (column.is_date or column.is_index or column.is_boolean for column in columns)
-        plain = not any(kinds)
-        if plain and may_be_plain(spec):
-            try:
-                return _read_plain(spec, path, file, columns.copy(), n_samples)
-            except InvalidContent as error:
-                if error.code not in ("not-a-number", "missing-value", "too-many-classes"):
-                    raise
-        return _read_table(spec, path, file, columns, n_samples)
+        plain = None
+        if may_be_plain(spec) and not any(one.is_date or one.is_index for one in columns):
+            plain = _read_plain(spec, path, file, columns, n_samples)
+        return plain or _read_table(spec, path, file, columns, n_samples)
 
 
 def _read_table(
@@ -86,8 +79,7 @@ def _read_table(
     """Columns with texts, dates or NULL."""
     n_bytes = n_samples * 8 * len(columns)
     n_bytes += sum(file.text_bytes(column) for column in columns if column.type == TEXT)
-    if n_bytes > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
-        raise inflates_too_much("file", spec.limits.inflated_bytes)
+    _check_inflated(path, n_bytes, spec.limits)
     names = [column.name for column in columns]
     longest = spec.limits.cell_bytes
 
@@ -106,28 +98,6 @@ def _read_table(
 def _written(cell: Any) -> Any:
     """Infinity as it is called: in JSON it is a number that is too large."""
     return str(cell) if cell in (math.inf, -math.inf) else cell
-
-
-def _read_plain(
-    spec: ParseSpec, path: Path, file: ParquetFile, columns: list[_Column], n_samples: int
-) -> Table:
-    """Columns of finite numbers. Raises InvalidContent for others."""
-    layout = make_layout(spec, len(columns), [column.name for column in columns])
-    if n_samples == 0:
-        raise InvalidContent("empty-data", "the file has no row")
-    with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
-        writer.check(n_samples)
-        inflated = 8 * n_samples * len(columns)
-        if inflated > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
-            raise inflates_too_much("file", spec.limits.inflated_bytes)
-        faults = Faults()
-        labels = labels_of(layout, faults)
-        if layout.target is not None and labels is not None:
-            _read_labels(file, columns.pop(layout.target), labels, spec)
-        _read_features(file, columns, n_samples, writer, faults)
-        faults.check()
-        writer.finish()
-    return dense_table(layout, n_samples, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,27 +169,18 @@ class ParquetFile:
         ((count,),) = self._all("SELECT num_rows FROM parquet_file_metadata($1)")
         return int(count)
 
-    def first(self, expression: str, condition: str) -> tuple[int, Any] | None:
-        """Number and value of the first row that fulfills the condition."""
-        # Not by DuckDB's `file_row_number`, which a column of the file may be called, too.
-        numbered = (
-            f"SELECT row_number() OVER () AS number, {expression} AS value, "
-            f"{condition} AS fulfilled FROM {_SOURCE}"
-        )
-        rows = self._all(f"SELECT number, value FROM ({numbered}) WHERE fulfilled LIMIT 1")
-        return (int(rows[0][0]), rows[0][1]) if rows else None
-
     def text_bytes(self, column: _Column) -> int:
         ((total,),) = self._all(f"SELECT coalesce(sum(strlen({column.sql})), 0) FROM {_SOURCE}")
         return int(total)
 
-    def distinct(self, column: _Column, limit: int) -> list[str]:
-        """Texts of a column, at most `limit`."""
-        rows = self._all(
-            f"SELECT DISTINCT {column.sql} FROM {_SOURCE} WHERE {column.sql} IS NOT NULL "
-            f"LIMIT {limit}"
+    def n_distinct(self, expression: str, most: int) -> int:
+        """How many values there are besides NULL, counted up to `most`."""
+        values = f"SELECT DISTINCT {expression} AS value FROM {_SOURCE}"
+        ((count,),) = self._all(
+            f"SELECT count(*) FROM (SELECT value FROM ({values}) WHERE value IS NOT NULL "
+            f"LIMIT {most})"
         )
-        return [text for (text,) in rows]
+        return int(count)
 
     def arrays(self, *expressions: str) -> list[npt.NDArray[Any]]:
         """(n_samples,) each; masked if something is NULL."""
@@ -240,14 +201,14 @@ class ParquetFile:
 
 
 @contextmanager
-def reported(spec: ParseSpec) -> Iterator[None]:
+def reported(limits: ReadLimits) -> Iterator[None]:
     """What DuckDB cannot read is an error of the file."""
     import duckdb
 
     try:
         yield
     except duckdb.OutOfMemoryException:
-        raise inflates_too_much("file", spec.limits.inflated_bytes) from None
+        raise inflates_too_much("file", limits.inflated_bytes) from None
     except duckdb.Error:
         message = "the file is not complete, damaged or encrypted"
         raise unsupported(message, "write the file again, without encryption") from None
@@ -291,95 +252,102 @@ def _check_flat(name: str, kind: str) -> None:
         raise refuse("columnar-unsupported", message, column=name[:64], hint=hint)
 
 
-def _read_labels(file: ParquetFile, column: _Column, labels: Labels, spec: ParseSpec) -> None:
-    if not column.is_number:
-        _read_texts(file, column, labels, spec.limits)
+def _read_plain(
+    spec: ParseSpec, path: Path, file: ParquetFile, columns: list[_Column], n_samples: int
+) -> Table | None:
+    """The table of columns of finite numbers, column by column to a file, which is then read row by
+    row; None for any other. Raises TooLarge."""
+    try:
+        layout = make_layout(spec, len(columns), [column.name for column in columns])
+        labels = labels_of(layout, Faults())
+        features = [one for i, one in enumerate(columns) if i != layout.target]
+        if n_samples == 0 or not all(one.is_number and not one.is_boolean for one in features):
+            return None
+        with DenseWriter(Path(spec.out), len(features), spec.limits) as writer:
+            writer.check(n_samples)
+            _check_inflated(path, 8 * n_samples * len(columns), spec.limits)
+            if layout.target is not None and labels is not None:
+                _read_labels(file, columns[layout.target], labels, spec.limits)
+            spool = Path(spec.out) / "columns"
+            if not _write_columns(spool, file, features, n_samples):
+                return None
+            header = npy.Header((n_samples, len(features)), True, np.dtype(np.float64), 0)
+            for block in npy.blocks(spool, header, (n_samples, len(features))):
+                writer.add(block.astype(np.float64, copy=False))
+            spool.unlink()
+            writer.finish()
+        return dense_table(layout, n_samples, labels)
+    except InvalidContent:
+        return None
+
+
+def _check_inflated(path: Path, n_bytes: int, limits: ReadLimits) -> None:
+    if n_bytes > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
+        raise inflates_too_much("file", limits.inflated_bytes)
+
+
+def _read_labels(file: ParquetFile, column: _Column, labels: Labels, limits: ReadLimits) -> None:
+    if column.is_number:
+        as_float = column.is_float or column.type.startswith("DECIMAL")
+        (values,) = file.arrays(column.number if as_float else column.sql)
+        for start in range(0, len(values), LABELS_AT_ONCE):
+            block = values[start : start + LABELS_AT_ONCE]
+            if np.ma.is_masked(block):
+                labels.add_json(block.tolist())
+            else:
+                labels.add_numbers(np.ma.getdata(block))
         return
-    as_float = column.is_float or column.type.startswith("DECIMAL")
-    expression = column.number if as_float else column.sql
-    (values,) = file.arrays(expression)
-    for start in range(0, len(values), LABELS_AT_ONCE):
-        block = values[start : start + LABELS_AT_ONCE]
-        if np.ma.is_masked(block):
-            labels.add_json(block.tolist())
-        else:
-            labels.add_numbers(np.ma.getdata(block))
-
-
-def _read_texts(file: ParquetFile, column: _Column, labels: Labels, limits: ReadLimits) -> None:
-    long = file.first(f"left({column.sql}, 64)", f"strlen({column.sql}) > {limits.cell_bytes}")
-    if long is not None:
-        row, value = long
-        message = f"row {row}: the label has more than {limits.cell_bytes:,} bytes"
-        raise refuse(
-            "csv-cell-too-large",
-            message,
-            row=row,
-            column=column.name,
-            value=value,
-            hint="shorten it",
-        )
+    text = column.cell(limits.cell_bytes + 1)  # a longer one is refused in the end
     if file.text_bytes(column) > limits.inflated_bytes:
         raise inflates_too_much("file", limits.inflated_bytes)
-    texts = file.distinct(column, MAX_CLASSES + 1)
-    if len(texts) > MAX_CLASSES:
+    if file.n_distinct(text, MAX_CLASSES + 1) > MAX_CLASSES:
         raise too_many_texts(column.name)
-    if not texts:
-        texts = [""]
-    file.connection.execute(f"CREATE TYPE labels AS ENUM ({', '.join(map(literal, texts))})")
-    (codes,) = file.arrays(f"enum_code({column.sql}::labels)")
-    known: list[str | None] = [*texts, None]
-    places = np.ma.filled(codes.astype(np.int64), len(texts))
-    for start in range(0, len(places), LABELS_AT_ONCE):
-        labels.add_json([known[i] for i in places[start : start + LABELS_AT_ONCE].tolist()])
+    for rows in file.rows([text]):
+        labels.add_json([label for (label,) in rows])
 
 
-def _read_features(
-    file: ParquetFile, columns: list[_Column], n_samples: int, writer: DenseWriter, faults: Faults
-) -> None:
-    """Column by column to a file, which is then read row by row."""
-    for column in columns:
-        if not column.is_number:
-            raise _text_among_numbers(file, column)
-    spool = Path(writer.folder) / "columns"
+def _write_columns(spool: Path, file: ParquetFile, columns: list[_Column], n_samples: int) -> bool:
+    """False if a value is not a finite number."""
     at_once = max(1, VALUES_AT_ONCE // max(n_samples, VECTOR_ROWS))
     with spool.open("wb") as out:
         for start in range(0, len(columns), at_once):
             some = columns[start : start + at_once]
             for array in file.arrays(*(column.number for column in some)):
+                if np.ma.is_masked(array) or not np.isfinite(array).all():
+                    return False
                 values = np.array(np.ma.getdata(array), dtype=np.float64)
-                values[np.isnan(values)] = np.nan
-                values.view(np.uint64)[np.ma.getmaskarray(array)] = MISSING
                 if len(values) != n_samples:
                     raise unsupported("the columns differ in length", "write the file again")
                 out.write(values.data)
-    header = npy.Header((n_samples, len(columns)), True, np.dtype(np.float64), 0)
-    for block in npy.blocks(spool, header, (n_samples, len(columns))):
-        _add(block, columns, writer, faults)
-    spool.unlink()
+    return True
 
 
-def _add(
-    block: npt.NDArray[Any], columns: list[_Column], writer: DenseWriter, faults: Faults
-) -> None:
-    missing = block.view(np.uint64) == MISSING
-    for i, j in np.argwhere(~np.isfinite(block)):
-        fault = CellFault("non-finite-value", "is not finite", str(block[i, j]), HINT)
-        if missing[i, j]:
-            fault = CellFault("missing-value", "the value is NULL", None, HINT)
-        faults.add(*fault, row=writer.n_samples + int(i) + 1, column=columns[j].name)
-    writer.add(block)
+def as_csv(spec: ConvertSpec) -> None:
+    """Write rows to predict. Raises ServiceError."""
+    limits, path = spec.limits, Path(spec.file.path).resolve()
+    with connect(path) as connection, reported(limits):
+        file = ParquetFile(connection, str(path))
+        with memory_for_directory(path):
+            n_samples = file.n_samples()
+        if n_samples > limits.rows:
+            raise too_many("rows", limits.rows)
+        columns = file.columns()
+        wanted = spec.columns if spec.columns is None else {name.strip() for name in spec.columns}
+        used = [one for one in columns if wanted is None or one.name.strip() in wanted]
+        n_bytes = n_samples * 8 * len(used)
+        n_bytes += sum(file.text_bytes(column) for column in used if column.type == TEXT)
+        if n_bytes > limits.inflated_bytes:
+            raise inflates_too_much("file", limits.inflated_bytes)
+        cells = [one.cell(limits.cell_bytes) if one in used else "NULL" for one in columns]
+        with Path(spec.out).open("w", encoding="utf-8", newline="") as out:
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow([column.name for column in columns])
+            for rows in file.rows(cells):
+                writer.writerows(map(_text, row) for row in rows)
 
 
-def _text_among_numbers(file: ParquetFile, column: _Column) -> InvalidContent:
-    row, value = file.first(f"left({column.sql}, 64)", f"{column.sql} IS NOT NULL") or (1, None)
-    message = f"the column {column.name[:64]!r} holds texts, such as {value!r} in row {row}"
-    fault = Fault(
-        code="not-a-number",
-        message=message,
-        row=row,
-        column=column.name,
-        value=value,
-        hint="encode words as numbers, or name the column as `target`",
-    )
-    return InvalidContent("not-a-number", f"{message}; {fault.hint}", (fault,))
+def _text(cell: Any) -> str:
+    """A value of JSON as a text file has it."""
+    if type(cell) is float and cell.is_integer() and abs(cell) < 2**53:
+        return str(int(cell))
+    return "" if cell is None else str(cell).lower() if type(cell) is bool else str(cell)

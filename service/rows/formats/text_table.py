@@ -7,13 +7,18 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from service.errors import InvalidContent
 from service.rows.cell_faults import CellFault, ragged
-from service.rows.cell_texts.text import Slice, check_lengths, slices, unterminated
+from service.rows.cell_texts.text import Slice, check_lengths, records, slices, unterminated
 from service.rows.faults import Faults
-from service.rows.formats.shared import plain_table
-from service.rows.formats.shared.cells import has_long_cell
+from service.rows.json_reading.numbers import read_lists
 from service.rows.kinds.blocks import Cells
 from service.rows.kinds.building import PLACEHOLDER, Builder
 from service.rows.kinds.dialect import (
@@ -25,11 +30,14 @@ from service.rows.kinds.dialect import (
     split_records,
 )
 from service.rows.kinds.feature import Batch
+from service.rows.kinds.proposing_labels import LabelColumn
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.layout import Layout, make_layout
-from service.rows.table.writers import Table
+from service.rows.table.writers import DenseWriter, Table
 
 Columns: TypeAlias = list[Sequence[str]]
+Lines: TypeAlias = tuple[list[str], list[str]]
+"""The records without the label column, and the labels."""
 
 DELIMITER_HINT = "give one value for each column; put a text with the delimiter in it in quotes"
 
@@ -41,7 +49,7 @@ def read(spec: ParseSpec) -> Table:
     except csv.Error:
         raise unterminated(1) from None
     columns = make_layout(spec, dialect.n_cells, dialect.names, dialect.unnamed)
-    table = plain_table.read(spec, dialect, columns)
+    table = _read_plain(spec, dialect, columns)
     blank: list[int] = []
 
     def passes(faults: Faults) -> Iterator[Batch]:
@@ -101,7 +109,7 @@ def _batches(
     for part in slices(dialect.path, record_bytes=limits.line_bytes):
         if not part.quoted:  # before there is an object for each cell
             _check_lines(part.text, limits, done)
-        long = part.quoted or has_long_cell(part.text, dialect.delimiter, limits.cell_bytes)
+        long = part.quoted or _has_long_cell(part.text, dialect.delimiter, limits.cell_bytes)
         if simple and not header and not long:
             cells = Cells.of(part.text, dialect.delimiter, width)
             if cells is not None:
@@ -148,7 +156,7 @@ def _without_header(rows: list[list[str]], width: int) -> list[list[str]]:
 
 
 def _check_lines(text: str, limits: ReadLimits, done: int) -> None:
-    if has_long_cell(text, "\n", limits.line_bytes // 4):
+    if _has_long_cell(text, "\n", limits.line_bytes // 4):
         lines = [line for line in text.split("\n") if line]
         check_lengths(lines, limits.line_bytes, done + 1)
 
@@ -186,3 +194,132 @@ def _without_long(batch: Columns, limit: int, done: int, faults: Faults, roles: 
                 cells[row - done - 1] = PLACEHOLDER
         columns.append(cells)
     return columns
+
+
+def _read_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> Table | None:
+    """Write `X.npy` of a file whose features are finite numbers, written plainly.
+
+    There is nothing to decide about such columns: each slice is read at once. At the first cell
+    that is anything else it is None. Raises TooLarge.
+    """
+    if not _may_be_plain(spec, dialect, columns):
+        return None
+    target, n_features = columns.target, len(columns.features)
+    labels = None
+    if target is not None:
+        labels = LabelColumn(spec, Faults(), columns.column(target), columns.label_kind)
+    parts = slices(dialect.path, record_bytes=spec.limits.line_bytes)
+    first = next((part for part in parts if part.text.strip("\n")), None)
+    if first is not None and dialect.header:
+        first = _after_header(first)
+    if first is None:
+        return None
+    with DenseWriter(Path(spec.out), n_features, spec.limits) as writer:
+        try:
+            for part in chain([first], parts):
+                lines, texts = _lines(part, dialect.delimiter, target, dialect.n_cells)
+                if not lines:
+                    continue
+                check_lengths(lines, spec.limits.line_bytes, writer.n_samples + 1)
+                X = _matrix(lines, dialect.delimiter, n_features, spec.limits.cell_bytes)
+                if X is None:
+                    return None
+                if labels is not None:
+                    labels.add_texts(texts)
+                writer.add(X)
+            if writer.n_samples == 0:
+                return None
+            target_of = None if labels is None else labels.finish()
+        except (InvalidContent, csv.Error):
+            return None
+        advised = labels is not None and target_of is not None and labels.lacks_advice(target_of)
+        if advised:
+            return None
+        writer.finish()
+    return Table(
+        n_samples=writer.n_samples,
+        n_features=n_features,
+        sparse=False,
+        columns=columns.feature_names,
+        target=columns.target_name,
+        labels=target_of,
+        reading={"decimal": ".", "thousands": None, "missing": [], "columns": {}},
+        warnings=columns.warnings,
+    )
+
+
+def _may_be_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> bool:
+    """Whether the caller asks for numbers only, and each cell can be one or the label."""
+    n_others = dialect.n_cells - len(columns.features) - (columns.target is not None)
+    asked = (
+        dialect.trailing,
+        spec.asked.decimal == ",",
+        spec.asked.missing,
+        n_others,
+        not columns.features,
+    )
+    return (
+        not any(asked)
+        and dialect.delimiter not in "; +-.eE"
+        and set(columns.kinds.values()) <= {"number"}
+    )
+
+
+def _after_header(part: Slice) -> Slice | None:
+    """None if it is not one line."""
+    line, _, rest = part.text.lstrip("\n").partition("\n")
+    if line.startswith(("#", "sep=", '"sep=')) or line.count('"') % 2:
+        return None
+    return Slice(rest, '"' in rest)
+
+
+def _lines(part: Slice, delimiter: str, target: int | None, n_cells: int) -> Lines:
+    """Raises csv.Error."""
+    lines, labels = [], []
+    if part.quoted:
+        for cells in records(part.text, delimiter):
+            right = len(cells) == n_cells
+            if target is not None:
+                labels.append(cells.pop(target) if right else "")
+            lines.append(delimiter.join(cells) if right else "?")
+        return lines, labels
+    whole = [line for line in part.text.split("\n") if line]
+    if target is None:
+        return whole, []
+    if target == n_cells - 1:  # by far the most frequent case, and the fastest
+        split = [line.rpartition(delimiter) for line in whole]
+        return [cells for cells, _, _ in split], [label for _, _, label in split]
+    for line in whole:
+        some = line.split(delimiter, target + 1)
+        labels.append(some.pop(target) if len(some) > target else "")
+        lines.append(delimiter.join(some))
+    return lines, labels
+
+
+def _matrix(
+    lines: list[str], delimiter: str, n_columns: int, cell_bytes: int
+) -> npt.NDArray[np.float64] | None:
+    """(lines, n_columns) finite numbers, or None if some cell must be looked at closely.
+
+    The cells hold neither quotes nor line ends. Lines of plain numbers are JSON but for brackets.
+    """
+    text = "\n".join(lines)
+    if delimiter != ",":
+        if "," in text:
+            return None
+        text = text.replace(delimiter, ",")
+    if "[" in text or _has_long_cell(text, ",", cell_bytes):
+        return None
+    listed = b"[[%b]]" % text.replace("\n", "],[").encode()
+    X = read_lists(listed, n_columns)
+    return X if X is not None and len(X) == len(lines) and np.isfinite(X).all() else None
+
+
+def _has_long_cell(text: str, delimiter: str, cell_bytes: int) -> bool:
+    """Whether a cell may be longer; such a cell covers a stretch of half its length."""
+    step = max(1, cell_bytes // 2)
+    for start in range(0, len(text) - step + 1, step):
+        stretch = text[start : start + step]
+        if delimiter not in stretch and "\n" not in stretch:
+            return True
+    return False

@@ -16,8 +16,8 @@ from typing import Any
 from service.errors import InvalidContent, InvalidRequest, ServiceError
 from service.rows.faults import inflates_too_much, refuse, too_many
 from service.rows.formats import text_table, xlsx_process
-from service.rows.formats.shared.archive import Archive, BadArchive
-from service.rows.spec import CSV, ConvertSpec, ParseSpec
+from service.rows.formats.archive import Archive, BadArchive
+from service.rows.spec import CSV, ConvertSpec, ParseSpec, ReadLimits, SentFile
 from service.rows.table.writers import Table
 
 MAX_PARTS = 2000
@@ -33,9 +33,9 @@ HINT = "save the workbook again as .xlsx, without a password, or the sheet as CS
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the sheet."""
     text = Path(spec.out) / "sheet"
-    found = _converted(spec, text)
+    found = _convert(spec.file.path, text, spec.limits, spec.asked.sheet)
     name = str(found["sheet"])
-    as_csv = replace(spec, data=str(text), media_type=CSV, delimiter=",", encoding="utf-8")
+    as_csv = replace(spec, file=SentFile(str(text), CSV)).asking(delimiter=",", encoding="utf-8")
     try:
         table = text_table.read(as_csv)
     except ServiceError as error:
@@ -63,33 +63,34 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"code": "left-out-cells", "message": message + ", ".join(left_out)}]
 
 
-def as_csv(spec: ConvertSpec, text: Path) -> None:
+def as_csv(spec: ConvertSpec) -> None:
     """Write rows to predict. Raises ServiceError."""
-    _converted(spec.file, text)
+    _convert(spec.file.path, Path(spec.out), spec.limits)
 
 
-def _check_archive(spec: ParseSpec) -> None:
+def _check_archive(path: Path, limits: ReadLimits) -> None:
     """Raises InvalidContent for what is not an archive of XML, and TooLarge."""
     try:
-        archive = Archive(Path(spec.data), MAX_PARTS)
+        archive = Archive(path, MAX_PARTS)
         if not {"[Content_Types].xml", "content.xml"}.intersection(archive.names):
             raise BadArchive("the archive is not a workbook")
-        archive.check_inflated(spec.limits.inflated_bytes)
+        archive.check_inflated(limits.inflated_bytes)
     except BadArchive as error:
         raise refuse("archive-unsupported", error.message, value=error.member, hint=HINT) from None
 
 
-def _converted(spec: ParseSpec, text: Path) -> dict[str, Any]:
+def _convert(data: str, text: Path, limits: ReadLimits, sheet: str | None = None) -> dict[str, Any]:
     """Write the sheet as CSV; its name, and the range of the table. Raises ServiceError."""
-    with Path(spec.data).open("rb") as file:
+    path = Path(data)
+    with path.open("rb") as file:
         packed = file.read(2) == b"PK"
     if packed:
-        _check_archive(spec)
-    limits, sent = spec.limits, Path(spec.data).stat().st_size
+        _check_archive(path, limits)
+    sent = path.stat().st_size
     task = {
-        "path": spec.data,
+        "path": data,
         "out": str(text),
-        "sheet": spec.sheet,
+        "sheet": sheet,
         "rows": limits.rows,
         "columns": limits.columns + 2,  # of labels and weights
         "inflated_bytes": limits.inflated_bytes,
@@ -109,21 +110,21 @@ def _converted(spec: ParseSpec, text: Path) -> dict[str, Any]:
         raise refuse("parsing-failed", message, hint=hint)
     reply: dict[str, Any] = json.loads(done.stdout)
     if "error" in reply:
-        raise _error(reply, spec)
+        raise _error(reply, limits, sheet)
     return reply
 
 
-def _error(reply: dict[str, Any], spec: ParseSpec) -> ServiceError:
+def _error(reply: dict[str, Any], limits: ReadLimits, sheet: str | None) -> ServiceError:
     error, sheets = reply["error"], reply.get("sheets", [])
     if error == "rows":
-        return too_many("rows", spec.limits.rows)
+        return too_many("rows", limits.rows)
     if error == "columns":
-        return too_many("columns", spec.limits.columns)
+        return too_many("columns", limits.columns)
     if error == "inflated":
-        return inflates_too_much("file", spec.limits.inflated_bytes)
+        return inflates_too_much("file", limits.inflated_bytes)
     if error == "sheet":
         listed = ", ".join(repr(name[:64]) for name in sheets[:20])
-        message = f"the workbook has no sheet {spec.sheet!r}; it has {listed}"
+        message = f"the workbook has no sheet {sheet!r}; it has {listed}"
         if not sheets:
             return refuse("empty-data", "the workbook has no sheet with cells")
         return InvalidRequest("invalid-parameter", message)
@@ -138,7 +139,7 @@ def _error(reply: dict[str, Any], spec: ParseSpec) -> ServiceError:
 
 
 def _of_sheet(error: ServiceError, sheet: str) -> ServiceError:
-    """The same error, which names the sheet."""
+    """The error with the name of the sheet."""
     if not isinstance(error, InvalidContent):
         return error
     where = f"sheet {sheet[:64]!r}: "

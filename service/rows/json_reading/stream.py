@@ -240,7 +240,7 @@ def elements(
 def raw_elements(
     source: Source, span: Span, block_bytes: int = BLOCK_BYTES, most_bytes: int = VALUE_BYTES
 ) -> Iterator[bytes]:
-    """The same of an array, each time some elements as the text of an array. An element of more
+    """The elements of an array, each time some of them as the text of an array. An element of more
     than `most_bytes` is refused."""
     head = raw(source, Span(span.start, min(span.end, span.start + 1024)))
     start = span.start + len(head) - len(head.lstrip(BLANKS)) + 1

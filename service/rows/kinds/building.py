@@ -70,7 +70,7 @@ class Builder:
         self._columns = columns
         self._passes = passes
         self._folder = Path(spec.out)
-        self._words: Words = MISSING_VALUES | {PLACEHOLDER, *spec.missing}
+        self._words: Words = MISSING_VALUES | {PLACEHOLDER, *spec.asked.missing}
         self._features: list[Feature] = []
         self._n_samples = 0
         self._marks: set[str] = set()
@@ -114,7 +114,7 @@ class Builder:
             table=table,
             weight=layout.weight_name,
             ignored=ignored,
-            reading=_reading(kept, columns, self._marks, self._spec.missing),
+            reading=_reading(kept, columns, self._marks, self._spec.asked.missing),
             warnings=[*layout.warnings, *_warnings(kept, ignored, layout)],
         )
 
@@ -133,7 +133,7 @@ class Builder:
                 features.append(Feature(position, partial(TypedColumn, kind)))
                 continue
             make: Callable[[], Gatherer] | None = None
-            if kind in (None, "number") and self._spec.decimal != ",":
+            if kind in (None, "number") and self._spec.asked.decimal != ",":
                 trial = ValueColumn(self._words)
                 trial.add(first[position])
                 if trial.n_values - trial.n_booleans > len(trial.exceptions):
@@ -168,8 +168,8 @@ class Builder:
             words=self._words,
             kind=self._kind(position),
             wanted=position in self._columns.wanted,
-            decimal=spec.decimal or decimal,
-            odd=spec.odd_cells == "missing" and position != self._columns.weight,
+            decimal=spec.asked.decimal or decimal,
+            odd=spec.asked.odd_cells == "missing" and position != self._columns.weight,
             tried_plain=tried_plain,
             comma_likely=comma_likely,
         )
@@ -353,7 +353,7 @@ def _likely_labels(features: Sequence[Feature], columns: Layout) -> list[str]:
 def may_be_plain(spec: ParseSpec) -> bool:
     """Whether the data may be finite numbers and the caller demands no kinds or roles."""
     onto = spec.onto
-    return not spec.roles and not (onto and (onto.table or onto.weight or onto.ignored))
+    return not spec.asked.schema and not (onto and (onto.table or onto.weight or onto.ignored))
 
 
 def build(

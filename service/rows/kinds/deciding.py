@@ -219,7 +219,7 @@ def _times(column: TextColumn, question: Question, there: list[str]) -> Decision
 
 def _dates(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of dates, maybe with mistakes; None for another one."""
-    forms = dates.forms_of(there, question.spec.day_first)
+    forms = dates.forms_of(there, question.spec.asked.dayfirst)
     if question.typed:
         forms = [form for form in forms if form == dates.ISO]
     if len(forms) == 1:

@@ -63,10 +63,12 @@ class Dialect:
 def recognize(spec: ParseSpec) -> Dialect:
     """The dialect of a file. Raises InvalidRequest and InvalidContent."""
     folder = Path(spec.out)
-    path, encoding, warnings = as_utf8(Path(spec.data), spec.encoding, folder / "as-utf-8")
+    path, encoding, warnings = as_utf8(
+        Path(spec.file.path), spec.asked.encoding, folder / "as-utf-8"
+    )
     path = without_nul_end(path, folder / "without-nul")
-    usual = spec.delimiter or ("\t" if spec.media_type == TSV else ",")
-    delimiters = (usual,) if spec.delimiter else (usual, *DELIMITERS)
+    usual = spec.asked.delimiter or ("\t" if spec.file.media_type == TSV else ",")
+    delimiters = (usual,) if spec.asked.delimiter else (usual, *DELIMITERS)
     opened, head = path, _head(spec, path)
     path = with_closed_quotes(path, folder / "with-quotes", head.text, delimiters)
     if path != opened:
@@ -79,10 +81,10 @@ def recognize(spec: ParseSpec) -> Dialect:
         head = _head(spec, path)
         message = "each line is one cell in quotes: what is in the quotes was read as the line"
         warnings.append({"code": "quoted-lines", "message": message})
-    delimiter = spec.delimiter or _delimiter(spec, head)
+    delimiter = spec.asked.delimiter or _delimiter(spec, head)
 
     def is_header(cells: list[str]) -> bool:
-        return spec.header != "absent" and not any(is_value(cell.strip()) for cell in cells)
+        return spec.asked.header != "absent" and not any(is_value(cell.strip()) for cell in cells)
 
     table = tidy(path, folder / "tidied", head.text, delimiter, is_header)
     if table.path != path:
@@ -106,10 +108,10 @@ def recognize(spec: ParseSpec) -> Dialect:
         first = first[:-1]
         message = "the header alone ends with a delimiter, left out"
         warnings.append({"code": "left-out-lines", "message": message})
-    if spec.header != "absent" and is_title(first, width):
+    if spec.asked.header != "absent" and is_title(first, width):
         raise title(first, width)
     header = has_header(spec, list(first), head.text)
-    if not header and spec.header == "auto" and _may_be_names(rows):
+    if not header and spec.asked.header == "auto" and _may_be_names(rows):
         message = "the first record may be a header with numbers in it, or data"
         raise refuse("bad-column-name", message, hint="say header=present or header=absent")
     names = None
@@ -247,7 +249,7 @@ def _delimiter(spec: ParseSpec, head: Slice) -> str:
     said = head.text.lstrip("\n").partition("\n")[0].strip().strip('"')
     if said.startswith(SEPARATOR) and said[len(SEPARATOR) :] in DELIMITERS:
         return said[len(SEPARATOR) :]
-    default = "\t" if spec.media_type == TSV else ","
+    default = "\t" if spec.file.media_type == TSV else ","
     candidates = (default, *(one for one in DELIMITERS if one != default))
     best, best_share = default, 0.0
     for one in candidates:

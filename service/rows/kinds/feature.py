@@ -110,12 +110,12 @@ class Question:
     @property
     def asked(self) -> Words:
         """Those of the words that the caller names."""
-        return frozenset(self.spec.missing)
+        return frozenset(self.spec.asked.missing)
 
     @property
     def fixed(self) -> bool:
         """Whether the caller gives the decimal mark."""
-        return self.spec.decimal is not None
+        return self.spec.asked.decimal is not None
 
     def style(self, surveyed: Survey) -> NumberStyle | None:
         """How the numbers are written; None if only the caller knows."""
@@ -123,7 +123,7 @@ class Question:
             decimal=self.decimal,
             fixed=self.fixed,
             comma_likely=self.comma_likely,
-            grouped=self.spec.thousands != "none",
+            grouped=self.spec.asked.thousands != "none",
         )
 
 

@@ -27,16 +27,16 @@ class LabelColumn:
         self, spec: ParseSpec, faults: Faults, column: str | int, kind: LabelKind | None
     ) -> None:
         """`kind`: what `schema` says. If it is a category, only an empty cell is no label."""
-        words = spec.no_label(MISSING_TEXTS | frozenset(spec.missing))
+        words = spec.no_label(MISSING_TEXTS | frozenset(spec.asked.missing))
         if kind == "category":
-            words = frozenset({"", *spec.missing})
+            words = frozenset({"", *spec.asked.missing})
         kind = kind or spec.label_kind
-        self._labels = Labels(faults, column, kind=kind, missing=words, decimal=spec.decimal)
+        self._labels = Labels(faults, column, kind=kind, missing=words, decimal=spec.asked.decimal)
         self._lookup = Lookup()
         self._coder = Coder([self._lookup])
         self._likely: list[str] = []
         self._hint: str | None = None
-        self._chosen = spec.target is not None or spec.onto is not None
+        self._chosen = spec.asked.target is not None or spec.onto is not None
         self._column = column
         self._refused: InvalidContent | None = None
 

@@ -23,21 +23,23 @@ from svm.encoding.recoding import recoding
 Block = npt.NDArray[np.float64]
 
 
-def expect_rows(spec: ParseSpec, stored: Stored) -> ParseSpec:
-    """What to expect of rows to append to `stored`.
+def expect_rows(spec: ParseSpec, *, sparse: bool) -> ParseSpec:
+    """What to expect of rows, `sparse` or not, that are appended to a dataset: sparse ones are
+    stored as those of the dataset are.
 
-    LIBSVM rows are stored as those of the dataset are. Raises InvalidContent `feature-mismatch` for
-    dense rows to sparse ones, LIBSVM rows to columns with names or kinds, and for fewer columns
-    than there are.
+    Raises InvalidContent `feature-mismatch` for dense rows to sparse ones, sparse rows to columns
+    with names or kinds, and for fewer columns than there are.
     """
-    sparse = spec.media_type == LIBSVM
+    stored, asked = spec.onto, spec.asked
+    if stored is None:
+        return spec
     if sparse and not stored.sparse and stored.columns is None and not stored.table:
-        if spec.dense == "never":
+        if asked.dense == "never":
             raise InvalidContent("feature-mismatch", "the dataset is dense: leave out `dense`")
-        if spec.n_features not in (None, stored.n_features):
+        if asked.n_features not in (None, stored.n_features):
             raise _fewer(stored, spec)
-        return replace(spec, n_features=stored.n_features, dense="always")
-    if sparse and spec.dense == "always":
+        return spec.asking(n_features=stored.n_features, dense="always")
+    if sparse and asked.dense == "always":
         raise InvalidContent("feature-mismatch", "the dataset is sparse: leave out `dense`")
     if sparse != stored.sparse:
         message = f"the dataset is {'sparse' if stored.sparse else 'dense'}, the rows are not"
@@ -45,16 +47,16 @@ def expect_rows(spec: ParseSpec, stored: Stored) -> ParseSpec:
         raise refuse("feature-mismatch", message, hint=hint)
     if not sparse:
         return spec
-    if spec.n_features is not None and spec.n_features < stored.n_features:
+    if asked.n_features is not None and asked.n_features < stored.n_features:
         raise _fewer(stored, spec)
-    return replace(spec, n_features=spec.n_features or stored.n_features, dense="never")
+    return spec.asking(n_features=asked.n_features or stored.n_features, dense="never")
 
 
 def _fewer(stored: Stored, spec: ParseSpec) -> InvalidContent:
     return InvalidContent(
         "feature-mismatch",
-        f"the dataset has {stored.n_features} columns, n_features says {spec.n_features}",
-        extra={"expected": stored.n_features, "got": spec.n_features},
+        f"the dataset has {stored.n_features} columns, n_features says {spec.asked.n_features}",
+        extra={"expected": stored.n_features, "got": spec.asked.n_features},
     )
 
 

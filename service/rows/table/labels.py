@@ -137,8 +137,12 @@ class Labels:
         """Rows whose labels are unknown, since the rows themselves are wrong."""
         self.count += n_rows
 
-    def finish(self) -> Target:
-        """Raises InvalidContent."""
+    def finish(self, n_samples: int | None = None) -> Target:
+        """Raises InvalidContent, also if they are not as many as the rows."""
+        if n_samples not in (None, self.count):
+            message = f"{self.count:,} labels for {n_samples:,} rows"
+            hint = "every row has one label, in the same order"
+            raise refuse("label-count", message, hint=hint)
         self._faults.check()
         if self._values is not None:
             return self._target(None, np.concatenate(self._values) + 0.0)
@@ -271,12 +275,6 @@ def too_many_texts(column: str | int | None) -> InvalidContent:
     message = f"the labels are more than {MAX_CLASSES:,} different texts"
     hint = "name the column of the labels as target, or say target=none"
     return refuse("too-many-classes", message, column=column, hint=hint)
-
-
-def wrong_count(n_labels: int, n_samples: int) -> InvalidContent:
-    """The error for labels that are not as many as the rows."""
-    hint = "every row has one label, in the same order"
-    return refuse("label-count", f"{n_labels:,} labels for {n_samples:,} rows", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

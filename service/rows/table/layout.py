@@ -87,11 +87,15 @@ def make_layout(
     ignored += [{"name": texts[i], "reason": ASKED} for i in asked]
     weight, label = (_only(of_role, role) for role in ("weight", "label"))
     dropped = {*unnamed, *asked, *(() if weight is None else (weight,))}
-    if spec.target in texts and texts.index(spec.target) in dropped:
-        message = f"`target` names {spec.target[:64]!r}, but in `schema` it is ignored or has the "
+    if spec.asked.target in texts and texts.index(spec.asked.target) in dropped:
+        message = (
+            f"`target` names {spec.asked.target[:64]!r}, but in `schema` it is ignored or has the "
+        )
         message += "weights; name another column as `target`"
         raise InvalidRequest("invalid-parameter", message)
-    if label is not None and (spec.target not in (None, texts[label]) or spec.labels is not None):
+    if label is not None and (
+        spec.asked.target not in (None, texts[label]) or spec.labels is not None
+    ):
         message = "the label is given twice: by `schema`, and by `target` or `labels`"
         raise InvalidRequest("invalid-parameter", message)
     kept = [i for i in range(n_cells) if i not in dropped]
@@ -122,7 +126,7 @@ def _check_features(spec: ParseSpec, layout: Layout) -> None:
             raise no_features(layout.ignored)
         message = "there is no feature column: the only column holds the labels"
         hint = "without labels say target=none"
-        if spec.media_type in (CSV, TSV):
+        if spec.file.media_type in (CSV, TSV):
             hint = f"is the delimiter right? {hint}"
         raise refuse("empty-data", message, column=layout.column(layout.target), hint=hint)
     if layout.n_features > spec.limits.columns:
@@ -146,11 +150,11 @@ def feature_order(stored: Stored, names: list[str] | None, n_features: int) -> l
 
 def check_n_features(spec: ParseSpec, n_features: int) -> None:
     """Raises InvalidContent `feature-mismatch` if `n_features` was given and is another."""
-    if spec.n_features is not None and n_features != spec.n_features:
+    if spec.asked.n_features is not None and n_features != spec.asked.n_features:
         raise InvalidContent(
             "feature-mismatch",
-            f"the data have {n_features} feature columns, n_features says {spec.n_features}",
-            extra={"expected": spec.n_features, "got": n_features},
+            f"the data have {n_features} feature columns, n_features says {spec.asked.n_features}",
+            extra={"expected": spec.asked.n_features, "got": n_features},
         )
 
 
@@ -163,9 +167,9 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
     InvalidContent `bad-column-name` if it may be either: numbers that count, such as 0, 1, 2, … or
     2019, 2020, …, beside a label that comes only once; booleans without a number.
     """
-    if spec.header != "auto":
-        return spec.header == "present"
-    target = None if spec.labels is not None else spec.target
+    if spec.asked.header != "auto":
+        return spec.asked.header == "present"
+    target = None if spec.labels is not None else spec.asked.target
     if target is not None and target != NO_TARGET and not target.isdecimal():
         return True
     cells = [cell.strip() for cell in first]
@@ -242,12 +246,12 @@ def distinct_names(
 def _target(spec: ParseSpec, kept: list[int], names: list[str] | None) -> int | None:
     """The position of the label among the columns that are `kept`."""
     if spec.labels is not None:
-        if spec.target not in (None, NO_TARGET):
+        if spec.asked.target not in (None, NO_TARGET):
             raise InvalidRequest(
                 "invalid-parameter", "the labels are in a file of their own: leave out `target`"
             )
         return None
-    target = spec.target
+    target = spec.asked.target
     if target == NO_TARGET or not kept:
         return None
     if target is None and spec.onto is not None:  # as in the dataset that the rows are appended to
@@ -346,7 +350,7 @@ def check_roles(roles: Any) -> Roles:
 
 def _roles(spec: ParseSpec, texts: list[str]) -> Roles:
     """What the caller says of columns, and the dataset that the rows are appended to."""
-    unknown = [name for name in spec.roles if name not in texts]
+    unknown = [name for name in spec.asked.schema if name not in texts]
     if unknown:
         message = f"`schema` names {unknown[0][:64]!r}, which is not a column"
         hint = f"the columns are called {', '.join(texts[:5])}, …"
@@ -357,7 +361,7 @@ def _roles(spec: ParseSpec, texts: list[str]) -> Roles:
         roles = {name: {"role": "ignored"} for name in names if name in texts}
         if spec.onto.weight in texts:
             roles[spec.onto.weight] = {"role": "weight"}
-    return roles | spec.roles
+    return roles | spec.asked.schema
 
 
 def _of_role(roles: Roles, texts: list[str]) -> dict[str, list[int]]:

@@ -88,16 +88,18 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
 
 def _check(spec: ParseSpec, table: Table, target: Target, rows: list[int]) -> None:
     n, count = table.n_samples, len(rows)
-    too_few = target.n_distinct < (1 if spec.onto or spec.missing_labels == "drop" else 2)
-    too_many = count > MOST * n and spec.missing_labels == "auto"
-    if not (too_few or too_many or spec.missing_labels == "refuse"):
+    too_few = target.n_distinct < (1 if spec.onto or spec.asked.missing_labels == "drop" else 2)
+    too_many = count > MOST * n and spec.asked.missing_labels == "auto"
+    if not (too_few or too_many or spec.asked.missing_labels == "refuse"):
         return
-    hints = [target_hint(target.likely)] if spec.target is None and spec.labels is None else []
-    if spec.missing_labels == "refuse":
+    hints = (
+        [target_hint(target.likely)] if spec.asked.target is None and spec.labels is None else []
+    )
+    if spec.asked.missing_labels == "refuse":
         hints.append("give each row a label, or leave out `missing_labels`")
     elif too_many:
         hints.append("say missing_labels=drop to leave these rows out")
-        if spec.target is not None:
+        if spec.asked.target is not None:
             hints.append("name another column with `target`")
     hint = ", or ".join(hints) or "take another `target`"
     those = "1 row has" if count == 1 else f"{count:,} rows have"
@@ -178,7 +180,7 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     in_X = np.delete(np.arange(table.n_features), category_positions(table.table)).tolist()
     dropped: dict[int, str] = {}
     for place, i in enumerate(in_X):
-        if table.kinds[i].kind == "number" and table.columns[i] not in spec.roles:
+        if table.kinds[i].kind == "number" and table.columns[i] not in spec.asked.schema:
             reason = _reason(folder / "X.npy", place, table.columns[i])
             if reason is not None:
                 dropped[i] = reason

@@ -286,17 +286,19 @@ def write_weights(folder: Path, weights: npt.NDArray[np.float64], column: str | 
     write_array(folder / "weights.npy", weights + 0.0)  # -0.0 becomes 0.0
 
 
-def is_full(spec: ParseSpec, shape: tuple[int, int], n_stored: int) -> bool:
-    """Whether the caller demands a dense matrix, or most is stored and the limits allow it."""
-    if spec.dense != "auto":
-        return spec.dense == "always"
+def fill_if_full(spec: ParseSpec, shape: tuple[int, int], n_stored: int) -> bool:
+    """Write `X.npy` in place of the CSR arrays, if the caller demands a dense matrix, or most is
+    stored and the limits allow it; whether it was. Raises TooLarge."""
     n_values = shape[0] * shape[1]
     fits = shape[1] <= spec.limits.columns and n_values <= spec.limits.stored_values
-    return fits and n_stored >= FULL * n_values
+    full = fits and n_stored >= FULL * n_values
+    dense = {"auto": full, "always": True, "never": False}[spec.asked.dense]
+    if dense:
+        _fill(Path(spec.out), shape[1], spec.limits)
+    return dense
 
 
-def fill(folder: Path, n_features: int, limits: ReadLimits) -> None:
-    """Write `X.npy` in place of the CSR arrays. Raises TooLarge."""
+def _fill(folder: Path, n_features: int, limits: ReadLimits) -> None:
     paths = [folder / f"{name}.npy" for name in _ARRAYS]
     at_once = max(1, VALUES_AT_ONCE // n_features)
     with DenseWriter(folder, n_features, limits) as writer:

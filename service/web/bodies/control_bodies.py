@@ -22,6 +22,7 @@ from service.web.bodies.validation import body_error
 
 LIMIT_BYTES = "control_body_bytes"
 """Attribute of the request's state: the largest body of a control request, from the lifespan."""
+LIMIT_SETTING = "SVM_LIMITS__CONTROL_BODY_BYTES"
 AT_ONCE_BYTES = 64 * 1024
 """A body up to this size that arrives in one chunk does not count against the budget."""
 GROWN_BYTES = 1024 * 1024
@@ -35,14 +36,14 @@ Model = TypeVar("Model", bound=BaseModel)
 
 async def read_control_body(request: Request) -> bytes:
     """The body of a control request. Raises as `read_limited`."""
-    return await read_limited(request, getattr(request.state, LIMIT_BYTES))
+    return await read_limited(request, getattr(request.state, LIMIT_BYTES), LIMIT_SETTING)
 
 
-async def read_limited(request: Request, limit_bytes: int) -> bytes:
+async def read_limited(request: Request, limit_bytes: int, setting: str = "") -> bytes:
     """The whole body. Raises as `chunks_of`, and Unavailable if the budget is used up."""
     announced, share = announced_bytes(request), share_of(request)
     body = io.BytesIO()
-    async for chunk in chunks_of(request, limit_bytes):
+    async for chunk in chunks_of(request, limit_bytes, setting):
         body.write(chunk)
         is_complete = len(chunk) == announced and len(chunk) <= AT_ONCE_BYTES
         if not is_complete and not share.reserve(body.tell()):
@@ -67,7 +68,7 @@ def json_body(
         limit_bytes = getattr(request.state, LIMIT_BYTES)
         media_type = media_type_of(request.headers.get("content-type", "application/json"))
         encoding = request.headers.get("content-encoding", "").strip().lower()
-        body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)
+        body = inflate(await read_control_body(request), encoding, limit_bytes)
         if encoding and not share_of(request).reserve(len(body)):
             raise overloaded()
         add_to_fingerprint(request, body)

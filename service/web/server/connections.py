@@ -36,7 +36,7 @@ RETRY_S = 5
 MANY = 1000
 """When half of more connections than this are gone, free memory is returned to the system."""
 HEADERS_BYTES = 16 * 1024**2
-"""Memory for headers."""
+"""Memory for requests besides their bodies."""
 LAST_REQUEST_S = 1.0
 """Time for a request that the client sent before it noticed the shutdown."""
 

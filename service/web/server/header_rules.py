@@ -40,7 +40,7 @@ def too_many_lines() -> Refusal:
 
 
 def no_memory() -> Refusal:
-    return Refusal(503, "overloaded", "the memory for headers is full; retry shortly")
+    return Refusal(503, "overloaded", "the memory for requests is full; retry shortly")
 
 
 def check_header(version: str, url: bytes, headers: RawHeaders) -> int:
@@ -100,6 +100,14 @@ def size_of(url: bytes, headers: RawHeaders) -> int:
 def field_bytes(name: bytes, value: bytes) -> int:
     """Size of one line, with colon, space and line end."""
     return len(name) + len(value) + 4
+
+
+def has_body(headers: RawHeaders) -> bool:
+    """Whether a body is announced."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+        for name, value in headers
+    )
 
 
 def refusal_of(error: HttpParserError) -> Refusal:

@@ -3,8 +3,9 @@
 uvicorn makes a scope, a cycle and a task for every request. Here, what its parser reports of a
 message is kept until the message is complete, and a prediction is then answered directly. What is
 kept of anything else (another request, a fault, half a header) is passed on to uvicorn, as if the
-parser reported it only now. So all bytes are parsed once, by one parser, and whatever is not
-answered here takes the way that it would have taken anyway.
+parser reported it only now: of another request with a small body when it is complete, because the
+application takes much more memory to wait for it. So all bytes are parsed once, by one parser, and
+whatever is not answered here takes the way that it would have taken anyway.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from service.web.bodies.body_budget import DETAIL
 from service.web.server.header_rules import (
     SMALL_BYTES,
     Refusal,
+    check_header,
     memory_of,
     size_of,
 )
 from service.web.server.messages import MessageProtocol
 from service.web.server.observability import request_id_of
-from service.web.server.server_context import Prediction, ServerContext
+from service.web.server.server_context import UNUSUAL, Prediction, ServerContext
 
+SMALL_BODY_BYTES = 64 * 1024
+"""A body up to this size is passed on to the application only when it is complete."""
 LARGE_BYTES = 8 * 1024 * 1024
 """The application receives a larger body: in one piece, and it reads a faulty one only once."""
 LINGER_S = 2.0
@@ -46,11 +50,9 @@ class ServiceProtocol(MessageProtocol):
         rest of what is kept of it is `url`, `headers` and these: """
         self._started = 0.0
         self._prediction: Prediction | None = None
-        """None until the header is complete."""
+        """None until the header is complete, and of other requests."""
         self._received = 0
         """Bytes of the chunks."""
-        self._complete = False
-        """It is being answered."""
         self._task: asyncio.Task[None] | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -60,9 +62,11 @@ class ServiceProtocol(MessageProtocol):
     def _await_more(self) -> None:
         if self._chunks is None:
             return
-        prediction = self._prediction
-        if prediction is None or not (self._share.n_bytes or self._takes(prediction)):
-            self._pass_on()
+        if self._in_header or not (self._share.n_bytes or self._takes()):
+            try:
+                self._pass_on()
+            except Refusal as refusal:
+                self._end_with(refusal)
         elif self._share.reserve(self._received):
             self._count_bytes(self._packet_size)
         else:
@@ -70,12 +74,17 @@ class ServiceProtocol(MessageProtocol):
             self._refuse(503, "overloaded", DETAIL)
             LingeringClose(self, self.transport)
 
-    def _takes(self, prediction: Prediction) -> bool:
+    def _takes(self) -> bool:
         """Whether the body that has begun is worth waiting for."""
+        length = self._length()
+        if self._prediction is None or length <= SMALL_BODY_BYTES:
+            return True
         answerer = self._context.answerer
-        length = int(dict(self.headers).get(b"content-length", 0))
         most = min(LARGE_BYTES, answerer.body_limit_bytes)
-        return 0 < length <= most and answerer.knows(prediction.call)
+        return length <= most and answerer.knows(self._prediction.call)
+
+    def _length(self) -> int:
+        return int(dict(self.headers).get(b"content-length", 0))
 
     # What the parser reports
 
@@ -99,28 +108,40 @@ class ServiceProtocol(MessageProtocol):
             self.headers.append((name.lower(), value))
 
     def _header_complete(self) -> None:
-        """Keep what the answerer may be able to answer."""
-        if self._chunks is None:
-            super()._header_complete()
-            return
-        self._in_header = False
+        """Keep what the answerer may be able to answer, and what has a small body."""
+        if self._chunks is not None and (
+            memory_of(self._packet_size, self.headers) <= SMALL_BYTES
+            or memory_of(size_of(self.url, self.headers), self.headers) <= SMALL_BYTES
+        ):  # others have to be counted
+            self._prediction = self._asked_prediction()
+            if self._prediction is not None or self._has_small_body():
+                if self._prediction is None:
+                    check_header(self.parser.get_http_version(), self.url, self.headers)
+                self._in_header = False
+                return
+        self._pass_on()
+        super()._header_complete()
+
+    def _asked_prediction(self) -> Prediction | None:
         parser = self.parser
         if (
             parser.get_method() == b"POST"
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
             and not self.flow.write_paused
-            and (
-                memory_of(self._packet_size, self.headers) <= SMALL_BYTES
-                or memory_of(size_of(self.url, self.headers), self.headers) <= SMALL_BYTES
-            )  # others have to be counted
         ):
             prediction = self._context.prediction(self.url, self.headers)
             if prediction is not None and ((rate := prediction.rate) is None or not rate.wait_s()):
-                self._prediction = prediction
-                return
-        self._pass_on()
-        super()._header_complete()
+                return prediction
+        return None
+
+    def _has_small_body(self) -> bool:
+        """Whether the application may see the request when its body is complete."""
+        return (
+            0 < self._length() <= SMALL_BODY_BYTES
+            and UNUSUAL.isdisjoint(name for name, _ in self.headers)
+            and not self.parser.should_upgrade()
+        )
 
     def on_body(self, body: bytes) -> None:
         if self._chunks is None:
@@ -130,12 +151,12 @@ class ServiceProtocol(MessageProtocol):
             self._received += len(body)
 
     def on_message_complete(self) -> None:
-        if self._chunks is None or self._prediction is None:
+        if self._chunks is None:
             super().on_message_complete()
         else:
             self._in_message, self._complete = False, True
             answerer, chunks = self._context.answerer, self._chunks
-            if not 0 < self._received <= answerer.body_limit_bytes:
+            if self._prediction is None or not 0 < self._received <= answerer.body_limit_bytes:
                 self._pass_on()
                 return
             if len(chunks) > 1:
@@ -152,16 +173,18 @@ class ServiceProtocol(MessageProtocol):
         chunks, url, headers = self._chunks, self.url, self.headers
         if chunks is None:
             return
+        in_header, complete = self._in_header, self._complete
         self._forget()
         super().on_message_begin()
         super().on_url(url)
         for name, value in headers:
             super().on_header(name, value)
-        if self._prediction is not None:
+        if not in_header:
+            self._complete = complete
             super()._header_complete()
             for chunk in chunks:
                 super().on_body(chunk)
-            if self._complete:
+            if complete:
                 super().on_message_complete()
 
     def _forget(self) -> None:

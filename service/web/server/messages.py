@@ -5,7 +5,8 @@ together have a limit; an offer to upgrade the connection is ignored. A refusal 
 replies to earlier requests, and then the connection is closed.
 
 The headers that all connections keep, half-sent ones and those of requests that are not answered
-yet, count against one budget. What is kept of a small header is counted, too, but never refused.
+yet, count against one budget, and so does what the application needs to receive a body. What is
+kept of a small header is counted, too, but never refused.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from service.web.server.header_rules import (
     Refusal,
     check_header,
     field_bytes,
+    has_body,
     memory_of,
     no_memory,
     origin_form,
@@ -35,6 +37,8 @@ from service.web.server.header_rules import (
 
 WAITING_BYTES = 4096
 """Memory of a request, without its header, that waits for the reply to an earlier one."""
+RECEIVING_BYTES = 16 * 1024
+"""Memory that the application needs to receive a body, in addition to that of its connection."""
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
@@ -63,6 +67,8 @@ class MessageProtocol(LimitedProtocol):
         """No byte of a chunk was received since its size."""
         self._has_cycle = False
         """`self.cycle` belongs to the message that is being read."""
+        self._complete = False
+        """The message was received before the application gets it."""
         self._refusal: Refusal | None = None
         """Sent after earlier requests are answered."""
 
@@ -132,7 +138,7 @@ class MessageProtocol(LimitedProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._field_bytes = self._packet_bytes = 0
-        self._has_cycle = False
+        self._has_cycle = self._complete = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_header:
@@ -161,6 +167,8 @@ class MessageProtocol(LimitedProtocol):
         memory = memory_of(self._field_bytes, self.headers)
         if self._busy():
             memory += WAITING_BYTES
+        if not self._complete and has_body(self.headers):
+            memory += RECEIVING_BYTES
         if not self._has_room(memory):
             raise no_memory()
         self._kept.append(memory)
@@ -207,6 +215,10 @@ class MessageProtocol(LimitedProtocol):
             answered = False
         if not answered:
             self._refuse(refusal.status, refusal.code, refusal.detail)
+            if refusal.status == 503 and has_body(self.headers):
+                self._in_header = False
+                LingeringClose(self, self.transport)
+                return
         self.transport.close()
 
     def on_response_complete(self) -> None:

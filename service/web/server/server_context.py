@@ -20,9 +20,9 @@ from service.web.server.connections import ConnectionLimits
 from service.web.server.header_rules import size_of
 from service.web.server.observability import Metrics
 
-_UNUSUAL = frozenset({b"transfer-encoding", b"te", b"expect", b"content-digest", b"upgrade"})
+UNUSUAL = frozenset({b"transfer-encoding", b"te", b"expect", b"content-digest", b"upgrade"})
 """Headers that only the application understands."""
-_DECIDING = _UNUSUAL | {
+_DECIDING = UNUSUAL | {
     b"accept",
     b"accept-encoding",
     b"authorization",
@@ -77,7 +77,7 @@ class ServerContext:
 
     def _prediction(self, url: bytes, headers: RawHeaders) -> Prediction | None:
         values = dict(headers)
-        if len(values) < len(headers) or b"host" not in values or not _UNUSUAL.isdisjoint(values):
+        if len(values) < len(headers) or b"host" not in values or not UNUSUAL.isdisjoint(values):
             return None
         caller = self.authenticator.authenticate_without_address(headers)
         if caller is None or not caller.has_scope("predict"):

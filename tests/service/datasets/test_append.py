@@ -23,8 +23,6 @@ from service.rows.spec import (
     LIBSVM,
     NPY,
     TSV,
-    ParseSpec,
-    ReadLimits,
     Stored,
 )
 from service.rows.table.arrays import ArrayWriter, write_array
@@ -33,7 +31,7 @@ from service.storage.blobs import open_blobs
 from tests.service.datasets.test_routes import made, post, problem
 from tests.service.files import damage, incoming
 from tests.service.rows.arrays import npy
-from tests.service.rows.reading import LIMITS, Result, places, refusal, upload
+from tests.service.rows.reading import Result, make_spec, places, refusal, upload
 from tests.service.rows.test_digest import matrices, numbers, table, words
 from tests.service.rows.test_parser import readers
 
@@ -278,7 +276,6 @@ def test_memory_does_not_grow_with_the_dataset(tmp_path: Path) -> None:
             writer.write(np.full((n_samples // 100, n_features), i))
         writer.finish((n_samples, n_features))
     write_array(tmp_path / "onto" / "y.npy", np.zeros(n_samples, dtype=np.int32))
-    (tmp_path / "body").write_text("1," * n_features + "x\n")
     onto = Stored(
         folder=str(tmp_path / "onto"),
         arrays=["X", "y"],
@@ -289,12 +286,9 @@ def test_memory_does_not_grow_with_the_dataset(tmp_path: Path) -> None:
         target=None,
         classes=["y"],
     )
-    limits = ReadLimits(**LIMITS | {"stored_values": 10**8})
-    data, out = str(tmp_path / "body"), str(tmp_path)
+    spec = make_spec(tmp_path, "1," * n_features + "x\n", limits={"stored_values": 10**8})
     parser = Parser()
-    parsed = anyio.run(
-        parser.parse, ParseSpec(media_type=CSV, data=data, out=out, limits=limits, onto=onto)
-    )
+    parsed = anyio.run(parser.parse, replace(spec, onto=onto))
     assert (parsed.classes, parsed.class_counts) == (["x", "y"], [1, n_samples])
     (process,) = readers()
     status = Path(f"/proc/{process.pid}/status").read_text()

@@ -26,9 +26,9 @@ from service.datasets.contents import Contents
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.rows.cell_texts.number_text import MISSING_TEXTS
-from service.rows.child import render
 from service.rows.parser import Parser
-from service.rows.rendering.columnar import nameable
+from service.rows.parsing_process import render
+from service.rows.rendering import nameable
 from service.rows.spec import (
     CSV,
     JSON,

@@ -19,11 +19,11 @@ import pytest
 from service.errors import ServiceError
 from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
-from service.rows.spec import CSV, LIBSVM, NPY, TSV, XLSX, ParseSpec, ReadLimits
+from service.rows.spec import CSV, LIBSVM, NPY, TSV, XLSX
 from service.web.problem_codes import PROBLEMS
 from tests.mutation import mutated
 from tests.seeds import seed_from
-from tests.service.rows.reading import LIMITS
+from tests.service.rows.reading import make_spec
 from tests.service.rows.test_digest import File, files, random_labels, random_matrix
 from tests.service.rows.test_parser import readers
 from tests.service.rows.workbooks import sheet, workbook
@@ -100,17 +100,9 @@ def test_damaged_files_of_every_format(media_type: str, tmp_path: Path) -> None:
         content = file.content.encode() if isinstance(file.content, str) else file.content
         if media_type != XLSX or rng.random() < 0.1:  # its sheet is damaged already
             content = mutated(content, rng)
-        (folder / "body").write_bytes(content)
         if media_type == NPY and "labels" in own:
-            (folder / "labels").write_bytes(mutated(str(own["labels"]).encode(), rng))
-            own["labels"] = str(folder / "labels")
-        spec = ParseSpec(
-            media_type=media_type,
-            data=str(folder / "body"),
-            out=str(folder),
-            limits=ReadLimits(**LIMITS),
-            **own,
-        )
+            own["labels"] = mutated(str(own["labels"]).encode(), rng)
+        spec = make_spec(folder, content, media_type, **own)
         unknown: set[str] = set()
         try:
             await parser.parse(spec)

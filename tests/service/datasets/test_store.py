@@ -15,15 +15,15 @@ from service.datasets.dataset import Dataset, Origin
 from service.datasets.store import DatasetStore
 from service.errors import Conflict, Corrupt, NotFound
 from service.jobs.core.store import JobStore, job_with_dataset
-from service.rows.reader import read
-from service.rows.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLimits
+from service.rows.parsing_process import read
+from service.rows.spec import CSV, LIBSVM, Parsed
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import datasets, jobs
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import queue
-from tests.service.rows.reading import LIMITS
+from tests.service.rows.reading import make_spec
 
 pytestmark = ON_ALL_BACKENDS
 
@@ -38,14 +38,7 @@ def store(database: Database, blobs: Blobs) -> DatasetStore:
 @contextmanager
 def parsed(blobs: Blobs, text: str, media_type: str) -> Iterator[tuple[Parsed, Path]]:
     with blobs.temporary_folder() as folder:
-        (folder / "body").write_text(text)
-        spec = ParseSpec(
-            media_type=media_type,
-            data=str(folder / "body"),
-            out=str(folder),
-            limits=ReadLimits(**LIMITS),
-        )
-        yield read(spec), folder
+        yield read(make_spec(folder, text, media_type)), folder
 
 
 def add(

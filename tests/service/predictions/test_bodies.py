@@ -16,7 +16,7 @@ from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarg
 from service.predictions.batcher import Prediction, ScoredBatch
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.wire_format import Instances, PlainExchange, outputs_of, write
-from service.rows.formats.json_rows import explained_rows
+from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
 from tests.service.models.registered_models import fitted_pipeline

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from service.errors import InvalidContent, ServiceError
 from service.predictions.wire_format import Instances
-from service.rows.formats.json_rows import explained_rows
+from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import PredictPath, predict_path

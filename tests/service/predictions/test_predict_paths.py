@@ -78,6 +78,7 @@ def bodies(X: NDArray[np.float64]) -> dict[str, tuple[str, bytes]]:
             ('weight,"height",age\n' + lines(X[:, ::-1], ",")).encode(),
         ),
         "CSV, quoted": ("text/csv", ('"' + lines(X, '","').replace("\n", '"\n"')[:-1]).encode()),
+        "CSV by another name": ("application/csv; charset=shift_jis", lines(X, ",").encode()),
         "TSV": ("text/tab-separated-values", lines(X, "\t").encode()),
         "LIBSVM": ("text/x-libsvm", libsvm(X, "")),
         "LIBSVM with labels": ("text/x-libsvm", libsvm(X, "+1 ")),

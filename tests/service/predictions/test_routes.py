@@ -244,6 +244,7 @@ class TestLimits:
         reply = predict(client, {"instances": [[1.23456789] * 3] * 20})
         assert (reply.status_code, reply.json()["code"]) == (413, "body-too-large")
         assert reply.json()["limit_bytes"] == 200
+        assert "SVM_LIMITS__PREDICT_BODY_BYTES" in reply.json()["detail"]
 
     def test_too_many_rows(self, client: TestClient, registered: RegisteredModels) -> None:
         registered.add("iris")

@@ -16,7 +16,7 @@ from service.errors import InvalidContent, ServiceError
 from service.predictions.loaded_models import LoadedModel
 from service.rows.cell_texts.reading import ANY_DELIMITER, Reading
 from service.rows.cell_texts.text import BOM
-from service.rows.formats.json_rows import explained_rows
+from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
 from svm.data.columns import UNKNOWN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,18 @@ import numpy.typing as npt
 import pytest
 
 from service.errors import ServiceError
-from service.rows.reader import read
-from service.rows.spec import CSV, Parsed, ParseSpec, ReadLimits, Stored, decode, encode
+from service.rows.parsing_process import read
+from service.rows.spec import (
+    CSV,
+    Parsed,
+    ParseSpec,
+    ReadLimits,
+    ReadOptions,
+    SentFile,
+    Stored,
+    decode,
+    encode,
+)
 from service.rows.table.arrays import write_array
 
 LIMITS: dict[str, int] = {
@@ -54,18 +64,9 @@ def upload(
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "body").write_bytes(_bytes(content))
-        if labels is not None:
-            (folder / "labels").write_bytes(_bytes(labels))
-            options["labels"] = str(folder / "labels")
-        spec = ParseSpec(
-            media_type=media_type,
-            data=str(folder / "body"),
-            out=name,
-            limits=ReadLimits(**LIMITS | (limits or {})),
-            onto=None if onto is None else stored(onto, folder / "onto"),
-            **options,
-        )
+        spec = make_spec(folder, content, media_type, labels=labels, limits=limits, **options)
+        if onto is not None:
+            spec = replace(spec, onto=stored(onto, folder / "onto"))
         for _ in range(1 if onto is None else 2):
             try:
                 parsed = read(decode(encode(spec)))
@@ -74,6 +75,32 @@ def upload(
                 raise error.with_traceback(None) from None  # its frames would keep files open
         arrays = {array: np.load(folder / f"{array}.npy") for array in parsed.arrays}
     return Result(parsed, arrays)
+
+
+def make_spec(
+    folder: Path,
+    content: str | bytes,
+    media_type: str = CSV,
+    *,
+    name: str = "",
+    labels: str | bytes | None = None,
+    labels_media_type: str = CSV,
+    labels_name: str = "",
+    limits: dict[str, int] | None = None,
+    **asked: Any,
+) -> ParseSpec:
+    """An upload whose files are written to `folder`, which also gets the arrays."""
+    (folder / "body").write_bytes(_bytes(content))
+    if labels is not None:
+        (folder / "labels").write_bytes(_bytes(labels))
+    sent = SentFile(str(folder / "labels"), labels_media_type, labels_name)
+    return ParseSpec(
+        file=SentFile(str(folder / "body"), media_type, name),
+        out=str(folder),
+        labels=None if labels is None else sent,
+        limits=ReadLimits(**LIMITS | (limits or {})),
+        asked=ReadOptions(**asked),
+    )
 
 
 def stored(result: Result, folder: Path) -> Stored:

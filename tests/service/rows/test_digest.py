@@ -36,12 +36,10 @@ from service.rows.spec import (
     TSV,
     XLS,
     XLSX,
-    ParseSpec,
-    ReadLimits,
 )
 from tests.seeds import seed_from
 from tests.service.rows.arrays import npy, parquet
-from tests.service.rows.reading import LIMITS, upload
+from tests.service.rows.reading import make_spec, upload
 
 matrices = hnp.arrays(
     np.float64,
@@ -149,15 +147,7 @@ def test_two_thousand_matrices(tmp_path: Path) -> None:
 
     async def digest(file: File) -> str:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        for name, content in (("body", file.content), ("labels", file.options.get("labels", ""))):
-            data = content.encode() if isinstance(content, str) else content
-            (folder / name).write_bytes(data)
-        options = dict(file.options)
-        if "labels" in options:
-            options["labels"] = str(folder / "labels")
-        limits = ReadLimits(**LIMITS)
-        data, out = str(folder / "body"), str(folder)
-        spec = ParseSpec(media_type=file.media_type, data=data, out=out, limits=limits, **options)
+        spec = make_spec(folder, file.content, file.media_type, **file.options)
         parsed = await parser.parse(spec)
         shutil.rmtree(folder)
         return parsed.matrix_digest

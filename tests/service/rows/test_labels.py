@@ -109,7 +109,7 @@ def test_most_rows_may_be_left_out_on_demand() -> None:
     """However many they are; of every kind of table, with its weights."""
     rows = "".join(f"{i},{'xyz'[i % 3]},{i + 1},{'ab'[i % 2] if i > 6 else ''}\n" for i in range(9))
     schema = {"w": {"role": "weight"}}
-    result = upload("a,c,w,k\n" + rows, target="k", roles=schema, missing_labels="drop")
+    result = upload("a,c,w,k\n" + rows, target="k", schema=schema, missing_labels="drop")
     assert result.rows_of_labels == ["b", "a"]
     assert result.arrays["X"].tolist() == [[7], [8]]
     assert result.arrays["codes"].tolist() == [[1], [2]]
@@ -120,7 +120,7 @@ def test_most_rows_may_be_left_out_on_demand() -> None:
 
 def test_appended_rows_need_no_second_class() -> None:
     """Their labels are those of the dataset, a word among them too."""
-    onto = upload(csv(["NA", "b", "NA"]), roles={"k": {"kind": "category"}})
+    onto = upload(csv(["NA", "b", "NA"]), schema={"k": {"kind": "category"}})
     assert onto.rows_of_labels == ["NA", "b", "NA"]
     result = upload(csv(["NA", ""]), onto=onto)
     assert result.rows_of_labels == ["NA", "b", "NA", "NA"]
@@ -133,9 +133,9 @@ def test_digits_that_would_change_stay_texts(texts: list[str]) -> None:
     assert result.parsed.classes == sorted(texts)
     codes = {warning["code"] for warning in result.parsed.warnings}
     assert codes & {"leading-zeros", "long-numbers"}
-    numbers = upload(csv(texts), roles={"k": {"kind": "number"}}).parsed
+    numbers = upload(csv(texts), schema={"k": {"kind": "number"}}).parsed
     assert numbers.classes == sorted({float(text) for text in texts})
-    said = upload(csv(texts), roles={"k": {"kind": "category"}}).parsed
+    said = upload(csv(texts), schema={"k": {"kind": "category"}}).parsed
     assert said.classes == sorted(texts)
     assert not codes & {warning["code"] for warning in said.warnings}
 
@@ -158,10 +158,10 @@ def test_labels_with_a_decimal_comma_stay_texts(texts: list[str], warned: bool) 
         ]
         * warned
     )
-    said = upload(content, roles={"k": {"kind": "category"}}).parsed.warnings
+    said = upload(content, schema={"k": {"kind": "category"}}).parsed.warnings
     assert "nearly-read" not in {one["code"] for one in said}
     if warned:
-        error = refusal(content, roles={"k": {"kind": "number"}})
+        error = refusal(content, schema={"k": {"kind": "number"}})
         assert error.faults[0].hint == "write a decimal point instead of the comma"
     numbers = upload(content, decimal=",").parsed
     assert numbers.classes == (
@@ -177,9 +177,9 @@ def test_labels_of_their_own_file_have_the_decimal_mark_of_the_caller() -> None:
 
 def test_kind_of_the_label_that_does_not_fit() -> None:
     """A word is not a number, and a label is not a date."""
-    error = refusal(csv(["1", "x", "2"]), roles={"k": {"kind": "number"}})
+    error = refusal(csv(["1", "x", "2"]), schema={"k": {"kind": "number"}})
     assert places(error) == [("not-a-number", 2, "k", "x")]
-    assert refusal(csv(["1", "2"]), roles={"k": {"kind": "date"}}).code == "invalid-parameter"
+    assert refusal(csv(["1", "2"]), schema={"k": {"kind": "date"}}).code == "invalid-parameter"
 
 
 def test_similar_classes_are_named() -> None:

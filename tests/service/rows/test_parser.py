@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from service.errors import InvalidContent, ServiceError, StorageFull, Unavailable
-from service.rows.child import answer
 from service.rows.parser import Parser
-from service.rows.spec import CSV, Parsed, ParseSpec, ReadLimits
-from tests.service.rows.reading import LIMITS
+from service.rows.parsing_process import answer
+from service.rows.spec import CSV, Parsed, ParseSpec
+from tests.service.rows import reading
 
 pytestmark = pytest.mark.usefixtures("no_other_readers")
 
@@ -38,11 +38,7 @@ def make_spec(tmp_path: Path) -> Callable[[str], ParseSpec]:
     def make(text: str, media_type: str = CSV) -> ParseSpec:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
-        (folder / "body").write_text(text)
-        limits = ReadLimits(**LIMITS | {"stored_values": 10**8})
-        return ParseSpec(
-            media_type=media_type, data=str(folder / "body"), out=str(folder), limits=limits
-        )
+        return reading.make_spec(folder, text, media_type, limits={"stored_values": 10**8})
 
     return make
 
@@ -52,7 +48,7 @@ def readers() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):  # it has just ended
-            if "service.rows.child" in " ".join(process.cmdline()):
+            if "service.rows.parsing_process" in " ".join(process.cmdline()):
                 found.append(process)
     return found
 

@@ -164,7 +164,7 @@ def test_row_that_lacks_its_label(first: str, target: str | None) -> None:
 def test_hundred_faults_and_their_total() -> None:
     """More faults than a reply lists are counted, over all slices of the file."""
     rows = "".join(f"{i},x{i},k\n" for i in range(250))
-    error = refusal("a,b,k\n" + rows, roles={"b": {"kind": "number"}})
+    error = refusal("a,b,k\n" + rows, schema={"b": {"kind": "number"}})
     assert len(error.faults) == 100
     assert error.faults_total == 250
     assert "and 249 more" in error.detail

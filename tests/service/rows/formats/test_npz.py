@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csc_array, csr_array, save_npz
+from scipy.sparse import csc_array, csr_array, save_npz, vstack
 
 from service.rows.spec import NPZ
 from tests.service.rows.arrays import npy
@@ -150,6 +150,21 @@ def test_sparse_matrices_of_scipy(kind: Callable[[Any], Any]) -> None:
     labels = "".join(f"{'uv'[i % 2]}\n" for i in range(40))
     assert upload(saved(matrix), NPZ, labels=labels).rows_of_labels == labels.split()
     assert not upload(saved(matrix), NPZ, dense="always").parsed.sparse
+
+
+def test_sparse_matrices_are_appended_to_sparse_and_dense_rows() -> None:
+    """As LIBSVM rows are; an array is refused by a sparse dataset."""
+    matrix = csr_array(np.array([[0, 1, 0, 0, 0], [0, 0, 2, 0, 0], [3, 0, 0, 0, 0]]))
+    for dense in ("never", "always"):
+        onto = upload(saved(matrix), NPZ, dense=dense)
+        both = upload(saved(matrix), NPZ, onto=onto).parsed
+        whole = upload(saved(vstack([matrix, matrix]).tocsr()), NPZ, dense=dense).parsed
+        assert both.matrix_digest == whole.matrix_digest
+        assert both.sparse == (dense == "never")
+    narrow = csr_array(np.array([[0, 1, 0]]))
+    assert refusal(saved(narrow), NPZ, onto=onto).code == "feature-mismatch"
+    onto = upload(saved(matrix), NPZ, dense="never")
+    assert refusal(npz(X=matrix.toarray()), NPZ, onto=onto).code == "feature-mismatch"
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_long_cells_of_a_column_that_is_not_kept() -> None:
     """They may be as long as a line; those of other columns are faults."""
     rows = [f"{i},{'word ' * 3000},{'uv'[i % 2]}" for i in range(9)]
     text = "\n".join(["n,text,y", *rows])
-    assert upload(text, roles={"text": {"role": "ignored"}}).parsed.n_features == 1
+    assert upload(text, schema={"text": {"role": "ignored"}}).parsed.n_features == 1
     assert refusal(text).code == "csv-cell-too-large"
 
 

@@ -188,7 +188,7 @@ def test_compact_dates_are_numbers_unless_said() -> None:
     """20240131 is a number; `schema` makes it a date."""
     text = "d,c,k\n" + "".join(f"202401{i:02},{'xy'[i % 2]},{i % 2}\n" for i in range(1, 25))
     numbers = upload(text).parsed.table
-    dates = upload(text, roles={"d": {"kind": "date"}})
+    dates = upload(text, schema={"d": {"kind": "date"}})
     assert numbers is not None
     assert numbers[0]["kind"] == "number"
     assert raw(dates)[0].tolist() == [19723, 1]
@@ -206,7 +206,7 @@ def test_years_beyond_two_digits() -> None:
 def test_hours_that_do_not_exist(hours: str) -> None:
     """Such a text is not a date."""
     text = "d,c,k\n" + "".join(f"2024-05-{i:02} {hours},c,{i % 2}\n" for i in range(1, 12))
-    assert refusal(text, roles={"d": {"kind": "date"}}).code == "not-a-date"
+    assert refusal(text, schema={"d": {"kind": "date"}}).code == "not-a-date"
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_numbers_that_name_rows_are_ignored(name: str, ignored: bool, others: st
     assert (name in reasons) == ignored
     if ignored:
         assert reasons[name] == "an identifier: every number is different"
-    kept = upload(text, roles={name: {"role": "feature"}}).parsed.columns
+    kept = upload(text, schema={name: {"role": "feature"}}).parsed.columns
     assert kept is not None
     assert name in kept
 
@@ -331,5 +331,5 @@ def test_text_with_two_readings_is_refused_in_json() -> None:
 def test_caller_decides_what_comes_first(day_first: bool, month: int) -> None:
     text = "d,k\n" + "".join(f"0{1 + i % 2}/02/2024,{'xy'[i % 2]}\n" for i in range(10))
     assert upload(text).parsed.warnings[0]["code"] == "undecided-dates"
-    result = upload(text, day_first=day_first)
+    result = upload(text, dayfirst=day_first)
     assert raw(result)[0, 0] == (date(2024, month, 3 - month) - date(1970, 1, 1)).days

@@ -159,6 +159,7 @@ def test_large_body_is_refused(caller: TestClient) -> None:
     body = json.dumps(EXAMPLE | {"title": "x" * 2000}).encode()
     status, problem = _post(caller, body)
     assert (status, problem["code"], problem["limit_bytes"]) == (413, "body-too-large", 2000)
+    assert "SVM_LIMITS__CONTROL_BODY_BYTES" in problem["detail"]
     chunks = iter([body[:1000], body[1000:]])
     reply = caller.post("/drawings", content=chunks, headers={"Content-Type": "application/json"})
     assert reply.status_code == 413

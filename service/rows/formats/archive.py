@@ -61,21 +61,13 @@ class Archive:
                 raise BadArchive(message, name)
 
     def unpack(self, names: list[str], folder: Path, limit_bytes: int) -> dict[str, Path]:
-        """Files with these members, by name.
-
-        Raises BadArchive, and TooLarge as soon as there are more than `limit_bytes` or 100:1.
-        """
-        limit = min(limit_bytes, MAX_RATIO * self._path.stat().st_size)
-        inflated = 0
+        """Files with these members, by name. Raises as `check_inflated`."""
         files = {name: folder / f"member-{number}" for number, name in enumerate(names)}
-        with self._opened() as archive:
-            for name, path in files.items():
-                with archive.open(name) as member, path.open("wb") as file:
-                    while chunk := member.read(CHUNK_BYTES):
-                        inflated += len(chunk)
-                        if inflated > limit:
-                            raise inflates_too_much("archive", limit_bytes)
-                        file.write(chunk)
+        for path in files.values():
+            path.write_bytes(b"")
+        for name, chunk in self._inflated(names, limit_bytes):
+            with files[name].open("ab") as file:
+                file.write(chunk)
         return files
 
     def check_inflated(self, limit_bytes: int) -> None:
@@ -83,15 +75,21 @@ class Archive:
 
         Raises BadArchive, and TooLarge as soon as there are more than `limit_bytes` or 100:1.
         """
+        for _ in self._inflated(self.names, limit_bytes):
+            pass
+
+    def _inflated(self, names: list[str], limit_bytes: int) -> Iterator[tuple[str, bytes]]:
+        """The members in chunks, each with the name of its member."""
         limit = min(limit_bytes, MAX_RATIO * self._path.stat().st_size)
         inflated = 0
         with self._opened() as archive:
-            for name in self.names:
+            for name in names:
                 with archive.open(name) as member:
                     while chunk := member.read(CHUNK_BYTES):
                         inflated += len(chunk)
                         if inflated > limit:
                             raise inflates_too_much("archive", limit_bytes)
+                        yield name, chunk
 
     @contextmanager
     def _opened(self) -> Iterator[zipfile.ZipFile]:

@@ -1,1 +1,0 @@
-"""What several formats need: archives, cells of numbers, rows written as the training file."""
