@@ -1,0 +1,1 @@
+"""Backups of rows and files, how they are restored, and checks of both."""

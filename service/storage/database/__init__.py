@@ -1,3 +1,5 @@
+"""Tables, transactions and migrations, in SQLite or PostgreSQL."""
+
 from service.storage.database.database import (
     Database,
     UnusableDatabase,

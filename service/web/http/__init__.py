@@ -1,0 +1,1 @@
+"""Parts of HTTP that routes use: headers, ETags, pages, downloads, compression."""

@@ -27,7 +27,7 @@ from service.web.server.header_rules import (
     memory_of,
     size_of,
 )
-from service.web.server.messages import MessageProtocol
+from service.web.server.messages import LingeringClose, MessageProtocol
 from service.web.server.observability import request_id_of
 from service.web.server.server_context import UNUSUAL, Prediction, ServerContext
 

@@ -11,6 +11,7 @@ kept of a small header is counted, too, but never refused.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import Any, Protocol
 
@@ -40,6 +41,8 @@ WAITING_BYTES = 4096
 RECEIVING_BYTES = 16 * 1024
 """Memory that the application needs to receive a body, in addition to that of its connection."""
 _LENGTHS = (b"content-length", b"transfer-encoding")
+LINGER_S = 2.0
+_ignored = memoryview(bytearray(64 * 1024))
 
 
 class MessageProtocol(LimitedProtocol):
@@ -301,3 +304,38 @@ class _AfterHeader:
         if self._open:
             self._reports.on_headers_complete()
         self._open = True
+
+
+class LingeringClose(asyncio.BufferedProtocol):
+    """A connection after its last reply was written, while its client is still sending.
+
+    If a connection is closed with unread bytes, the system resets it, and the client may never see
+    the reply. So the connection reads for a while after the reply, and ignores what it reads.
+    """
+
+    def __init__(self, connection: asyncio.Protocol, transport: asyncio.Transport) -> None:
+        self._connection = connection
+        self._transport = transport
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(LINGER_S, transport.close)
+        # uvloop checks the type of the protocol when it starts to read.
+        transport.pause_reading()
+        transport.set_protocol(self)
+        transport.resume_reading()
+        transport.write_eof()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _ignored
+
+    def buffer_updated(self, nbytes: int) -> None:
+        pass
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        self._connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
