@@ -39,8 +39,6 @@ HEADERS_BYTES = 16 * 1024**2
 """Memory for requests besides their bodies."""
 LAST_REQUEST_S = 1.0
 """Time for a request that the client sent before it noticed the shutdown."""
-LINGER_S = 2.0
-_ignored = memoryview(bytearray(64 * 1024))
 
 
 @dataclass
@@ -226,38 +224,3 @@ class LimitedProtocol(HttpToolsProtocol):
         lines = (b"%b: %b\r\n" % header for header in headers.raw)
         self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
         self._limits.metrics.record("none", "none", status, 0.0)
-
-
-class LingeringClose(asyncio.BufferedProtocol):
-    """A connection after its last reply was written, while its client is still sending.
-
-    If a connection is closed with unread bytes, the system resets it, and the client may never see
-    the reply. So the connection reads for a while after the reply, and ignores what it reads.
-    """
-
-    def __init__(self, connection: asyncio.Protocol, transport: asyncio.Transport) -> None:
-        self._connection = connection
-        self._transport = transport
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(LINGER_S, transport.close)
-        # uvloop checks the type of the protocol when it starts to read.
-        transport.pause_reading()
-        transport.set_protocol(self)
-        transport.resume_reading()
-        transport.write_eof()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return _ignored
-
-    def buffer_updated(self, nbytes: int) -> None:
-        pass
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._timer.cancel()
-        self._connection.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()

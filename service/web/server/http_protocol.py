@@ -19,7 +19,6 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from service.common.answerer import Reply
 from service.web.bodies.body_budget import DETAIL
-from service.web.server.connections import LingeringClose
 from service.web.server.header_rules import (
     SMALL_BYTES,
     Refusal,

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from service.common.answerer import RawHeaders
-from service.web.server.connections import LimitedProtocol, LingeringClose
+from service.web.server.connections import LimitedProtocol
 from service.web.server.header_rules import (
     HEADER_BYTES,
     HEADER_LINES,

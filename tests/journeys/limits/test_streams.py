@@ -23,8 +23,8 @@ REFUSED = 1000
 @pytest.mark.fuzz
 @pytest.mark.timeout(600)
 def test_event_streams_take_little_memory(tmp_path: Path) -> None:
-    """At most 64 MiB while no client reads them, and 10 MiB afterwards; what the first ones leave is
-    used by the next."""
+    """At most 64 MiB while no client reads them, and 10 MiB afterwards; what the first ones leave
+    the next ones use."""
     with running(tmp_path / "var", SVM_WORKERS="0") as server:
         dataset = server.upload(iris_csv())
         job = server.train(dataset["id"], "followed", **ENDLESS)
