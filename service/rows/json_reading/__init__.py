@@ -1,0 +1,1 @@
+"""JSON in bytes: lists of numbers at once, and long documents element by element."""
