@@ -22,14 +22,16 @@ test: $(VENV)/.test $(VENV)/.site ## Run all tests, two files at a time
 shared: $(VENV)/.test ## Run the tests of the routes on PostgreSQL and S3
 	$(BIN)/python -m pytest --shared tests/service/datasets/test_routes.py tests/service/models tests/service/jobs/test_routes.py
 
-check: $(VENV)/.test ## Check format, lint, types and import contracts
+check: $(VENV)/.test ## Check format, lint, types and import contracts; count the code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.count_code
 
-client: $(VENV)/.test ## Make the synchronous client of the asynchronous one
+client: $(VENV)/.test ## Make the synchronous client of the asynchronous one, and the members of the resources
 	$(BIN)/python -m tools.make_sync_client
+	$(BIN)/python -m tools.make_members
 
 docs: $(VENV)/.test ## Make the tables in docs/, and the replies that /docs shows
 	$(BIN)/python -m tools.make_tables
@@ -49,7 +51,7 @@ soundness: $(VENV)/.test ## Check 5,000 certificates, exports on 100,000 rows, 6
 torture: $(VENV)/.test ## Break connections, kill processes and fill disks, for an hour or so
 	$(BIN)/python -m pytest -m torture -s
 
-protocol: $(VENV)/.test ## Explore the largest models of the protocol of jobs and parts, and run 30,000 schedules, for hours
+protocol: $(VENV)/.test ## Explore the largest models of the protocol of jobs, and run 30,000 schedules, for hours
 	$(BIN)/python -m pytest -m protocol -s tests/service/protocol
 
 fuzz: $(VENV)/.test ## Send hostile input and use bad timing, for an hour or so

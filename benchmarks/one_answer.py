@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.service_process import Service, running
 from benchmarks.serving.models import fitted_gaussian, fitted_linear
-from service.predictions.batcher import scored
+from service.predictions.batcher import score_rows
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
@@ -66,7 +66,7 @@ def differences(name: str, fitted: FittedPipeline, rows: int) -> dict[str, float
         values = np.empty(rows)
         for start in range(0, rows, size):
             asked = exchange.read(_npy(X[start : start + size]), model)
-            answer = scored(model, asked.X)
+            answer = score_rows(model, asked.X)
             values[start : start + size] = answer.decision
         found[f"{name}: of {rows:,} rows in batches of {size} differ"] = _differing(
             values, expected

@@ -27,8 +27,8 @@ from benchmarks.r_tables import Table, fitting_tables
 from service.errors import ServiceError
 from service.rows.reader import read
 from service.rows.spec import CSV, ParseSpec, ReadLimits
-from service.rows.table.raw import category_positions, raw_values
-from service.rows.table.row_numbers import KEY, NUMBERED
+from service.rows.table.left_out import KEY, NUMBERED
+from service.rows.table.writers import category_positions, raw_values
 from svm.data.columns import Columns, PlainColumns
 from svm.data.matrices import Indices, Vector
 from svm.data.splitting import fold_numbers

@@ -69,20 +69,20 @@ class ServiceError(Exception):
         self,
         code: str,
         detail: str,
-        faults: tuple[Fault, ...] = (),
+        faults: Sequence[Fault] = (),
         faults_total: int | None = None,
         extra: dict[str, Any] | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        # All of it in args, so that the error survives pickling between processes.
-        super().__init__(code, detail, faults, faults_total, extra, retry_after_s)
         self.code = code
         self.detail = detail
-        self.faults = faults[:MAX_FAULTS]
+        self.faults = tuple(faults[:MAX_FAULTS])
         self.faults_total = len(faults) if faults_total is None else faults_total
         self.extra = extra or {}
         """Further members of the problem, such as a limit, or the expected columns."""
         self.retry_after_s = retry_after_s
+        # All of it in args, so that the error survives the way between processes.
+        super().__init__(code, detail, self.faults, self.faults_total, self.extra, retry_after_s)
 
     def __str__(self) -> str:
         return f"{self.code}: {self.detail}"

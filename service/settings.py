@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -117,14 +117,14 @@ def _check_files(url: str) -> str:
     return url
 
 
-def _check_hosts(names: str) -> str:
-    host_names(names)
-    return names
+def _readable_by(read: Callable[[str], object]) -> AfterValidator:
+    """Text that this function can read; it raises ValueError otherwise."""
 
+    def check(text: str) -> str:
+        read(text)
+        return text
 
-def _check_callback_hosts(targets: str) -> str:
-    callback_targets(targets)
-    return targets
+    return AfterValidator(check)
 
 
 def _check_callback_secret(text: str, given: ValidationInfo) -> str:
@@ -132,11 +132,6 @@ def _check_callback_secret(text: str, given: ValidationInfo) -> str:
         raise ValueError("callbacks are signed: give `whsec_` and 24 to 64 random bytes in base64")
     callback_secrets(text)
     return text
-
-
-def _check_proxies(addresses: str) -> str:
-    proxy_addresses(addresses)
-    return addresses
 
 
 def _check_dask(address: str) -> str:
@@ -202,15 +197,15 @@ class Settings(BaseSettings):
     auth: Literal["auto", "on", "off"] = "auto"
     """Whether callers need an API key. `auto`: if a key was ever created, or if the service listens
     on an address that other machines can reach; `off`: never."""
-    hosts: Annotated[str, AfterValidator(_check_hosts)] = ""
+    hosts: Annotated[str, _readable_by(host_names)] = ""
     """Names by which callers reach the service, separated by commas: `svm.example.com`,
     `*.example.com` for all its subdomains, `*` for any. `localhost`, all IP addresses and the name
     it listens on are always allowed; a request with another Host receives 421."""
-    proxies: Annotated[str, AfterValidator(_check_proxies)] = ""
+    proxies: Annotated[str, _readable_by(proxy_addresses)] = ""
     """Addresses or networks of proxies, separated by commas, whose `X-Forwarded-For` and
     `X-Forwarded-Proto` are trusted; `*` for all, if only proxies can reach the service.
     Empty: none, the caller's address is that of its connection."""
-    callback_hosts: Annotated[str, AfterValidator(_check_callback_hosts)] = ""
+    callback_hosts: Annotated[str, _readable_by(callback_targets)] = ""
     """Hosts that a job's `callback` may call, separated by commas: `hooks.example.com`,
     `*.example.com` for all its subdomains, `*` for any; they must have public addresses. An address
     or network such as `10.0.0.0/24` allows those addresses, for hosts that are allowed by name,

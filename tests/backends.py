@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import sqlalchemy as sa
 
-from service.storage.database import Database
-from service.storage.database.tables import metadata
+from service.settings import Settings
+from service.storage.blobs import open_blobs
+from service.storage.database import Database, note_change
+from service.storage.database.tables import identity, metadata, model_changes, models
+from service.storage.ownership import MARKS
 from tests import servers
 
 SQLITE_AND_FILES, POSTGRES_AND_S3 = "sqlite+files", "postgres+s3"
@@ -76,3 +80,19 @@ def backend(request: pytest.FixtureRequest) -> dict[str, str]:
         "database_url": request.getfixturevalue("postgres_database_url"),
         "blob_url": request.getfixturevalue("s3_url"),
     }
+
+
+def forget(settings: Settings) -> None:
+    """Remove all rows and files of a service, which may be running."""
+    database = Database(settings.database_url)
+    with database.write() as connection:
+        for name in connection.scalars(sa.select(models.c.name)).all():
+            note_change(connection, name)
+        for table in reversed(metadata.sorted_tables):
+            if table not in (identity, model_changes):
+                connection.execute(table.delete())
+    database.close()
+    blobs = open_blobs(settings)
+    for key in list(blobs.keys()):
+        if not key.startswith(f"{MARKS}/"):
+            blobs.delete(key)

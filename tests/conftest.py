@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import hypothesis
 import pytest
-import sqlalchemy as sa
 import structlog
 from starlette.testclient import TestClient
 
@@ -19,12 +19,10 @@ from service.app import create_app
 from service.app.application import Application
 from service.rows.parser import Parser
 from service.settings import Settings
-from service.storage.blobs import open_blobs
-from service.storage.database import Database, note_change
-from service.storage.database.tables import identity, metadata, model_changes, models
-from service.storage.machine_code import machine_code_folder
-from service.storage.ownership import MARKS
-from tests.backends import backend, postgres_database_url, postgres_url, s3, s3_url
+from service.storage.database import Database
+from service.storage.machine_code import keep_machine_code, machine_code_folder
+from tests.backends import backend, forget, postgres_database_url, postgres_url, s3, s3_url
+from tests.journeys import server as real
 
 __all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]
 
@@ -42,16 +40,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Loops are compiled once for all processes of the tests, and kept for the next run."""
-    cache = getattr(config, "cache", None)  # none under `-p no:cacheprovider`
+    """Loops are compiled once for all processes of the tests, and kept for the next run: without
+    a cache of pytest (`-p no:cacheprovider`) in that of the user."""
+    cache = getattr(config, "cache", None)
     if cache is not None:
         os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops") / "numba"))
+    else:
+        keep_machine_code(Path(tempfile.gettempdir()))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first: at the end no process works alone."""
-    folders = ("torture", "journeys")
-    items.sort(key=lambda item: not any(name in item.path.parts for name in folders))
+    """Rooms with long files first: at the end no process works alone."""
+    folders = ("torture", "journeys", "docs", "engine", "operations", "client", "cli", "jobs")
+
+    def rank(item: pytest.Item) -> int:
+        return min((folders.index(part) for part in item.path.parts if part in folders), default=9)
+
+    items.sort(key=rank)
 
 
 def pytest_collection_finish() -> None:
@@ -91,6 +96,20 @@ def shared_parser() -> Iterator[Parser]:
     parser.close()
 
 
+@pytest.fixture(scope="session")
+def server_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[real.Server]:
+    """A service in its own process, for all tests that do not stop it."""
+    with real.running(tmp_path_factory.mktemp("service") / "var", SVM_WORKERS="1") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(server_of_session: real.Server) -> Iterator[real.Server]:
+    """The same, without rows or files of other modules."""
+    yield server_of_session
+    forget(Settings(data_dir=server_of_session.data_dir))
+
+
 @pytest.fixture
 def no_other_readers(shared_parser: Parser) -> None:
     """For tests that look at the processes of a parser of their own."""
@@ -106,19 +125,8 @@ class Running:
     client: TestClient
 
     def forget(self) -> None:
-        """Remove all rows and files: the next test finds a new service."""
-        database = Database(self.settings.database_url)
-        with database.write() as connection:
-            for name in connection.scalars(sa.select(models.c.name)).all():
-                note_change(connection, name)
-            for table in reversed(metadata.sorted_tables):
-                if table not in (identity, model_changes):
-                    connection.execute(table.delete())
-        database.close()
-        blobs = open_blobs(self.settings)
-        for key in list(blobs.keys()):
-            if not key.startswith(f"{MARKS}/"):
-                blobs.delete(key)
+        """The next test finds a new service."""
+        forget(self.settings)
         self.client.cookies.clear()
 
 

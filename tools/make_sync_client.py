@@ -31,7 +31,7 @@ WORDS = {
 def modules() -> dict[str, str]:
     """The synchronous modules by file name."""
     return {
-        path.name: _formatted(_synchronous(path.read_text()))
+        path.name: formatted(_synchronous(path.read_text()))
         for path in sorted((CLIENT / "asynchronous").glob("*.py"))
     }
 
@@ -42,7 +42,7 @@ def _synchronous(text: str) -> str:
     return NOTE + text if text else text
 
 
-def _formatted(text: str) -> str:
+def formatted(text: str) -> str:
     ruff = str(Path(sys.executable).parent / "ruff")
     name = ("--stdin-filename", str(CLIENT / "synchronous" / "made.py"), "-")
     for command in (("check", "--fix-only"), ("format",)):

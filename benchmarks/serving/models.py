@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import joblib
@@ -56,7 +55,8 @@ def keep_models(folder: Path, peer: bool, database_url: str | None = None) -> di
                 prepared,
                 model_name=name,
                 job_id="job_0",
-                dataset=_Nowhere(),
+                dataset_id="ds_0",
+                dataset_digest="0",
                 spec={},
                 seed=0,
                 result={},
@@ -76,12 +76,6 @@ def _peer(fitted: FittedPipeline) -> LinearSVC | SVC:
     X = random.normal(size=(VECTORS, fitted.n_features))
     labels = random.choice(fitted.classes, size=VECTORS)
     return SVC(gamma=1 / fitted.n_features).fit(X, labels)
-
-
-@dataclass(frozen=True)
-class _Nowhere:
-    id: str = "ds_0"
-    matrix_digest: str = "0"
 
 
 def fitted_linear(d: int, n_classes: int = 2, calibrated: bool = False) -> FittedPipeline:

@@ -28,30 +28,25 @@ from service.app.background import (
 from service.common.event_stream import EventStreams, Health
 from service.common.keys import Keys
 from service.dashboard import routes as dashboard
-from service.dashboard.context import PageContext
-from service.dashboard.distributions import Distributions
-from service.dashboard.page import framed
+from service.dashboard.charts import Distributions
+from service.dashboard.page import PageContext, render_framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
-from service.jobs import routes as jobs
 from service.jobs import training
-from service.jobs.callbacks.deliveries import Deliveries
-from service.jobs.callbacks.destinations import Destinations
+from service.jobs.callbacks.deliveries import Deliveries, Destinations
 from service.jobs.callbacks.sending import Sender
+from service.jobs.collection import routes as jobs
+from service.jobs.collection.routes import JobAccess
 from service.jobs.comparisons.submission import Comparisons
-from service.jobs.core.access import JobAccess
-from service.jobs.core.events import EventLog
+from service.jobs.core.events import EventLog, Watcher
 from service.jobs.core.metrics import JobMetrics
-from service.jobs.core.needs import job_with_dataset, job_with_model
-from service.jobs.core.store import JobStore
+from service.jobs.core.store import JobStore, job_with_dataset, job_with_model
 from service.jobs.core.submission import Stores
-from service.jobs.core.watcher import Watcher
-from service.jobs.engine.child import Child
-from service.jobs.engine.forked import Forked
+from service.jobs.engine.child import Child, Forked
 from service.jobs.evaluations.submission import Evaluations
 from service.jobs.kinds import KINDS
-from service.jobs.training import solver_routes as solvers
+from service.jobs.training import routes as solvers
 from service.jobs.training.submission import Trainings
 from service.models import routes as models
 from service.models.derived import routes as derived
@@ -62,7 +57,7 @@ from service.predictions import inference_routes as inference
 from service.predictions import routes as predictions
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
-from service.predictions.warm_up import warm_up as warm_up_predictions
+from service.predictions.predictor import warm_up as warm_up_predictions
 from service.rows.parser import Parser
 from service.settings import Settings, callback_secrets
 from service.storage.blobs import open_blobs
@@ -72,19 +67,16 @@ from service.storage.database.idempotency import Reservations
 from service.storage.disk import private_folder
 from service.storage.machine_code import keep_machine_code
 from service.storage.ownership import Sweeper, secret_of
-from service.web import audit, docs, guide, health, problem_pages
+from service.web import audit, docs, health, problem_pages, problems
 from service.web.access import login
-from service.web.access.authenticator import Authenticator
-from service.web.access.hosts import Hosts
-from service.web.access.routing import EVERY_ROUTE
-from service.web.access.scopes import Admission
+from service.web.access.authenticator import Authenticator, Hosts
+from service.web.access.scopes import EVERY_ROUTE, Admission
 from service.web.bodies.body_budget import BodyBudget, BodyShares
 from service.web.bodies.control_bodies import LIMIT_BYTES
 from service.web.bodies.idempotency import RESERVATIONS
 from service.web.http.compression import Compression
-from service.web.http.head_method import HeadAsGet
+from service.web.http.headers import HeadAsGet
 from service.web.http.pagination import SECRET
-from service.web.problems import replies
 from service.web.server.connections import ConnectionLimits
 from service.web.server.http_protocol import ServiceProtocol
 from service.web.server.observability import Metrics, Observability
@@ -274,7 +266,7 @@ def create_app(
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=metrics)
-    replies.install(app, framed)
+    problems.install(app, render_framed)
     app.add_routes(datasets.router(dataset_store, contents, parser, blobs, limits))
     app.add_routes(predictions.router(predictor))
     for kind in KINDS.values():
@@ -283,12 +275,11 @@ def create_app(
     app.add_routes(inference.router(predictor, registry, state))
     app.add_routes(models.router(registry, dataset_store))
     app.add_routes(derived.router(registry, renderer, blobs, limits))
-    app.add_routes(solvers.router())
+    app.add_routes(solvers.solver_router())
     app.add_routes(audit.router(audit_log))
     app.add_routes(health.router(state, database, metrics.registry, settings))
     docs.mount(app)
-    guide.mount(app)
-    app.add_routes(problem_pages.router(framed))
+    app.add_routes(problem_pages.router(render_framed))
     dashboard.mount(
         app,
         PageContext(

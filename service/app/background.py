@@ -17,7 +17,7 @@ from service.common.event_stream import Health
 from service.common.malloc import return_free_memory
 from service.errors import StorageFull, Unavailable
 from service.models.registry import ModelRegistry
-from service.predictions.warm_up import warm_up as warm_up_predictions
+from service.predictions.predictor import warm_up as warm_up_predictions
 from service.settings import Limits
 from service.storage.backups.inspection import check_undamaged
 from service.storage.blobs import Blobs

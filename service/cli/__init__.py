@@ -139,7 +139,7 @@ def doctor(
 
 
 class KeyScope(StrEnum):
-    """`web.keys.Scope`, for the command line."""
+    """`keys.Scope`, for the command line."""
 
     READ = "read"
     PREDICT = "predict"
@@ -156,29 +156,30 @@ def about_keys() -> None:
 def create_key(
     name: Annotated[str, typer.Argument(help="Of the caller; rate and queue limits are per name.")],
     scope: Annotated[
-        list[KeyScope], typer.Option(help="What the key allows; can be repeated. admin allows all.")
+        list[KeyScope],
+        typer.Option(help="What the key allows; can be repeated. admin allows all."),
     ],
     requests_per_s: Annotated[
         float | None, typer.Option(help="Rate limit: requests per second.", min=0.001)
     ] = None,
 ) -> None:
     """Create a key and print it. Only its hash is stored: it cannot be shown again."""
-    from service.cli import keys
+    from service.cli import operating
 
-    keys.create(name, [each.value for each in scope], requests_per_s)
+    operating.create_key(name, [each.value for each in scope], requests_per_s)
 
 
 @key_commands.command("list")
 def list_keys() -> None:
     """List names, scopes and times of all keys, revoked ones too."""
-    from service.cli import keys
+    from service.cli import operating
 
-    keys.show()
+    operating.show_keys()
 
 
 @key_commands.command("revoke")
 def revoke_key(key: Annotated[str, typer.Argument(help="Name or id of the key.")]) -> None:
     """Revoke a key. A running service refuses it within two seconds."""
-    from service.cli import keys
+    from service.cli import operating
 
-    keys.revoke(key)
+    operating.revoke_key(key)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +20,6 @@ from service.cli.showing import (
     print_plan,
     print_predictions,
 )
-from service.cli.specs import spec_of
 
 if TYPE_CHECKING:
     from service.client import Job
@@ -35,6 +36,9 @@ Settings = Annotated[
 ]
 ModelReference = Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")]
 NewVersionOf = Annotated[str, typer.Argument(help="Name of the model that gets a new version.")]
+DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
+Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
+client_commands = typer.Typer()
 
 
 def _job_id(text: str) -> str:
@@ -47,9 +51,6 @@ def _job_id(text: str) -> str:
 
 
 JobId = Annotated[str, typer.Argument(help="Id of a job.", callback=_job_id)]
-DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
-Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
-client_commands = typer.Typer()
 
 
 @client_commands.command(rich_help_panel=CALLS)
@@ -232,3 +233,44 @@ def _wait(job: Job, as_json: bool) -> None:
     except KeyboardInterrupt:
         say(f"the job continues; watch it with: svm-service watch {job.id}")
         raise
+
+
+def spec_of(file: Path | None, settings: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A job from a file, then options, then `name.part=value` settings; later ones win.
+
+    Raises ValueError for a file without a JSON object, and a setting without `=`.
+    """
+    spec: dict[str, Any] = {}
+    if file is not None:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        try:
+            spec = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{file}: not JSON: {error}") from None
+        if not isinstance(spec, dict):
+            raise ValueError(f"{file}: not a JSON object")
+    for name, value in given.items():
+        if value is not None:
+            _put(spec, name.split("."), value)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"{setting}: write name=value, such as solver.C=10")
+        _put(spec, name.split("."), _value(text))
+    return spec
+
+
+def _put(spec: dict[str, Any], path: list[str], value: Any) -> None:
+    for name in path[:-1]:
+        inner = spec.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"{'.'.join(path)}: {name} is {inner!r} already")
+        spec = inner
+    spec[path[-1]] = value
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -14,9 +14,8 @@ from typing import Literal
 import psutil
 import typer
 
-from service.cli.environment import read_settings
+from service.cli.environment import advice, blocked, impossible, read_settings
 from service.cli.output import FAILED, print_json
-from service.cli.permissions import advice, blocked, impossible
 from service.errors import ServiceError
 from service.settings import Settings
 from service.storage.backups.inspection import compare_rows_and_files, sqlite_faults

@@ -1,20 +1,42 @@
-"""`svm-service migrate`, `backup` and `restore`."""
+"""Commands about the data of a service: `migrate`, `backup`, `restore` and `keys`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
 
-from service.cli.database import opened_database
-from service.cli.environment import locked_data_dir, read_settings
-from service.cli.output import FAILED, print_fields, print_json, say
-from service.storage.backups.backup import Saved, back_up
+from service.cli.environment import locked_data_dir, make_data_dir, read_settings
+from service.cli.output import FAILED, USAGE, fail, print_fields, print_json, say
+from service.common.keys import SCOPES, Key, KeyExists, Keys, Scope
+from service.common.names import NAME
+from service.errors import ServiceError
+from service.settings import Settings
+from service.storage.backups.backup import BackupFailed, Saved, back_up
 from service.storage.backups.restoring import restore
 from service.storage.blobs import open_blobs
+from service.storage.database import Database, UnusableDatabase
+from service.storage.ownership import ForeignFiles
+
+
+@contextmanager
+def opened_database(settings: Settings) -> Iterator[Database]:
+    """The database, without a lock: a service can run meanwhile. An error ends the command with
+    status 1."""
+    make_data_dir(settings)
+    database = Database(settings.database_url)
+    try:
+        yield database
+    except ServiceError as error:
+        raise fail(f"{error.detail}: {error.__cause__ or ''}".rstrip(": ")) from None
+    except (BackupFailed, ForeignFiles, KeyExists, UnusableDatabase, OSError) as error:
+        raise fail(str(error)) from None
+    finally:
+        database.close()
 
 
 def migrate() -> None:
@@ -61,3 +83,42 @@ def _print(title: str, saved: Saved, as_json: bool) -> None:
         return
     rows = {name.replace("_", " "): f"{count:,}" for name, count in saved.rows.items() if count}
     print_fields(title, {**rows, "files": f"{saved.files:,} ({saved.file_bytes / 1e6:,.1f} MB)"})
+
+
+def create_key(name: str, scopes: list[Scope], requests_per_s: float | None) -> None:
+    if NAME.fullmatch(name) is None:
+        raise fail(f"{name!r} is not a name: use lower-case letters, digits, hyphens", USAGE)
+    with _table() as table:
+        _, text = table.create(name, scopes, requests_per_s)
+    print(text)
+
+
+def show_keys() -> None:
+    with _table() as table:
+        lines = [("ID", "NAME", "SCOPES", "CREATED", "REVOKED"), *map(_line, table.all())]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def revoke_key(key: str) -> None:
+    with _table() as table:
+        revoked = table.revoke(key)
+    print(f"revoked {revoked.id} of {revoked.name}")
+
+
+def _line(key: Key) -> tuple[str, ...]:
+    scopes = " ".join(scope for scope in SCOPES if scope in key.scopes)
+    revoked = "" if key.revoked_at is None else _time(key.revoked_at)
+    return key.id, key.name, scopes, _time(key.created_at), revoked
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+@contextmanager
+def _table() -> Iterator[Keys]:
+    with opened_database(read_settings()) as database:
+        database.migrate()
+        yield Keys(database)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import errno
 import gc
 import ipaddress
 import os
+import resource
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,9 +24,7 @@ from uvicorn.lifespan.on import LifespanOn
 
 from service import __version__
 from service.addresses import proxy_addresses
-from service.cli.descriptors import most_connections, raise_file_limit
 from service.cli.environment import locked_data_dir
-from service.cli.listener import BACKLOG, cannot_listen, listener_at, stop_listening
 from service.common.logs import configure_logging
 from service.common.malloc import keep_freed_memory
 from service.settings import Settings
@@ -30,11 +32,30 @@ from service.subprocesses import ONE_THREAD
 
 if TYPE_CHECKING:
     from service.app.application import Application
-    from service.jobs.engine.forked import Forked
+    from service.jobs.engine.child import Forked
 
 GRACE_S = 5
 """Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""
 TICK_S = 1.0
+MOST_FILES = 65_536
+RESERVED_FILES = 128
+"""Files for the database, child processes, logs, and reads of requests."""
+LEAST_CONNECTIONS = 16
+BACKLOG = 2048
+"""Connections that the kernel queues before they are accepted."""
+SO_ATTACH_FILTER = 26
+"""Linux: a program that decides which packets of a socket are dropped (man 7 socket)."""
+NO_NEW_CONNECTIONS = b"".join(
+    struct.pack("HBBI", *instruction)
+    for instruction in (
+        (0x30, 0, 0, 13),  # load the flags of the TCP header
+        (0x54, 0, 0, 0x12),  # keep SYN and ACK
+        (0x15, 0, 1, 0x02),  # SYN alone: continue; anything else: skip one
+        (0x06, 0, 0, 0),  # drop
+        (0x06, 0, 0, 0xFFFFFFFF),  # accept
+    )
+)
+"""Drops the first packet of a connection. Its sender repeats it, and is refused then."""
 
 
 def serve(host: str | None, port: int | None) -> None:
@@ -168,3 +189,76 @@ def _own_names(host: str, own_machine: bool) -> set[str]:
 
 def _exit(_: int, __: FrameType | None) -> NoReturn:
     raise SystemExit(0)
+
+
+def raise_file_limit() -> int:
+    """Raise the limit of open files to the hard limit, at most `MOST_FILES`; returns it.
+
+    Child processes inherit it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= allowed:
+        return MOST_FILES if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
+
+
+def most_connections(wanted: int, file_limit: int) -> int:
+    """Most connections open at once: each can be an upload, which also has a file."""
+    return min(wanted, max(LEAST_CONNECTIONS, (file_limit - RESERVED_FILES) // 2))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def listener_at(host: str, port: int) -> socket.socket:
+    """A bound socket, which listens when the service has started: until then connections are
+    refused, so that callers do not wait, and a proxy uses another replica."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        return listener
+    except OSError as error:
+        cannot_listen(host, port, error)
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> NoReturn:
+    message = f"cannot listen on {host} port {port}: {error.strerror}"
+    if error.errno == errno.EADDRINUSE:
+        message += "; give another port with `make run PORT=9000`, --port 9000 or SVM_PORT=9000"
+    print(message, file=sys.stderr)
+    raise SystemExit(1) from None
+
+
+def stop_listening(listener: socket.socket) -> list[socket.socket]:
+    """Stop listening; returns the connections that are not accepted yet, which would be reset.
+
+    So would be a connection that is made between the last `accept` and the end: one in some hundred
+    restarts under load. Therefore none is made any more from before the first one on.
+    """
+    _drop_new_connections(listener)
+    listener.setblocking(False)
+    waiting = []
+    with suppress(OSError):
+        for _ in range(BACKLOG):
+            waiting.append(listener.accept()[0])
+    with suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    return waiting
+
+
+def _drop_new_connections(listener: socket.socket) -> None:
+    if sys.platform != "linux":
+        return
+    instructions = ctypes.create_string_buffer(NO_NEW_CONNECTIONS, len(NO_NEW_CONNECTIONS))
+    program = _Program(len(NO_NEW_CONNECTIONS) // 8, ctypes.addressof(instructions))
+    with suppress(OSError):  # a sandbox may forbid it
+        listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(program))

@@ -7,13 +7,18 @@
         client.train(dataset, "flowers", {"name": "newton", "C": 10}).wait()
         client.predict("flowers", X)
 
-`make client` generates the synchronous modules from the asynchronous ones.
+`make client` generates the synchronous modules from the asynchronous ones, and `members` from the
+OpenAPI document.
 """
 
 from service.client.asynchronous.client import AsyncClient
-from service.client.asynchronous.dataset import AsyncDataset
-from service.client.asynchronous.job import AsyncJob
-from service.client.asynchronous.model import AsyncModel, AsyncModelVersion
+from service.client.asynchronous.resources import (
+    AsyncDataset,
+    AsyncJob,
+    AsyncModel,
+    AsyncModelVersion,
+)
+from service.client.calls import Retries
 from service.client.errors import (
     ClientError,
     Conflict,
@@ -30,12 +35,9 @@ from service.client.errors import (
     ServerFault,
     TooLarge,
 )
-from service.client.events import Event
-from service.client.retries import Retries
+from service.client.fields import Event
 from service.client.synchronous.client import Client
-from service.client.synchronous.dataset import Dataset
-from service.client.synchronous.job import Job
-from service.client.synchronous.model import Model, ModelVersion
+from service.client.synchronous.resources import Dataset, Job, Model, ModelVersion
 
 __all__ = [
     "AsyncClient",

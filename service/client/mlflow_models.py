@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from service.client import pyfunc
-from service.client.synchronous.model import ModelVersion
+from service.client.synchronous.resources import ModelVersion
 
 MODULE = "svm_service_pyfunc"
 CODE = {

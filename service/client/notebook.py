@@ -117,7 +117,7 @@ def version(data: Mapping[str, Any]) -> str:
 
 
 def results(data: Mapping[str, Any]) -> str | None:
-    """Of a comparison or an evaluation; None for other results."""
+    """The table of a comparison or an evaluation; None for other results."""
     if "entries" in data:
         return _comparison(data)
     if "per_class" in (data.get("metrics") or {}):

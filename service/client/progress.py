@@ -14,13 +14,13 @@ from service.client.fields import JobFields
 Show = Callable[[JobFields], None]
 
 
-def wanted(progress: bool | None) -> bool:
+def is_wanted(progress: bool | None) -> bool:
     """None: only in a terminal or a notebook."""
     return sys.stderr.isatty() or notebook.in_kernel() if progress is None else progress
 
 
 @contextmanager
-def shown(job: JobFields, progress: bool) -> Iterator[Show]:
+def show_job(job: JobFields, progress: bool) -> Iterator[Show]:
     """Shows a bar on standard error; call the result with the job after each change."""
     if not progress:
         yield lambda _: None
@@ -51,7 +51,7 @@ def shown(job: JobFields, progress: bool) -> Iterator[Show]:
 
 
 @contextmanager
-def sent(path: Path, progress: bool) -> Iterator[Callable[[int], None]]:
+def show_upload(path: Path, progress: bool) -> Iterator[Callable[[int], None]]:
     """Shows the progress of an upload; call the result with the number of bytes sent."""
     if not progress:
         yield lambda _: None

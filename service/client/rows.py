@@ -17,17 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from service.client.calls import Content
-from service.client.inputs import label_array, loaded, matrix
-from service.client.tables import (
-    Columns,
-    as_csv,
-    as_records,
-    categories_of,
-    columns_of,
-    is_numeric,
-    plain,
-)
+from service.client import calls, tables
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -78,7 +68,7 @@ class Body:
     """A body, with the query parameters and headers that it needs."""
 
     media_type: str
-    content: Content
+    content: calls.Content
     params: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -100,6 +90,28 @@ def _file(path: Path, media_type: str | None) -> Body:
     return Body(media_type or media_type_of(inner), path, headers={"Content-Encoding": "gzip"})
 
 
+def upload_call(
+    path: str,
+    data: Any,
+    labels: Any,
+    columns: Sequence[str] | None,
+    media_type: str | None,
+    options: Mapping[str, Any],
+    weights: Any = None,
+) -> calls.Call:
+    """The request of an upload. Raises ValueError for data that no format supports."""
+    if isinstance(options.get("schema"), Mapping):
+        options = {**options, "schema": json.dumps(options["schema"])}
+    if isinstance(options.get("missing"), (list, tuple)):
+        options = {**options, "missing": ",".join(options["missing"])}
+    body = upload_body(data, labels, columns, media_type, weights, options)
+    params = {**body.params, **options}
+    if "schema" in body.params:  # with that of the options
+        params["schema"] = body.params["schema"]
+    call = calls.create(path, body.content, body.media_type, params)
+    return replace(call, headers={**call.headers, **body.headers})
+
+
 def upload_body(
     data: Any,
     labels: Any,
@@ -113,7 +125,7 @@ def upload_body(
     `options`: parameters that the caller gives. Raises ValueError for data that no format supports.
     """
     if not isinstance(data, _SENT_AS_THEY_ARE):
-        data = loaded(data)
+        data = tables.load(data)
     weighable = hasattr(data, "tocsr") or _may_be_table(data)
     if weights is not None and (media_type is not None or not weighable):
         raise ValueError("weights need a table with named columns, such as a frame, or sparse data")
@@ -138,21 +150,37 @@ def upload_body(
         if columns is not None:
             raise ValueError("sparse data have no column names")
         return _libsvm(data, labels, weights)
-    table = columns_of(data)
+    table = tables.columns_of(data)
     if table is not None:
         if columns is not None:
             raise ValueError("the table has column names: leave out `columns`")
         return _table(data, table, labels, weights, options)
     import numpy as np
 
-    X = matrix(data)
+    X = tables.matrix(data)
     params = {"target": "none"} if labels is None else {}
     if columns is not None:
         return replace(_json_table(list(columns), X.tolist(), labels), params=params)
-    arrays = {"X": X} if labels is None else {"X": X, "y": label_array(labels)}
+    arrays = {"X": X} if labels is None else {"X": X, "y": tables.label_array(labels)}
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     return Body(NPZ, file.getvalue(), params)
+
+
+def predict_call(model: str, rows: Any, outputs: str | Outputs) -> tuple[calls.Call, bool]:
+    """The request of a prediction, and whether its reply is the array of a single output."""
+    body = predict_body(rows)
+    single = isinstance(outputs, str) and outputs != "explanation"
+    names = outputs if isinstance(outputs, str) else ",".join(outputs)
+    accept = {"Content-Type": body.media_type, "Accept": NPY if single else JSON}
+    call = calls.Call(
+        method="POST",
+        path=f"{calls.model_path(model)}/predict",
+        params={"outputs": None if names == "label" else names},
+        headers=accept | body.headers,
+        content=body.content,
+    )
+    return call, single
 
 
 def predict_body(rows: Any) -> Body:
@@ -160,15 +188,15 @@ def predict_body(rows: Any) -> Body:
     matches with the model's in any order."""
     if isinstance(rows, (str, Path)):
         return _file(Path(rows), None)
-    rows = loaded(rows)
+    rows = tables.load(rows)
     if hasattr(rows, "tocsr"):
         return _libsvm(rows, None)
     if not isinstance(rows, Sequence):
-        table = columns_of(rows)
-        if table is not None and is_numeric(table):
-            return Body(CSV, as_csv(table))
+        table = tables.columns_of(rows)
+        if table is not None and tables.is_numeric(table):
+            return Body(CSV, tables.as_csv(table))
         if table is not None:
-            return Body(JSON, as_records(table))
+            return Body(JSON, tables.as_records(table))
     if not hasattr(rows, "__array__"):
         rows = list(rows)
         if any(isinstance(row, dict) for row in rows) or _ragged(rows):
@@ -176,7 +204,7 @@ def predict_body(rows: Any) -> Body:
     import numpy as np
 
     file = io.BytesIO()
-    np.save(file, matrix(rows), allow_pickle=False)
+    np.save(file, tables.matrix(rows), allow_pickle=False)
     return Body(NPY, file.getvalue())
 
 
@@ -226,17 +254,17 @@ def _multipart(parts: Iterable[tuple[str, str, str, bytes | Path]]) -> Body:
 
 
 def _type_of_part(path: Path, default: str) -> str:
-    """Of an archive: the service looks for the format in it, or in its name."""
+    """The media type by the suffix; of an archive, the service looks for the format in it."""
     suffix = path.suffix.lower()
     return _ARCHIVES.get(suffix) or MEDIA_TYPES.get(suffix, default)
 
 
 def _may_be_table(data: Any) -> bool:
-    return not isinstance(data, _SENT_AS_THEY_ARE) and columns_of(data) is not None
+    return not isinstance(data, _SENT_AS_THEY_ARE) and tables.columns_of(data) is not None
 
 
 def _table(
-    data: Any, table: Columns, labels: Any, weights: Any, options: Mapping[str, Any]
+    data: Any, table: tables.Columns, labels: Any, weights: Any, options: Mapping[str, Any]
 ) -> Body:
     """As JSON, in which texts stay texts; categories of the caller's library are in `schema`."""
     target = options.get("target")
@@ -245,13 +273,13 @@ def _table(
         raise ValueError("give `labels` or `target`, not both")
     params: dict[str, Any] = {}
     schema: dict[str, Any] = {
-        name: {"kind": "category"} for name in categories_of(data) if name != last
+        name: {"kind": "category"} for name in tables.categories_of(data) if name != last
     }
     table = dict(table)
     if weights is not None and labels is None and target is None:
         params["target"] = last
     if weights is not None:
-        schema[_added(table, "weight", list(map(plain, weights)))] = {"role": "weight"}
+        schema[_add_column(table, "weight", list(map(tables.plain, weights)))] = {"role": "weight"}
     schema |= json.loads(options.get("schema") or "{}")
     if schema:
         params["schema"] = json.dumps(schema)
@@ -259,7 +287,7 @@ def _table(
     return replace(body, params=params)
 
 
-def _added(table: Columns, name: str, cells: list[Any]) -> str:
+def _add_column(table: tables.Columns, name: str, cells: list[Any]) -> str:
     """Add a column; returns its name, which is a new one."""
     n_rows = len(next(iter(table.values()), cells))
     if len(cells) != n_rows:
@@ -271,14 +299,14 @@ def _added(table: Columns, name: str, cells: list[Any]) -> str:
 
 
 def _json_values(values: Any) -> Any:
-    """The same for JSON: NaN becomes null, infinity a text."""
+    """Values for JSON: NaN becomes null, infinity a text."""
     if isinstance(values, dict):
         return {name: _json_values(value) for name, value in values.items()}
     if isinstance(values, (list, tuple)):
         return [_json_values(value) for value in values]
     if getattr(values, "ndim", 0):  # of NumPy
         return _json_values(values.tolist())
-    return plain(values)
+    return tables.plain(values)
 
 
 def _ragged(rows: list[Any]) -> bool:
@@ -294,7 +322,7 @@ def _ragged(rows: list[Any]) -> bool:
 def _json_table(columns: list[str], rows: Iterable[Any], labels: Any) -> Body:
     table: dict[str, Any] = {"columns": columns, "rows": _json_values(list(rows))}
     if labels is not None:
-        table["labels"] = _json_values(label_array(labels).tolist())
+        table["labels"] = _json_values(tables.label_array(labels).tolist())
     return Body(JSON, json.dumps(table, default=str).encode())
 
 
@@ -307,7 +335,7 @@ def _libsvm(sparse: Any, labels: Any, weights: Any = None) -> Body:
     firsts: list[Any] = [0] * n_samples
     texts = None
     if labels is not None:
-        y = label_array(labels)
+        y = tables.label_array(labels)
         if len(y) != n_samples:
             raise ValueError(f"{len(y):,} labels for {n_samples:,} rows")
         if y.dtype.kind in "iufb":
@@ -315,7 +343,7 @@ def _libsvm(sparse: Any, labels: Any, weights: Any = None) -> Body:
         else:
             texts = "".join(f'"{label.replace(QUOTE, 2 * QUOTE)}"\n' for label in y.tolist())
     if weights is not None:
-        costs = list(map(plain, weights))
+        costs = list(map(tables.plain, weights))
         if len(costs) != n_samples:
             raise ValueError(f"{len(costs):,} weights for {n_samples:,} rows")
         firsts = [f"{first} cost:{cost!r}" for first, cost in zip(firsts, costs, strict=True)]

@@ -130,6 +130,6 @@ def _incomplete(encoding: str) -> UnsupportedFormat:
     return UnsupportedFormat("format-mismatch", f"the body is not complete {encoding} data")
 
 
-def media_type_of(content_type: bytes) -> str:
-    """The type alone, in lower case."""
-    return content_type.partition(b";")[0].strip().lower().decode("latin-1")
+def media_type_of(content_type: str) -> str:
+    """The type without parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()

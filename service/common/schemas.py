@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, overload
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 
 class ReadModel(BaseModel):
-    """A part of a reply."""
+    """A part of a reply; `model_validate` makes it from a record with the same attributes."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True, use_attribute_docstrings=True)
 
 
 class WriteModel(BaseModel):
@@ -61,3 +61,11 @@ def rfc3339(seconds: float | None) -> str | None:
         return None
     time = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return time.replace("+00:00", "Z")
+
+
+def _timestamp(time: Any) -> Any:
+    return rfc3339(time) if isinstance(time, float) else time
+
+
+Timestamp = Annotated[str, BeforeValidator(_timestamp)]
+"""A time of a record, in seconds, as `rfc3339` writes it."""

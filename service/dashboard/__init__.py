@@ -1,0 +1,1 @@
+"""Pages for people, rendered on the server: what the API does, with forms and charts."""

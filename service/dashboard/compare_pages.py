@@ -13,10 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import DatasetId
-from service.dashboard.context import PageContext
-from service.dashboard.curves import Curve, curves_of
-from service.dashboard.forms.filled import number_in
-from service.dashboard.page import back, checked, form_of, page, queue
+from service.dashboard.charts import Curve, curves_of
+from service.dashboard.forms.schema import number_in
+from service.dashboard.page import PageContext, back, check, form_of, page, queue
 from service.errors import InvalidRequest
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.schemas import ComparisonCreate
@@ -64,7 +63,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
         return page(
             request,
             "compare.html",
-            compared=_compared(traced, title) if title is not None else [],
+            compared=_compare(traced, title) if title is not None else [],
             missing=[job for job, curves in traced if title not in {c.title for c in curves}],
             differences=_differences([job for job, _ in traced]),
             titles=titles,
@@ -88,7 +87,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/comparisons")
     @requires_scope("train")
     async def start(request: Request) -> Response:
-        body = checked(ComparisonCreate, _body(await form_of(request)))
+        body = check(ComparisonCreate, _body(await form_of(request)))
         return await queue(request, context.comparisons, body)
 
 
@@ -149,7 +148,7 @@ def _common(traced: Traced) -> list[str]:
     return [title for title, count in counts.items() if count == most]
 
 
-def _compared(traced: Traced, title: str) -> list[Compared]:
+def _compare(traced: Traced, title: str) -> list[Compared]:
     same = [(job, curve) for job, curves in traced for curve in curves if curve.title == title]
     bound = max(dual for _, curve in same for dual in curve.points["dual"])
     return [Compared(job, curve, *_excess(curve, bound)) for job, curve in same]

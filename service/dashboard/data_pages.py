@@ -13,9 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import DatasetId
-from service.dashboard.context import PageContext
 from service.dashboard.model_pages import with_latest
-from service.dashboard.page import HERE, go, page
+from service.dashboard.page import HERE, PageContext, go, page
 from service.dashboard.proposals import (
     SHOWN_COLUMNS,
     column_problems,
@@ -23,7 +22,7 @@ from service.dashboard.proposals import (
     reading_in_words,
     values_of,
 )
-from service.datasets.dataset import Dataset
+from service.datasets.dataset import SENT, Dataset
 from service.datasets.schemas import MAX_NAME, DatasetRead, UploadOptions
 from service.datasets.upload_routes import Upload, read_limits, receive
 from service.errors import InvalidContent, NotFound, ServiceError
@@ -36,8 +35,7 @@ from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.problems import status_of
-from service.web.problems.codes import PROBLEMS
+from service.web.problem_codes import PROBLEMS
 
 SAMPLES = {
     "iris": "Three kinds of iris by four lengths. 150 rows.",
@@ -123,7 +121,7 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
 async def _look(context: PageContext, upload: Upload) -> DatasetRead:
     """What would be kept."""
     parsed = await context.parser.parse(upload.spec)
-    return DatasetRead.of_parsed(parsed, None, upload.spec.media_type, 0, None)
+    return DatasetRead.of_parsed(parsed, None, upload.spec.media_type, 0, SENT)
 
 
 async def _without_labels(context: PageContext, folder: Path, upload: Upload) -> DatasetRead | None:
@@ -158,14 +156,13 @@ def _proposal(
     return page(
         request,
         "proposal.html",
-        200 if error is None else status_of(error),
+        error,
         scripted="hx-request" in request.headers,
         read=read,
         reading=None if read is None else reading_in_words(read.reading),
         columns=[] if read is None else proposed_columns(read, target, upload.spec.roles),
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
-        error=error,
         likely=[] if error is None else error.extra.get("likely_targets", []),
         problems=[] if error is None else column_problems(error, _options(upload)),
         title=known.title if known else "",

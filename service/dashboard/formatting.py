@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
 from service.errors import Fault
+from service.models.card import interval
 
 NOTHING = "–"
+FILTERS = (
+    *("number", "counted", "percent", "duration", "between", "interval", "roughly", "size"),
+    *("measured_on", "hardest_class", "sentence", "moment", "code", "without_location"),
+    *("faults_csv", "short"),
+)
+"""Functions of this module that templates use."""
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 _LOCATION = re.compile(r"^(row [0-9]+(, column ('.*?'|[0-9]+))?|/\S*): ")
 _TICKED = re.compile(r"`([^`]+)`")
@@ -61,18 +67,6 @@ def duration(seconds: float | None) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def interval(share: float, n: int) -> tuple[float, float]:
-    """In which a share that was measured on `n` rows is, with 95 % confidence.
-
-    Wilson, Journal of the American Statistical Association 22 (1927).
-    """
-    z = 1.959964
-    middle = share + z * z / (2 * n)
-    spread = z * math.sqrt((share * (1 - share) + z * z / (4 * n)) / n)
-    low, high = ((middle + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
-    return max(0.0, low), min(1.0, high)
 
 
 def between(share: float, n: int) -> str:
@@ -132,6 +126,11 @@ def moment(seconds: float | str | None) -> Markup | str:
         time = datetime.fromtimestamp(seconds, UTC)
     machine = time.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Markup('<time datetime="{}">{}</time>').format(machine, f"{time:%d %b %Y, %H:%M} UTC")
+
+
+def day(days: float) -> str:
+    """The date of a number of days since 1970-01-01."""
+    return (date(1970, 1, 1) + timedelta(days=int(days // 1))).isoformat()
 
 
 def faults_csv(faults: Sequence[Fault]) -> str:

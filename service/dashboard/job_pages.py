@@ -11,15 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import JobId, ModelName
-from service.dashboard.context import PageContext
-from service.dashboard.curves import curves_of
-from service.dashboard.page import back, form_of, go, page
+from service.dashboard.charts import curves_of
+from service.dashboard.page import PageContext, back, form_of, go, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons import KIND as COMPARISON
-from service.jobs.comparisons.reading import comparison
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import FINAL, State
+from service.jobs.comparisons.routes import comparison
+from service.jobs.core.job import FINAL, Job, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation

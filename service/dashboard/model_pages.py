@@ -1,51 +1,73 @@
-"""The list of models, and the page of a version: certificate, weights, aliases, predictions."""
+"""The list of models, and the pages of a version: certificate, weights, aliases, predictions; its
+plots; its card."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import NAME, AliasName, ModelName
-from service.dashboard.context import PageContext
 from service.dashboard.forms.prediction import MAX_INPUTS, inputs_of, line_of, row_of
-from service.dashboard.page import back, checked, go, last_entries, page, queue
-from service.dashboard.weights import weights_of
+from service.dashboard.page import PageContext, back, check, go, last_entries, page, queue
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.schemas import EvaluationCreate
-from service.models.aliases import LATEST, Alias
-from service.models.card import training_data
+from service.models.card import SECTIONS, card_of, training_data
 from service.models.exports import formats
+from service.models.plots import PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
-from service.models.versions import Model, ModelVersion
+from service.models.versions import LATEST, Model, ModelVersion
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Target
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.problems import status_of
 from svm.model.metrics import explain_unpredicted
+from svm.model.multiclass import splits_of
 
 ROUTE = "/models/{name}/versions/{version}/predict"
 VERSIONS = PageRequest(size=20)
 OFFERED = PageRequest(size=200)
 EVALUATIONS = PageRequest(size=5)
 CSV_BODY = [(b"content-type", b"text/csv; header=absent"), (b"accept", b"application/json")]
+MAX_FEATURES = 20
+MAX_PROBLEMS = 10
+"""Weights that are shown: features, and binary problems."""
+SHOWN: dict[PlotKind, str] = {
+    "boundary": "Areas of the predicted classes, with the data and the margins",
+    "learning-curve": "Cost, bound and gap over the epochs",
+    "roc": "ROC curves",
+    "margins": "Distribution of the rows' margins",
+    "reliability": "Predicted probabilities against observed frequencies",
+}
+"""All but the confusion matrix, which the model's page shows as a table, and costs, which the job's
+page draws and links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    kind: PlotKind
+    about: str
+    reason: str | None
+    """Why the plot is not available."""
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
     """Add them to the dashboard's routes."""
     _add_read(routes, context)
+    _add_plots_and_card(routes, context)
     _add_predict(routes, context)
     _add_evaluate(routes, context)
     _add_change(routes, context)
@@ -79,6 +101,36 @@ def with_latest(
     return list(zip(models, versions, strict=True))
 
 
+def _add_plots_and_card(routes: APIRouter, context: PageContext) -> None:
+    @routes.get("/models/{name}/versions/{version}/plots")
+    async def plots(request: Request, name: ModelName, version: Version) -> Response:
+        model_version = await run_sync(context.models.get_version, name, version)
+        shown = []
+        for kind, about in SHOWN.items():
+            reason = None
+            try:
+                _, content = await context.renderer.open(model_version, file_name(kind))
+                content.close()
+            except ServiceError as error:
+                reason = error.detail
+            shown.append(Plot(kind, about, reason))
+        return page(request, "plots.html", name=name, version=version, plots=shown)
+
+    @routes.get("/models/{name}/versions/{version}/card")
+    def card(request: Request, name: ModelName, version: Version) -> Response:
+        model_version = context.models.get_version(name, version)
+        content = card_of(model_version, training_data(context.datasets, model_version))
+        sections = {title: getattr(content, member) for member, title in SECTIONS.items()}
+        return page(
+            request,
+            "card.html",
+            name=name,
+            version=version,
+            summary=content.summary,
+            sections=sections,
+        )
+
+
 def _add_predict(routes: APIRouter, context: PageContext) -> None:
     @routes.post(ROUTE)
     @requires_scope("predict")
@@ -102,7 +154,7 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
             "dataset_id": entries.get("dataset_id", ""),
             "importance": entries.get("importance") == "true",
         }
-        return await queue(request, context.evaluations, checked(EvaluationCreate, values))
+        return await queue(request, context.evaluations, check(EvaluationCreate, values))
 
 
 def _fits(dataset: Dataset, version: ModelVersion) -> bool:
@@ -117,14 +169,14 @@ def _add_change(routes: APIRouter, context: PageContext) -> None:
     async def set_alias(request: Request, name: ModelName) -> Response:
         entries = await last_entries(request)
         alias, version = _alias(entries.get("alias", "")), _number(entries)
-        await run_sync(context.models.set_alias, name, alias, version, _anything)
+        await run_sync(context.models.set_alias, name, alias, version)
         return go(request, f"/models/{name}/versions/{version}")
 
     @routes.post("/models/{name}/aliases/{alias}/remove")
     @requires_scope("train")
     async def remove_alias(request: Request, name: ModelName, alias: AliasName) -> Response:
         version = _number(await last_entries(request))
-        await run_sync(context.models.remove_alias, name, alias, _anything)
+        await run_sync(context.models.remove_alias, name, alias)
         return back(f"/models/{name}/versions/{version}")
 
     @routes.post("/models/{name}/versions/{version}/delete")
@@ -141,7 +193,7 @@ async def _show(
     answer: Mapping[str, Any] | None = None,
     error: ServiceError | None = None,
 ) -> Response:
-    loaded = await _loaded(context, version)
+    loaded = await _load(context, version)
     weights = None if loaded is None else weights_of(loaded)
 
     def show() -> Response:
@@ -155,7 +207,7 @@ async def _show(
         return page(
             request,
             "model.html",
-            200 if error is None else status_of(error),
+            error,
             model=context.models.get(name),
             version=ModelVersionRead.of(version),
             versions=context.models.versions(name, VERSIONS),
@@ -179,7 +231,6 @@ async def _show(
             example_line=line_of([one.text for one in inputs]).rstrip(),
             entries=entries,
             answer=answer,
-            error=error,
             url=str(request.base_url).rstrip("/"),
             example_json=json.dumps([one.example for one in inputs]),
             example_python=[one.example for one in inputs],
@@ -188,7 +239,7 @@ async def _show(
     return await run_sync(show)
 
 
-async def _loaded(context: PageContext, version: ModelVersion) -> LoadedModel | None:
+async def _load(context: PageContext, version: ModelVersion) -> LoadedModel | None:
     """None if its file is damaged."""
     try:
         return await context.loaded_models.get(version.model_name, version.version)
@@ -236,10 +287,6 @@ def _explainable(loaded: LoadedModel) -> bool:
     return loaded.fitted.kernel is None
 
 
-def _anything(_: Alias | None) -> None:
-    """No precondition: the page shows the alias."""
-
-
 def _alias(name: str) -> str:
     if NAME.fullmatch(name) is None or name == LATEST:
         raise InvalidRequest(
@@ -255,3 +302,44 @@ def _number(entries: Mapping[str, str]) -> int:
     if not (version.isascii() and version.isdecimal() and 0 < int(version) <= MAX_VERSION):
         raise InvalidRequest("invalid-parameter", "give the number of a version")
     return int(version)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The largest weights, for each of the first binary problems."""
+
+    problems: list[str]
+    features: list[str]
+    values: list[list[float]]
+    """By feature, then by problem."""
+    intercepts: list[float]
+    largest: float
+    n_features: int
+    n_problems: int
+
+
+def weights_of(model: LoadedModel) -> Weights | None:
+    """None if the model has a kernel, or features without names."""
+    fitted = model.fitted
+    if fitted.kernel is not None:
+        return None
+    given = [f"feature {i}" for i in range(model.n_features)]
+    if model.columns is not None:
+        given = fitted.encoder.output_names
+    names = fitted.features.output_names(given)
+    if names is None:
+        return None
+    splits = splits_of(fitted.multiclass, len(model.classes))
+    titles = [" : ".join(str(model.classes[code]) for code in split.classes) for split in splits]
+    shown = fitted.coefficients[:MAX_PROBLEMS]
+    sizes = np.abs(shown).max(axis=0)
+    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
+    return Weights(
+        problems=titles[:MAX_PROBLEMS],
+        features=[names[i] for i in order],
+        values=shown[:, order].T.tolist(),
+        intercepts=fitted.intercepts[:MAX_PROBLEMS].tolist(),
+        largest=float(sizes.max(initial=0.0)),
+        n_features=len(names),
+        n_problems=len(splits),
+    )

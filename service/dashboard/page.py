@@ -1,10 +1,11 @@
-"""Replies of the dashboard: templates, forms, redirects, and error pages."""
+"""What all pages share: their context, templates, forms, redirects, and error pages."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,20 +23,51 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from service import __version__
 from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
-from service.dashboard.curves import precision_recall
+from service.dashboard.charts import Distributions, precision_recall
+from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
+from service.jobs.comparisons.submission import Comparisons
+from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Body, Submission
+from service.jobs.evaluations.submission import Evaluations
 from service.jobs.kinds import KINDS
+from service.jobs.training.submission import Trainings
+from service.models.derived.renderer import Renderer
+from service.models.registry import ModelRegistry
+from service.predictions.loaded_models import LoadedModels
+from service.predictions.predictor import Predictor
+from service.rows.parser import Parser
+from service.settings import Limits
+from service.storage.blobs import Blobs
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.http.compression import versioned
+from service.web.problem_codes import PROBLEMS
 from service.web.problems import status_of
-from service.web.problems.codes import PROBLEMS
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
 FORM = "application/x-www-form-urlencoded"
 Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageContext:
+    """The stores and services that the pages use, the same as the routes of the API."""
+
+    datasets: DatasetStore
+    parser: Parser
+    blobs: Blobs
+    limits: Limits
+    jobs: JobStore
+    trainings: Trainings
+    evaluations: Evaluations
+    comparisons: Comparisons
+    models: ModelRegistry
+    renderer: Renderer
+    loaded_models: LoadedModels
+    predictor: Predictor
+    distributions: Distributions
 
 
 @cache
@@ -71,26 +103,9 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     environment.globals.update(asset=asset, release=__version__)
-    environment.filters.update(
-        number=formatting.number,
-        counted=formatting.counted,
-        percent=formatting.percent,
-        duration=formatting.duration,
-        between=formatting.between,
-        interval=formatting.interval,
-        precision_recall=precision_recall,
-        roughly=formatting.roughly,
-        measured_on=formatting.measured_on,
-        hardest_class=formatting.hardest_class,
-        sentence=formatting.sentence,
-        size=formatting.size,
-        moment=formatting.moment,
-        code=formatting.code,
-        without_location=formatting.without_location,
-        faults_csv=formatting.faults_csv,
-        short=formatting.short,
-        job_title=lambda job: KINDS[job.kind].title(job.spec),
-    )
+    environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
+    environment.filters["precision_recall"] = precision_recall
+    environment.filters["job_title"] = lambda job: KINDS[job.kind].title(job.spec)
     return environment
 
 
@@ -103,17 +118,21 @@ def compile_templates() -> None:
         _TEMPLATES.get_template(name)
 
 
-def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page; the first part of its path is the section in the navigation."""
+def page(
+    request: Request, template: str, error: ServiceError | None = None, **context: Any
+) -> HTMLResponse:
+    """A page, with the status of the error that it shows, if there is one; the first part of its
+    path is the section in the navigation."""
     section = request.scope["path"].split("/")[1]
     text = _TEMPLATES.get_template(template).render(
-        section=section, signed_in=is_signed_in(request), **context
+        section=section, signed_in=is_signed_in(request), error=error, **context
     )
+    status = 200 if error is None else status_of(error)
     # What pages show can change at any time.
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
 
-def framed(request: Request, title: str, main: str) -> str:
+def render_framed(request: Request, title: str, main: str) -> str:
     """A page of another package, whose main part is HTML."""
     template = _TEMPLATES.get_template("framed.html")
     signed_in = is_signed_in(request)
@@ -145,7 +164,7 @@ async def form_of(request: Request) -> dict[str, list[str]]:
 
 
 async def last_entries(request: Request) -> dict[str, str]:
-    """The same with the last entry of each input. Raises as `form_of`."""
+    """The last entry of each input of a form. Raises as `form_of`."""
     return {name: values[-1] for name, values in (await form_of(request)).items()}
 
 
@@ -156,7 +175,7 @@ async def queue(request: Request, submission: Submission[Body], body: Body) -> R
     return go(request, f"/jobs/{job.id}")
 
 
-def checked(model: type[Model], values: dict[str, Any]) -> Model:
+def check(model: type[Model], values: dict[str, Any]) -> Model:
     """The values as a request, validated like its JSON. Raises ServiceError."""
     return validated(model, json.dumps(values).encode())
 
@@ -187,8 +206,7 @@ def problem_page(request: Request, error: ServiceError) -> Response:
     reply = page(
         request,
         "problem.html",
-        status_of(error),
-        error=error,
+        error,
         title=known.title if known else error.code,
         about=known.description if known else None,
     )

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Any
 
-from service.dashboard.formatting import number, without_location
+from service.dashboard.formatting import day, number, without_location
 from service.datasets.schemas import ColumnRead, DatasetRead
 from service.errors import Fault, ServiceError
 from service.rows.spec import Roles
-from service.web.problems.codes import PROBLEMS
+from service.web.problem_codes import PROBLEMS
 
 SHOWN_LEVELS = 6
 SHOWN_COLUMNS = 200
 """Columns of a proposal with a choice; all are kept."""
 EXAMPLES = 5
-_FIRST = date(1970, 1, 1)
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _MARKS = {",": "a comma", ".": "a point", " ": "a blank", "'": "an apostrophe"}
 _NUMBERS = ("not-a-number", "non-finite-value")
@@ -46,7 +44,7 @@ class ColumnProblem:
     examples: list[str]
     hint: str | None
     actions: tuple[str, ...]
-    """Of `missing`, `category`, `ignored`, `label`, `decimal`: what can be done about it."""
+    """What can be done about it: some of `missing`, `category`, `ignored`, `label`, `decimal`."""
 
 
 def proposed_columns(read: DatasetRead, target: str | None, roles: Roles) -> list[ProposedColumn]:
@@ -85,7 +83,7 @@ def values_of(column: ColumnRead) -> str:
     if column.min is None or column.max is None:
         return ""
     if column.kind == "date":
-        return f"{_day(column.min)} to {_day(column.max)}"
+        return f"{day(column.min)} to {day(column.max)}"
     return f"{number(column.min)} to {number(column.max)}"
 
 
@@ -123,7 +121,7 @@ def column_problems(error: ServiceError, options: Collection[str]) -> list[Colum
     for fault in error.faults:
         if fault.column is not None:
             first.setdefault((str(fault.column), fault.code), fault)
-    counted = error.extra.get("columns") or _counted(error.faults)
+    counted = error.extra.get("columns") or _count(error.faults)
     if not first:
         return []
     return [_problem(one, first.get((str(one["column"]), one["code"])), options) for one in counted]
@@ -157,7 +155,7 @@ def _problem(
     )
 
 
-def _counted(faults: tuple[Fault, ...]) -> list[dict[str, Any]]:
+def _count(faults: tuple[Fault, ...]) -> list[dict[str, Any]]:
     """The faults summed by column, if the error does not say how many there are."""
     counted: dict[tuple[str, str], dict[str, Any]] = {}
     for fault in faults:
@@ -175,7 +173,7 @@ def _counted(faults: tuple[Fault, ...]) -> list[dict[str, Any]]:
 
 
 def _positions(read: DatasetRead, target: str | None) -> tuple[list[str], str | None]:
-    """Of the features, and of the label, in a file without names."""
+    """Positions of the features, and of the label, in a file without names."""
     taken = {one.name for one in read.ignored_columns} | {read.weight}
     labeled = read.n_distinct_labels > 0
     n_cells = read.n_features + len(taken - {None}) + labeled
@@ -195,7 +193,3 @@ def _labels(read: DatasetRead) -> str:
     more = len(counted) - SHOWN_LEVELS
     shown = ", ".join(counted[:SHOWN_LEVELS])
     return f"{shown} and {more:,} more" if more > 0 else shown
-
-
-def _day(days: float) -> str:
-    return (_FIRST + timedelta(days=int(days // 1))).isoformat()

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from service.dashboard import (
-    compare_pages,
-    data_pages,
-    job_pages,
-    model_pages,
-    training_pages,
-    version_pages,
-)
-from service.dashboard.context import PageContext
+from service.dashboard import compare_pages, data_pages, job_pages, model_pages, training_pages
 from service.dashboard.forms.questions import job_fields
-from service.dashboard.page import ASSETS, PageRoute, compile_templates
-from service.web.access.routing import Routes
+from service.dashboard.page import ASSETS, PageContext, PageRoute, compile_templates
+from service.web.access.scopes import Routes
 from service.web.docs import DocumentedAPI
 from service.web.http.compression import CompressedFiles
 
@@ -21,10 +13,7 @@ from service.web.http.compression import CompressedFiles
 def mount(app: DocumentedAPI, context: PageContext) -> None:
     """Add the pages, styles and scripts to the application."""
     routes = Routes(route_class=PageRoute, include_in_schema=False)
-    for pages in (
-        *(data_pages, training_pages, job_pages),
-        *(model_pages, version_pages, compare_pages),
-    ):
+    for pages in (data_pages, training_pages, job_pages, model_pages, compare_pages):
         pages.add(routes, context)
     app.add_routes(routes)
     app.mount("/assets", CompressedFiles(directory=ASSETS))

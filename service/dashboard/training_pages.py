@@ -11,31 +11,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import NAME, DatasetReference, JobId
-from service.dashboard.context import PageContext
-from service.dashboard.forms.filled import Entries
-from service.dashboard.forms.questions import (
-    APART,
-    body_from,
-    entries_like,
-    in_words,
-    is_expert,
-    is_sweep,
-    job_fields,
-    questions,
-    suggestion,
-    sweep_of,
-)
-from service.dashboard.page import checked, last_entries, page, queue
+from service.dashboard.forms import questions
+from service.dashboard.forms.schema import Entries
+from service.dashboard.page import PageContext, check, last_entries, page, queue
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.comparisons.schemas import ComparisonCreate
+from service.jobs.training.routes import describe
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.solver_routes import describe
 from service.jobs.training.submission import JobPlanRead
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from service.web.problems import status_of
 from svm.solvers import CHOICES
 from svm.solvers.protocol import ChoosesSolver
 
@@ -66,10 +53,10 @@ def add(routes: APIRouter, context: PageContext) -> None:
         elif like_job is not None:
             spec = context.jobs.get(like_job).spec
         if spec is not None:
-            return _form(request, context, entries_like(spec))
+            return _form(request, context, questions.entries_like(spec))
         if dataset_id == LATEST_DATASET and not context.datasets.page(PageRequest(size=1)).items:
             return _form(request, context, {})
-        return _form(request, context, suggestion(context.datasets.find(dataset_id)))
+        return _form(request, context, questions.suggestion(context.datasets.find(dataset_id)))
 
     @routes.post("/train")
     @requires_scope("train")
@@ -93,14 +80,14 @@ def add(routes: APIRouter, context: PageContext) -> None:
 def _requests(context: PageContext, entries: Entries) -> tuple[JobCreate, ComparisonCreate | None]:
     """The training, and the comparison if several values of C are to be tried. Raises
     InvalidRequest, InvalidContent."""
-    body = body_from(entries, _dataset(context, entries))
+    body = questions.body_from(entries, _dataset(context, entries))
     try:
-        training = checked(JobCreate, body)
+        training = check(JobCreate, body)
     except InvalidContent as error:
-        raise in_words(error) from None
-    if not is_sweep(entries):
+        raise questions.in_words(error) from None
+    if not questions.is_sweep(entries):
         return training, None
-    return training, checked(ComparisonCreate, sweep_of(body))
+    return training, check(ComparisonCreate, questions.sweep_of(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,22 +152,21 @@ def _form(
     if "hx-request" not in request.headers and request.method == "POST":
         error = error or refusal  # without scripts, errors are shown at the fields
     faults = {fault.pointer: fault for fault in error.faults if fault.pointer} if error else {}
-    expert = [field for field in job_fields() if field.name not in APART]
+    expert = [field for field in questions.job_fields() if field.name not in questions.APART]
     marked = [
         pointer for pointer in faults for field in expert if pointer.startswith(field.pointer)
     ]
     response = page(
         request,
         "train.html",
-        200 if error is None else status_of(error),
+        error,
         dataset=dataset,
         datasets=offered,
-        name=next(field for field in job_fields() if field.name == "model_name"),
-        questions=() if dataset is None else questions(dataset),
+        name=next(field for field in questions.job_fields() if field.name == "model_name"),
+        questions=() if dataset is None else questions.questions(dataset),
         expert=expert,
-        opened=bool(marked) or is_expert(entries),
+        opened=bool(marked) or questions.is_expert(entries),
         entries=entries,
-        error=error,
         cost=cost,
         refusal=refusal,
         faults=faults,

@@ -1,0 +1,1 @@
+"""Datasets: uploaded, appended to, split, listed, downloaded."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.rows.spec import Description, Label, Parsed
+from service.rows.spec import Label, Parsed, Summarized
 from svm.data.stored_rows import StoredRows
 
 if TYPE_CHECKING:  # SciPy is imported only for sparse matrices
@@ -21,7 +21,7 @@ Matrix: TypeAlias = "npt.NDArray[np.float64] | csr_array[Any, tuple[int, int]]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dataset(Description):
+class Dataset(Summarized):
     """A dataset's row."""
 
     id: str
@@ -33,17 +33,8 @@ class Dataset(Description):
     """Media type of the upload."""
     size_bytes: int
     """Of the stored arrays."""
-    class_counts: list[int] | None
-    n_distinct_labels: int
-    """0 without labels."""
-    continuous_target: bool
-    """The labels are too many to be classes, and not all of them are whole numbers."""
-    statistics: Mapping[str, list[float | None]] | None
-    """min, max, mean and std of the columns."""
-    warnings: list[dict[str, Any]]
     tags: Mapping[str, str]
     """The caller's own key-values."""
-    matrix_digest: str
     arrays: Mapping[str, str]
     """Array name → sha-256 of its blob."""
     parent: str | None = None
@@ -63,7 +54,7 @@ class Dataset(Description):
             classes=[label for label, _ in kept],
             class_counts=[count for _, count in kept],
             n_samples=sum(count for _, count in kept),
-            n_distinct_labels=len(kept),
+            statistics={"columns": self.of_columns},
         )
 
     def read_from(self, parsed: Parsed) -> Dataset:
@@ -82,25 +73,25 @@ class Dataset(Description):
     def from_row(cls, row: sa.Row[Any]) -> Dataset:
         values = dict(row._mapping)
         del values["upload_key"], values["last_upload"]
-        statistics = values.pop("statistics")
-        labels = statistics.get("target") or {}
-        classes = values["classes"] or ()
-        return cls(
-            **values | {"table": values["table"] or []},  # NULL for numbers without gaps
-            n_distinct_labels=labels.get("distinct", len(classes)),
-            continuous_target=labels.get("continuous", False),
-            statistics=statistics.get("columns"),
-        )
+        return cls(**values | {"table": values["table"] or []})  # NULL for numbers without gaps
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What a dataset was made from."""
 
-    parent: str
-    """The other dataset's id."""
+    parent: str | None = None
+    """The other dataset's id; None of an upload."""
     inherited_rows: int | None = None
     """Of append: how many first rows are the parent's."""
+
+    @property
+    def is_upload(self) -> bool:
+        """Whether rows were sent: all of them, or those that are appended."""
+        return self.parent is None or self.inherited_rows is not None
+
+
+SENT = Origin()
 
 
 @dataclass(frozen=True, slots=True)

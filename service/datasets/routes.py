@@ -29,14 +29,12 @@ from service.rows.parser import Parser
 from service.rows.spec import CSV, TSV
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.pagination import PageParams, next_page_token
-from service.web.http.tag_filter import TagFilter
+from service.web.http.pagination import PageParams, TagFilter, next_page_token
 from service.web.problems import responses
 
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]

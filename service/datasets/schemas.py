@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import repeat
 from typing import Annotated, Any, Literal, Self
 
@@ -12,7 +13,8 @@ from service.common.schemas import ReadModel, TagKey, TagValue, WriteModel, rfc3
 from service.datasets.dataset import Dataset, Origin
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.cell_texts.reading import ANY_DELIMITER
-from service.rows.spec import Description, Label, Parsed, TableColumn
+from service.rows.spec import Label, Parsed, Summarized
+from svm.data.columns import Column
 
 MAX_NAME = 200
 MAX_LEVELS_SHOWN = 100
@@ -207,34 +209,33 @@ class DatasetRead(DatasetSummary):
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
-        columns = _columns(dataset, dataset.statistics)
-        return cls(**_summary(dataset), **_read(dataset), columns=columns)
+        fields = {
+            **_summary(dataset),
+            "weight": dataset.weight,
+            "ignored_columns": dataset.ignored,
+            "reading": dataset.reading,
+            "columns": _columns(dataset),
+        }
+        return cls(**fields)
 
     @classmethod
     def of_parsed(
-        cls,
-        parsed: Parsed,
-        name: str | None,
-        media_type: str,
-        size_bytes: int,
-        origin: Origin | None,
+        cls, parsed: Parsed, name: str | None, media_type: str, size_bytes: int, origin: Origin
     ) -> Self:
         """What the dataset would be like."""
-        target = parsed.statistics.get("target") or {"distinct": 0}
-        return cls(
-            id=None,
+        dataset = Dataset(
+            **parsed.described(Summarized),
+            **asdict(origin),
+            id="",
+            number=0,
             name=name,
-            created_at=None,
+            created_at=0.0,
             format=media_type,
             size_bytes=size_bytes,
-            **_content(parsed),
-            n_distinct_labels=target["distinct"],
             tags={},
-            parent=None if origin is None else origin.parent,
-            inherited_rows=None if origin is None else origin.inherited_rows,
-            **_read(parsed),
-            columns=_columns(parsed, parsed.statistics["columns"]),
+            arrays={},
         )
+        return cls.of(dataset).model_copy(update={"id": None, "created_at": None})
 
 
 class DatasetPage(ReadModel):
@@ -274,59 +275,25 @@ class DatasetSplitRead(ReadModel):
 
 
 def _summary(dataset: Dataset) -> dict[str, Any]:
-    return {
-        "id": dataset.id,
-        "name": dataset.name,
-        "created_at": rfc3339(dataset.created_at),
-        "format": dataset.format,
-        "size_bytes": dataset.size_bytes,
-        **_content(dataset),
-        "n_distinct_labels": dataset.n_distinct_labels,
-        "tags": dict(dataset.tags),
-        "parent": dataset.parent,
-        "inherited_rows": dataset.inherited_rows,
-    }
+    """The fields of a summary: those of the dataset, and its time as a text."""
+    same = {name: getattr(dataset, name) for name in DatasetSummary.model_fields}
+    return same | {"created_at": rfc3339(dataset.created_at)}
 
 
-def _content(source: Dataset | Parsed) -> dict[str, Any]:
-    return {
-        "n_samples": source.n_samples,
-        "n_features": source.n_features,
-        "sparse": source.sparse,
-        "target": source.target,
-        "classes": source.classes and list(source.classes),
-        "class_counts": source.class_counts and list(source.class_counts),
-        "matrix_digest": source.matrix_digest,
-        "warnings": [DatasetWarning(**warning) for warning in source.warnings],
-    }
-
-
-def _read(source: Dataset | Parsed) -> dict[str, Any]:
-    return {
-        "weight": source.weight,
-        "ignored_columns": [IgnoredColumn(**column) for column in source.ignored],
-        "reading": None if source.reading is None else dict(source.reading),
-    }
-
-
-def _columns(source: Description, statistics: Any) -> list[ColumnRead] | None:
+def _columns(dataset: Dataset) -> list[dict[str, Any]] | None:
+    statistics = dataset.of_columns
     if statistics is None:
         return None
-    names = source.columns or repeat(None)
-    kinds = map(_kind, source.table) if source.table else repeat(_PLAIN)
+    names = dataset.columns or repeat(None)
     values = zip(*statistics.values(), strict=True)
     return [
-        ColumnRead(name=name, **kind, **dict(zip(statistics, each, strict=True)))
-        for name, kind, each in zip(names, kinds, values, strict=False)
+        {"name": name, **_kind(column), **dict(zip(statistics, each, strict=True))}
+        for name, column, each in zip(names, dataset.kinds, values, strict=False)
     ]
 
 
-_PLAIN: dict[str, Any] = {"kind": "number", "levels": None, "n_levels": None, "missing": 0}
-
-
-def _kind(column: TableColumn) -> dict[str, Any]:
-    known = _PLAIN | {"kind": column["kind"], "missing": column["missing"]}
-    if column["kind"] != "category":
+def _kind(column: Column) -> dict[str, Any]:
+    known = {"kind": column.kind, "missing": column.missing, "levels": None, "n_levels": None}
+    if column.kind != "category":
         return known
-    levels = column["levels"]
-    return known | {"levels": levels[:MAX_LEVELS_SHOWN], "n_levels": len(levels)}
+    return known | {"levels": column.levels[:MAX_LEVELS_SHOWN], "n_levels": len(column.levels)}

@@ -5,21 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from copy import copy
-from dataclasses import fields, replace
-from functools import cache
+from dataclasses import asdict, replace
+from functools import cache, lru_cache
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 import structlog
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData, Origin
-from service.datasets.files import DatasetFiles
+from service.datasets.dataset import SENT, DataInFiles, Dataset, LoadedData, Origin
 from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
-from service.rows.spec import TSV, Parsed, Stored
+from service.rows.spec import TSV, Parsed, Stored, Summarized
+from service.rows.table.arrays import BLOCK_BYTES, blocks_of
+from service.rows.table.writers import category_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.audit import record
@@ -32,17 +38,81 @@ from service.storage.database.pages import (
     replace_tags,
 )
 from service.storage.database.tables import dataset_tags, datasets
+from svm.data.stored_rows import StoredArray, StoredRows
 
 LATEST_DATASET = "latest"
 NEVER = 0
 """The number of the upload of a split's parts."""
 _NEXT_UPLOAD = next_number("datasets", "last_upload")
-_PARSED = tuple(one.name for one in fields(Parsed) if one.name != "media_type")
-"""Columns of the table; a part of a split has the format of the whole dataset."""
 JobWithDataset = Callable[[sa.Connection, str], str | None]
 """Gives the id of a job that still needs the dataset with this id."""
-
 log = structlog.stdlib.get_logger("service.datasets")
+KEPT = 4
+KEPT_BYTES = 4 * 1024 * 1024
+"""Of each."""
+
+
+class DatasetFiles:
+    """Files `datasets/<id>/<array>`."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    def rows_in_files(self, dataset: Dataset) -> StoredRows:
+        """X, of which only what is needed to read it is in memory. Raises Corrupt."""
+        arrays = ["data", "indices"] if dataset.sparse else ["X"]
+        if "codes" in dataset.arrays:
+            data, indices = self._raw_in_file(dataset), []
+        else:
+            data, *indices = (self._array_in_file(dataset, name) for name in arrays)
+        return StoredRows(
+            data=data,
+            indices=indices[0] if indices else None,
+            indptr=self._array(dataset, "indptr") if dataset.sparse else None,
+            n_rows=dataset.n_samples,
+            n_features=dataset.n_features,
+            digest=dataset.matrix_digest,
+            scratch=self._blobs.scratch,
+        )
+
+    def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
+        """(n_samples, n_features): numbers, or raw values."""
+        arrays = [self._array(dataset, name) for name in ("X", "codes") if name in dataset.arrays]
+        return raw_values(arrays, category_positions(dataset.table))
+
+    def _raw_in_file(self, dataset: Dataset) -> StoredArray:
+        """Raw values in a file without a name."""
+        rows = max(1, BLOCK_BYTES // (8 * dataset.n_features))
+        categories = category_positions(dataset.table)
+        with ExitStack() as stack:
+            file = stack.enter_context(tempfile.TemporaryFile(dir=self._blobs.scratch))
+            names = [name for name in ("X", "codes") if name in dataset.arrays]
+            opened = [stack.enter_context(self._open(dataset, name)) for name in names]
+            for parts in zip(*(blocks_of(one, rows) for one in opened), strict=True):
+                file.write(raw_values(parts, categories).data)
+            file.flush()
+            return StoredArray(file, np.dtype("<f8"))
+
+    def _array_if_any(self, dataset: Dataset, name: str) -> npt.NDArray[Any] | None:
+        return self._array(dataset, name) if name in dataset.arrays else None
+
+    def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
+        with self._open(dataset, name) as file:
+            array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
+            return array
+
+    def _array_in_file(self, dataset: Dataset, name: str) -> StoredArray:
+        with self._open(dataset, name) as file:
+            np.lib.format.read_magic(file)
+            _, _, dtype = np.lib.format.read_array_header_1_0(file)
+            return StoredArray(file, dtype, file.tell())
+
+    def _open(self, dataset: Dataset, name: str) -> BufferedReader:
+        try:
+            return self._blobs.open(f"datasets/{dataset.id}/{name}", dataset.arrays[name])
+        except BlobDamaged:
+            detail = f"a file of {dataset.id} is not what was stored; upload the same data again"
+            raise Corrupt("dataset-corrupt", detail) from None
 
 
 class DatasetStore(DatasetFiles):
@@ -125,7 +195,7 @@ class DatasetStore(DatasetFiles):
         *,
         name: str | None,
         media_type: str,
-        origin: Origin | None = None,
+        origin: Origin = SENT,
         also: Callable[[sa.Connection, Dataset], None] | None = None,
     ) -> tuple[Dataset, bool]:
         """Keep what was parsed into `folder`; (the dataset, whether it is a new one).
@@ -136,8 +206,7 @@ class DatasetStore(DatasetFiles):
         again.
         """
         upload_key = _upload_key(parsed, origin)
-        is_upload = origin is None or origin.inherited_rows is not None
-        existing = self._existing(upload_key, is_upload)
+        existing = self._existing(upload_key, origin.is_upload)
         if existing is not None:
             return self._healed(existing, folder), False
         dataset_id = new_id("ds")
@@ -149,16 +218,15 @@ class DatasetStore(DatasetFiles):
             "id": dataset_id,
             "name": name,
             "created_at": now(),
-            "last_upload": _NEXT_UPLOAD if is_upload else NEVER,
+            "last_upload": _NEXT_UPLOAD if origin.is_upload else NEVER,
             "format": media_type,
             "size_bytes": sum(blob.size_bytes for blob in blobs.values()),
-            **{name: getattr(parsed, name) for name in _PARSED},
+            **parsed.described(Summarized),
+            **asdict(origin),
             "table": parsed.table or None,
             "tags": {},
             "upload_key": upload_key,
             "arrays": {array: blob.sha256 for array, blob in blobs.items()},
-            "parent": None if origin is None else origin.parent,
-            "inherited_rows": None if origin is None else origin.inherited_rows,
         }
         while True:
             try:
@@ -170,7 +238,7 @@ class DatasetStore(DatasetFiles):
                         also(connection, dataset)
                     return dataset, True
             except sa.exc.IntegrityError:  # the same upload came first
-                existing = self._existing(upload_key, is_upload)
+                existing = self._existing(upload_key, origin.is_upload)
             if existing is not None:  # else it was deleted meanwhile
                 self._blobs.delete(f"datasets/{dataset_id}")
                 return existing, False
@@ -286,7 +354,7 @@ def _note_upload(connection: sa.Connection, dataset: Dataset, *, is_new: bool) -
     record(connection, "dataset.create", f"datasets/{dataset.id}", **result)
 
 
-def _upload_key(parsed: Parsed, origin: Origin | None) -> str:
+def _upload_key(parsed: Parsed, origin: Origin) -> str:
     """Equal for the same values, labels and names of the same origin, whatever their format. Texts
     that are not written plainly are others: models predict rows that are written so."""
     content: list[Any] = [parsed.matrix_digest, parsed.columns, parsed.target]
@@ -295,6 +363,27 @@ def _upload_key(parsed: Parsed, origin: Origin | None) -> str:
         content.append({"reading": parsed.reading})
     if parsed.weight is not None:
         content.append({"weight": parsed.weight})
-    if origin is not None:
+    if origin.parent is not None:
         content += [origin.parent, origin.inherited_rows]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+class KeptDatasets(DatasetStore):
+    """The values of a dataset never change; its name and tags may be older than in the table."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        super().__init__(database, blobs)
+        self._kept = lru_cache(KEPT)(self._read)
+
+    def get(self, dataset_id: str) -> Dataset:
+        return self._kept(dataset_id)[0]
+
+    def load(self, dataset: Dataset) -> LoadedData:
+        return self._kept(dataset.id)[1] or super().load(dataset)
+
+    def _read(self, dataset_id: str) -> tuple[Dataset, LoadedData | None]:
+        dataset = super().get(dataset_id)
+        # The arrays of a table are smaller than its matrix.
+        matrix_bytes = 0 if dataset.sparse else 8 * dataset.n_samples * dataset.n_features
+        is_small = max(dataset.size_bytes, matrix_bytes) <= KEPT_BYTES
+        return dataset, super().load(dataset) if is_small else None

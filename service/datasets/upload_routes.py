@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.encodings import media_type_of
 from service.common.names import DatasetId
 from service.common.strict_json import decode_json
-from service.datasets.dataset import Dataset, Origin
+from service.datasets.dataset import SENT, Dataset, Origin
 from service.datasets.examples import request_body
 from service.datasets.schemas import (
     MAX_NAME,
@@ -30,7 +31,6 @@ from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.format_table import FORMATS, LABEL_FORMATS, SUFFIXES
-from service.rows.kinds.roles import check_roles
 from service.rows.parser import Parser
 from service.rows.spec import (
     BZIP2,
@@ -46,19 +46,19 @@ from service.rows.spec import (
     Roles,
     SplitSpec,
 )
+from service.rows.table.layout import check_roles
 from service.rows.unwrapping import ARCHIVES
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.access.scopes import requires_scope
 from service.web.bodies import idempotency
+from service.web.bodies.chunks import unless_disconnected
 from service.web.bodies.control_bodies import json_body, json_request
-from service.web.bodies.idempotency import Also, Creation, Once
-from service.web.bodies.uploads import FormPart, IncomingBody, media_type, parameter
+from service.web.bodies.idempotency import Also, Creation, Once, json_reply
+from service.web.bodies.uploads import FormPart, IncomingBody, parameter
 from service.web.bodies.validation import parameter_error
 from service.web.http.etags import etag
-from service.web.http.json_reply import json_reply
 from service.web.problems import responses
-from service.web.server.disconnects import unless_disconnected
 
 DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
 
@@ -229,7 +229,7 @@ async def _keep(
     client disconnects while it is read, nothing is kept."""
     parsed = await unless_disconnected(request.receive, parser.parse(upload.spec))
     name, media_type = upload.options.name, parsed.media_type
-    origin = None
+    origin = SENT
     if parent is not None:
         name, origin = name or parent.name, Origin(parent.id, parent.n_samples)
     if upload.options.validate_only:
@@ -358,7 +358,7 @@ def _with_parameters(options: UploadOptions, content_type: str) -> UploadOptions
     Raises UnsupportedFormat for an encoding that is not read.
     """
     said: dict[str, str] = {}
-    sent_type = media_type(content_type)
+    sent_type = media_type_of(content_type)
     tabular = _OTHER_NAMES.get(sent_type, sent_type) in (CSV, TSV)
     header = parameter(content_type, "header")
     if options.header == "auto" and tabular and header in ("present", "absent"):
@@ -377,7 +377,7 @@ def charset_of(content_type: str) -> str | None:
     charset = parameter(content_type, "charset")
     if charset in _UTF8:
         return None
-    if not (media_type(content_type) in (CSV, TSV) and is_text_codec(charset)):
+    if not (media_type_of(content_type) in (CSV, TSV) and is_text_codec(charset)):
         message = f"send text as UTF-8, not as {charset[:40]}"
         raise UnsupportedFormat("unsupported-format", message)
     return charset
@@ -447,7 +447,7 @@ def read_limits(limits: Limits) -> ReadLimits:
 
 
 def _format(part: FormPart, offered: tuple[str, ...]) -> str:
-    sent_type = media_type(part.content_type)
+    sent_type = media_type_of(part.content_type)
     sent_type = _OTHER_NAMES.get(sent_type, sent_type)
     suffix = PurePosixPath(part.filename).suffix.lower()
     # Clients that look a name up say `text/csv` of data.csv.gz.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from service.datasets.store import DatasetStore
 from service.jobs.core.job import Job
-from service.jobs.parts.offers import Offers
+from service.jobs.parts.lending import Offers
 from service.jobs.spread.connection import Connection
 from service.models.registry import ModelRegistry
 from service.settings import Settings

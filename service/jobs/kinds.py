@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Mapping
 
 from service.jobs import batch_predictions, comparisons, evaluations, training
+from service.jobs.core.kind import Kind
 
-KINDS = {
+KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         training.KIND,
@@ -15,8 +16,3 @@ KINDS = {
         comparisons.KIND,
     )
 }
-
-if TYPE_CHECKING:
-    KindName: TypeAlias = str
-else:
-    KindName = Literal[tuple(KINDS)]

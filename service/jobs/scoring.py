@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +12,10 @@ import numpy.typing as npt
 from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Command, Work
+from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
-from service.jobs.core.model_columns import taken_by
-from service.jobs.parts.helping import PartWork
+from service.jobs.core.model_columns import adapt_rows
+from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack
@@ -34,7 +33,7 @@ BLOCK_ROWS = 4096
 MAX_COLUMNS = 100
 """Whose unknown cells are reported."""
 PIECES = 16
-"""Of all rows, at most."""
+"""At most into so many pieces all rows are cut."""
 
 Outputs = dict[str, npt.NDArray[Any]]
 """By output: class numbers for `label`, else the values; one entry a row."""
@@ -69,7 +68,7 @@ class Scoring:
         self.fitted = context.models.files.load(self.version)
         self.data = context.datasets.open(self.dataset)
         self._outputs: list[str] = work.job.spec["outputs"]
-        self._taken = taken_by(self.fitted, self.dataset, self.version)
+        self._taken = adapt_rows(self.fitted, self.dataset, self.version)
         n = self.dataset.n_samples
         rows = BLOCK_ROWS * -(-n // (PIECES * BLOCK_ROWS))
         self.pieces = [range(start, min(n, start + rows)) for start in range(0, n, rows)]
@@ -92,7 +91,7 @@ class Scoring:
         return X
 
     def unknown_cells(self, work: Work) -> UnknownCells | None:
-        """Of all rows. Raises Interrupted."""
+        """Unknown cells of all rows. Raises Interrupted."""
         encoder = self.fitted.encoder
         if encoder.is_plain:
             return None
@@ -128,7 +127,7 @@ def score(
     scoring = Scoring(context, attempt)
     run = _Run(context, attempt, scoring)
     try:
-        with run.kept():
+        with attempt.saving(run.packed):
             outputs = run.outputs()
             unknown = scoring.unknown_cells(attempt)
             then(scoring)
@@ -178,26 +177,16 @@ class _Run:
                 start += count
 
     def outputs(self) -> Outputs:
-        """Of all rows. Raises as `score`."""
+        """The outputs for all rows. Raises as `score`."""
         attempt = self._attempt
         while (piece := self._next()) is not None:
             for _, outputs in self._scoring.blocks(attempt, piece, self._done[piece]):
                 self._keep(piece, outputs)
                 self._show()
                 if attempt.checkpoint_is_due:
-                    attempt.save(self._packed())
+                    attempt.save(self.packed())
                 self._lend(piece)
         return self._outputs
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """What was scored is saved if the block is interrupted."""
-        try:
-            yield
-        except Interrupted:
-            if self._attempt.command is Command.SAVE_AND_RELEASE:
-                self._attempt.save(self._packed())
-            raise
 
     def _keep(self, piece: int, outputs: Mapping[str, npt.NDArray[Any]]) -> None:
         """Add the outputs of the next rows of a piece."""
@@ -225,14 +214,11 @@ class _Run:
                 if piece in self._left:
                     self._done[piece] = 0
                     self._keep(piece, outputs)
-            own = [piece for piece in self._left if piece not in lending]
-            if own:
-                return own[0]
-            if (claimed := lending.claim(self._left)) is not None:
-                return claimed[0]
-            if self._left:
-                lending.wait()
-                self._show()
+            if not self._left:
+                break
+            if (chosen := lending.choose(self._left)) is not None:
+                return chosen[0]
+            self._show()
         return None
 
     def _lend(self, current: int) -> None:
@@ -250,7 +236,7 @@ class _Run:
         n = self._scoring.dataset.n_samples
         self._attempt.show({"fraction": min(1.0, done / n), "parts": len(lent)}, [])
 
-    def _packed(self) -> bytes:
+    def packed(self) -> bytes:
         starts = [rows.start for rows in self._scoring.pieces]
         parts = [slice(start, start + done) for start, done in zip(starts, self._done, strict=True)]
         return pack(

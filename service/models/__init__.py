@@ -1,0 +1,1 @@
+"""What training leaves: versions of models, their files, cards and aliases."""

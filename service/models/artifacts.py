@@ -4,6 +4,8 @@ Files contain no classes of this project, so upgrades can still read them. The s
 is checked against the model's row first. If an attacker replaces a file together with its digest,
 the reader still knows only the few operations that such a dump needs, and calls nothing that the
 file names.
+
+Large arrays are mapped from files, so that only the part in use is in memory.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import io
 import math
+import mmap
 import pickle
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import Corrupt
-from service.models.mapped import ReleasingWriter, blocks
 from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import from_arrays, to_arrays
 
 Content = Mapping[str, NDArray[Any] | str | int | float]
+
+SMALL_BYTES = 1024 * 1024
+"""Smaller arrays are read at once."""
+BLOCK_VALUES = 1 << 17
 
 _PLAIN_KINDS = "biufU"  # booleans, integers, floats and fixed-width text: no objects, no records
 
@@ -164,3 +170,45 @@ class _PlainUnpickler(_Unpickler):  # type: ignore[misc]  # it has no types
 
     dispatch = {code[0]: _Unpickler.dispatch[code[0]] for code in _OPERATIONS}  # noqa: RUF012
     dispatch[pickle.BUILD[0]] = load_build
+
+
+def map_array(
+    path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int = 0
+) -> NDArray[Any]:
+    """The array at `offset` of the file, in C order, read-only."""
+    if dtype.itemsize * math.prod(shape) <= SMALL_BYTES:
+        small = np.fromfile(path, dtype, math.prod(shape), offset=offset).reshape(shape)
+        small.flags.writeable = False
+        return small
+    return np.memmap(path, dtype, "r", offset, shape).view(np.ndarray)
+
+
+def blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The values of a contiguous array in C order, in blocks."""
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, BLOCK_VALUES):
+        yield flat[start : start + BLOCK_VALUES]
+        release(array)
+
+
+def release(array: NDArray[Any]) -> None:
+    """Release the memory of a mapped array; its values stay in the file."""
+    owner: Any = array
+    while owner is not None:
+        if isinstance(owner, mmap.mmap):
+            owner.madvise(mmap.MADV_DONTNEED)
+        owner = getattr(owner, "base", None)
+
+
+class ReleasingWriter(io.BufferedWriter):
+    """A new file that releases the memory of mapped arrays as it writes them."""
+
+    def __init__(self, path: Path, arrays: Iterable[NDArray[Any]]) -> None:
+        super().__init__(io.FileIO(path, "wb"))
+        self._arrays = list(arrays)
+
+    def write(self, content: Any) -> int:
+        written = super().write(content)
+        for array in self._arrays:
+            release(array)
+        return written

@@ -5,14 +5,17 @@ It is generated from records and claims only what was measured.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from service.common.schemas import rfc3339
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
+from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.models.versions import ModelVersion
 from svm.model.metrics import explain_unpredicted
 from svm.problem.certificate import ROUGH_EXCESS
@@ -23,24 +26,21 @@ FEW_ROWS = 30
 IMBALANCE = 0.8
 """If the largest class has a larger share, accuracy alone is misleading."""
 SHOWN_CLASSES = 20
+SHOWN_COLUMNS = 200
+SECTIONS = {
+    "intended_use": "Intended use",
+    "limits": "Limits",
+    "data": "Data",
+    "columns": "Columns",
+    "certificate": "Certificate",
+    "quality": "Quality",
+}
+"""Sections for people, in this order: members of a card, and their titles."""
 
 _SCHEMES = {
     "one-vs-one": "one binary classifier for each pair of classes, by votes",
     "one-vs-rest": "one binary classifier for each class against the others",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """Sections with sentences about a version."""
-
-    summary: str
-    data: list[str]
-    columns: list[str]
-    certificate: list[str]
-    quality: list[str]
-    intended_use: list[str]
-    limits: list[str]
 
 
 def training_data(datasets: DatasetStore, version: ModelVersion) -> Dataset | None:
@@ -51,9 +51,9 @@ def training_data(datasets: DatasetStore, version: ModelVersion) -> Dataset | No
         return None
 
 
-def card_of(version: ModelVersion, dataset: Dataset | None) -> Card:
+def card_of(version: ModelVersion, dataset: Dataset | None) -> ModelCardRead:
     """`dataset` is the result of `training_data`."""
-    return Card(
+    return ModelCardRead(
         summary=_summary(version),
         data=_data(version, dataset),
         columns=(version.result.get("table") or {}).get("notes", []),
@@ -61,6 +61,7 @@ def card_of(version: ModelVersion, dataset: Dataset | None) -> Card:
         quality=_quality(version),
         intended_use=_intended_use(version),
         limits=_limits(version, dataset),
+        version=ModelVersionRead.of(version),
     )
 
 
@@ -181,7 +182,7 @@ def _quality(version: ModelVersion) -> list[str]:
         total, right = sum(map(sum, counts)), sum(row[k] for k, row in enumerate(counts))
         if total == 0:
             continue
-        low, high = _interval(right, total)
+        low, high = interval(right / total, total)
         most = max(map(sum, counts)) / total
         sentences.append(
             f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
@@ -280,10 +281,107 @@ def percent(share: float) -> str:
     return f"{100 * share:.{min(digits, 12)}f} %"
 
 
-def _interval(right: int, total: int) -> tuple[float, float]:
-    """Wilson's interval, 95 %."""
-    z = 1.96
-    share = right / total
-    middle = share + z * z / (2 * total)
-    reach = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    return (middle - reach) / (1 + z * z / total), (middle + reach) / (1 + z * z / total)
+def interval(share: float, n: int) -> tuple[float, float]:
+    """The interval in which a share that was measured on `n` rows is, with 95 % confidence.
+
+    Wilson, Journal of the American Statistical Association 22 (1927).
+    """
+    z = 1.959964
+    middle = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = ((middle + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
+    return max(0.0, low), min(1.0, high)
+
+
+def as_markdown(card: ModelCardRead, version: ModelVersion) -> str:
+    """The card (CommonMark with tables). Names from callers are escaped, so that they are not
+    markup."""
+    parts = [f"# {version.model_name} version {version.version}", text(card.summary)]
+    for name, title in SECTIONS.items():
+        sentences = getattr(card, name)
+        parts += _columns(version, sentences) if name == "columns" else _section(title, sentences)
+    parts += [*_classes(version), *_settings(version), "## Lineage", _lineage(version)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _columns(version: ModelVersion, notes: list[str]) -> list[str]:
+    table = version.result.get("table")
+    if table is None:
+        return []
+    rows = [
+        (text(column["name"]), column["kind"], text(_levels(column)), f"{column['missing']:,}")
+        for column in table["columns"][:SHOWN_COLUMNS]
+    ]
+    listed = _table(("column", "kind", "levels", "missing"), rows)
+    return ["## Columns", listed, *_section("Encoding", notes)[1:]]
+
+
+def _levels(column: dict[str, Any]) -> str:
+    levels = column.get("levels", [])
+    more = column.get("n_levels", 0) - len(levels)
+    return ", ".join(levels) + (f" and {more:,} more" if more else "")
+
+
+def _settings(version: ModelVersion) -> list[str]:
+    if not version.spec:
+        return []
+    return ["## Settings", _fence(json.dumps(version.spec, indent=2, ensure_ascii=False))]
+
+
+def _lineage(version: ModelVersion) -> str:
+    rows = [("model digest", f"`{version.digest}`")]
+    if version.imported is not None:
+        origin = version.imported["origin"]
+        rows.append(("imported from", version.imported["format"]))
+        for name in ("name", "version", "created_at", "digest"):
+            rows.append((f"{name} (claimed)", text(str(origin.get(name))[:100])))
+    else:
+        rows += [
+            ("data digest", f"`{version.dataset_digest}`"),
+            ("dataset", f"`{version.dataset_id}`"),
+            ("job", f"`{version.job_id}`"),
+            ("warm start from", text(str(version.spec.get("warm_start_from") or "nothing"))),
+            ("seed", str(version.seed)),
+        ]
+    return _table(("", ""), [*rows, ("created", rfc3339(version.created_at))])
+
+
+def text(content: str) -> str:
+    """Text from callers, escaped for Markdown."""
+    plain = "".join(c if c.isprintable() else " " for c in content)
+    return re.sub(r"([\\`*_{}\[\]()#+!|>~<&$])", r"\\\1", plain)
+
+
+def _section(title: str, sentences: list[str]) -> list[str]:
+    return [f"## {title}", "\n".join(f"- {text(sentence)}" for sentence in sentences)]
+
+
+def _classes(version: ModelVersion) -> list[str]:
+    """Precision and recall of each class, of the validation set if there is one."""
+    metrics = version.result.get("metrics", {})
+    subset = next((name for name in ("validation", "train") if metrics.get(name)), None)
+    measured = metrics[subset].get("per_class") if subset else None
+    if not measured:
+        return []
+    rows = [
+        (
+            text(str(label)),
+            *(f"{one[name]:.4f}" for name in ("precision", "recall", "f1")),
+            f"{one['support']:,}",
+        )
+        for label, one in zip(version.classes, measured, strict=True)
+    ]
+    which = {"validation": "validation rows", "train": "training rows"}[str(subset)]
+    return [f"By class, {which}:", _table(("class", "precision", "recall", "F1", "rows"), rows)]
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _fence(code: str) -> str:
+    """With a fence longer than any in the code."""
+    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}json\n{code}\n{fence}"

@@ -16,16 +16,19 @@ import sqlalchemy as sa
 
 from service.errors import Corrupt, NotFound
 from service.models import artifacts
-from service.models.described import described
 from service.models.versions import Label, ModelVersion, no_version
 from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import Blob, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, note_change, now
 from service.storage.database.tables import IN_ROWS, model_files, model_versions
+from svm.encoding.encoder import PlainEncoder, describe
 from svm.model.pipeline import FittedPipeline
 
 SMALL_BYTES = 64 * 1024
 """The largest file in a row. SQLite is faster than files up to about this size."""
+SHOWN_LEVELS = 20
+"""Levels of a category that are listed; its `n_levels` counts all of them."""
+SHOWN_NOTES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class PreparedVersion:
     n_features: int
     calibration: str | None
     table: dict[str, Any] | None
-    """Of a model of a table: `described`."""
+    """What `describe_table` gives."""
     contents: dict[str, bytes] = field(default_factory=dict)
     """By key, what has no file and belongs into `model_files`."""
 
@@ -92,7 +95,7 @@ class ModelFiles:
             columns=None if columns is None else list(columns),
             n_features=fitted.n_features,
             calibration=None if fitted.calibration is None else fitted.calibration.name,
-            table=described(fitted),
+            table=describe_table(fitted),
             contents=contents,
         )
 
@@ -178,3 +181,21 @@ def _corrupt(version: ModelVersion) -> Corrupt:
         f"the file of {version.model_name} version {version.version} is damaged; "
         "it is quarantined; use another version, or restore a backup",
     )
+
+
+def describe_table(fitted: FittedPipeline) -> dict[str, Any] | None:
+    """`columns` and `notes`: what their encoding did. None for a model of plain numbers."""
+    encoder = fitted.encoder
+    if isinstance(encoder, PlainEncoder):
+        return None
+    columns = []
+    for column, missing in zip(encoder.columns, encoder.missing.tolist(), strict=True):
+        entry: dict[str, Any] = {"name": column.name, "kind": column.kind, "missing": missing}
+        if column.kind == "category":
+            entry["levels"] = list(column.levels[:SHOWN_LEVELS])
+            entry["n_levels"] = len(column.levels)
+        columns.append(entry)
+    sentences = describe(encoder)
+    if (left_out := len(sentences) - SHOWN_NOTES) > 0:
+        sentences = [*sentences[:SHOWN_NOTES], f"and {left_out:,} more columns"]
+    return {"columns": columns, "notes": sentences}

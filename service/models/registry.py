@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import sqlalchemy as sa
 
 from service.errors import Conflict, Fault, InvalidContent, NotFound
-from service.models import aliases as alias_rows
-from service.models.aliases import LATEST, Alias
+from service.models import versions as rows
 from service.models.files import ModelFiles, PreparedVersion, same
-from service.models.versions import (
-    MODELS,
-    Model,
-    ModelVersion,
-    find_model,
-    find_version,
-    find_versions,
-    lock_model,
-    next_version,
-    no_alias,
-    with_aliases,
-)
+from service.models.versions import Alias, Model, ModelVersion
 from service.storage.blobs import Blobs
 from service.storage.database import Database, note_change, now
 from service.storage.database.audit import record
@@ -36,15 +24,6 @@ JobWithModel = Callable[[sa.Connection, str, int | None], str | None]
 _INSERT = model_versions.insert().values(created_at=now())
 BATCHES = {"yield_per": 1000}
 """Rows that are read at once, to read all of them."""
-
-
-class TrainingData(Protocol):
-    """What a version's row stores about its training data."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def matrix_digest(self) -> str: ...
 
 
 def _anything(_: object) -> None:
@@ -71,20 +50,19 @@ class ModelRegistry:
         prepared: PreparedVersion,
         *,
         model_name: str,
-        job_id: str | None = None,
-        dataset: TrainingData | None = None,
         spec: dict[str, Any],
-        seed: int | None = None,
         result: dict[str, Any],
-        n_support_vectors: int | None = None,
         set_alias: str | None = None,
-        imported: dict[str, Any] | None = None,
+        **values: Any,
     ) -> int:
-        """Insert the next version inside the caller's transaction and return its number."""
-        version = next_version(connection, model_name)
-        row: dict[str, Any] = {
-            "model_name": model_name,
-            "version": version,
+        """Insert the next version inside the caller's transaction and return its number.
+
+        `values` are those of further columns, such as `job_id`, or `imported`.
+        """
+        version = rows.next_version(connection, model_name)
+        named = {"model_name": model_name, "version": version}
+        row = {
+            **named,
             "digest": prepared.digest,
             "artifact_key": prepared.blob.key,
             "artifact_sha256": prepared.blob.sha256,
@@ -94,26 +72,21 @@ class ModelRegistry:
             "classes": prepared.classes,
             "columns": prepared.columns,
             "n_features": prepared.n_features,
-            "n_support_vectors": n_support_vectors,
             "calibration": prepared.calibration,
-            "job_id": job_id,
-            "dataset_id": None if dataset is None else dataset.id,
-            "dataset_digest": None if dataset is None else dataset.matrix_digest,
             "spec": spec,
-            "seed": seed,
             "result": result if prepared.table is None else {**result, "table": prepared.table},
+            **values,
         }
-        if imported is not None:
-            row["imported"] = imported
         connection.execute(_INSERT, row)
         if prepared.contents:
-            named = {"model_name": model_name, "version": version}
             contents = [{**named, "name": n, "content": c} for n, c in prepared.contents.items()]
             connection.execute(model_files.insert(), contents)
-        made_by = {"imported": imported.get("format")} if imported is not None else {"job": job_id}
+        made_by = {"job": values.get("job_id")}
+        if (imported := values.get("imported")) is not None:
+            made_by = {"imported": imported.get("format")}
         record(connection, "version.create", f"models/{model_name}/versions/{version}", **made_by)
         if set_alias is not None:
-            alias_rows.point(connection, model_name, set_alias, version)
+            rows.point_alias(connection, model_name, set_alias, version)
         note_change(connection, model_name)
         return version
 
@@ -131,7 +104,7 @@ class ModelRegistry:
             number = self.register(
                 connection, prepared, model_name=name, spec={}, result=result, imported=imported
             )
-            version = find_version(connection, name, number)
+            version = rows.find_version(connection, name, number)
             if also is not None:
                 also(connection, version)
         return version
@@ -139,14 +112,14 @@ class ModelRegistry:
     def get(self, name: str) -> Model:
         """Raises NotFound."""
         with self._database.read() as connection:
-            return find_model(connection, name)
+            return rows.find_model(connection, name)
 
     def page(self, page: PageRequest) -> Page[Model]:
         with self._database.read() as connection:
-            statement = MODELS.where(models.c.deleted_at.is_(None))
+            statement = rows.MODELS.where(models.c.deleted_at.is_(None))
             key = models.c.number, models.c.name
-            rows = newest_first(connection, statement, key, page, lambda row: row._mapping)
-            return Page(tuple(with_aliases(connection, rows.items)), rows.next)
+            some = newest_first(connection, statement, key, page, lambda row: row._mapping)
+            return Page(tuple(rows.with_aliases(connection, some.items)), some.next)
 
     def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
         """By number, by alias, or (None) the alias `default` if it is set, else the latest version.
@@ -154,14 +127,20 @@ class ModelRegistry:
         Raises NotFound.
         """
         with self._database.read() as connection:
-            return find_version(connection, name, reference)
+            return rows.find_version(connection, name, reference)
 
     def find_all(
         self, references: Iterable[tuple[str, int | str | None]]
     ) -> list[ModelVersion | NotFound]:
         """For each name and reference what `get_version` returns or raises."""
+        results: list[ModelVersion | NotFound] = []
         with self._database.read() as connection:
-            return find_versions(connection, references)
+            for name, reference in references:
+                try:
+                    results.append(rows.find_version(connection, name, reference))
+                except NotFound as error:
+                    results.append(error)
+        return results
 
     def find(self, reference: str) -> ModelVersion:
         """The version of `name`, `name/number` or `name/alias`. Raises NotFound."""
@@ -171,7 +150,7 @@ class ModelRegistry:
     def versions(self, name: str, page: PageRequest) -> Page[ModelVersion]:
         """Raises NotFound."""
         with self._database.read() as connection:
-            find_model(connection, name)
+            rows.find_model(connection, name)
             statement = sa.select(model_versions).where(model_versions.c.model_name == name)
             key = (model_versions.c.version,)
             return newest_first(
@@ -206,12 +185,12 @@ class ModelRegistry:
         `force`, if there are aliases.
         """
         with self._write(name) as connection:
-            model = find_model(connection, name)
+            model = rows.find_model(connection, name)
             check(model)
             if model.aliases and not force:
                 raise _in_use(model.aliases, f"{name}; remove them first, or force the deletion")
             self._require_unneeded(connection, name, None)
-            alias_rows.remove(connection, name)
+            rows.remove_aliases(connection, name)
             files = connection.execute(
                 model_versions.delete()
                 .where(model_versions.c.model_name == name)
@@ -231,9 +210,10 @@ class ModelRegistry:
         Raises NotFound, and Conflict `resource-in-use` if an alias points to it or a job needs it.
         """
         with self._write(name) as connection:
-            deleted = find_version(connection, name, version)
+            deleted = rows.find_version(connection, name, version)
             check(deleted)
-            pointing = alias_rows.to_version(connection, name, version)
+            aliases = rows.aliases_of(connection, [name])
+            pointing = [one.alias for one in aliases if one.version == version]
             if pointing:
                 raise _in_use(pointing, f"{name} version {version}; move or remove them first")
             self._require_unneeded(connection, name, version)
@@ -244,22 +224,26 @@ class ModelRegistry:
     def aliases(self, name: str) -> list[Alias]:
         """All aliases but `latest`, by name. Raises NotFound."""
         with self._database.read() as connection:
-            find_model(connection, name)
-            return alias_rows.of_models(connection, [name])
+            rows.find_model(connection, name)
+            return rows.aliases_of(connection, [name])
 
     def alias(self, name: str, alias: str) -> Alias:
         """An alias, or `latest`. Raises NotFound."""
         with self._database.read() as connection:
-            if alias == LATEST:
-                latest = find_version(connection, name, LATEST)
+            if alias == rows.LATEST:
+                latest = rows.find_version(connection, name, rows.LATEST)
                 return Alias(name, alias, latest.version, latest.version, latest.created_at)
-            row = alias_rows.find(connection, name, alias)
+            row = rows.find_alias(connection, name, alias)
         if row is None:
-            raise no_alias(name, alias)
+            raise rows.no_alias(name, alias)
         return row
 
     def set_alias(
-        self, name: str, alias: str, version: int, check: Callable[[Alias | None], None]
+        self,
+        name: str,
+        alias: str,
+        version: int,
+        check: Callable[[Alias | None], None] = _anything,
     ) -> Alias:
         """Create or move an alias; `check` gets the current alias and raises to refuse.
 
@@ -267,26 +251,28 @@ class ModelRegistry:
         damaged.
         """
         with self._write(name) as connection:
-            find_model(connection, name)
-            check(alias_rows.find(connection, name, alias))
+            rows.find_model(connection, name)
+            check(rows.find_alias(connection, name, alias))
             try:
-                target = find_version(connection, name, version)
+                target = rows.find_version(connection, name, version)
             except NotFound as error:
                 fault = Fault(code="invalid-field", pointer="/version", message=error.detail)
                 raise InvalidContent("invalid-field", error.detail, (fault,)) from None
             if target.quarantined_at is not None:
                 detail = f"the file of {name} version {version} is damaged; choose another version"
                 raise Conflict("invalid-state", detail)
-            return alias_rows.point(connection, name, alias, version)
+            return rows.point_alias(connection, name, alias, version)
 
-    def remove_alias(self, name: str, alias: str, check: Callable[[Alias], None]) -> None:
+    def remove_alias(
+        self, name: str, alias: str, check: Callable[[Alias], None] = _anything
+    ) -> None:
         """Remove an alias; `check` gets the current alias and raises to refuse. Raises NotFound."""
         with self._write(name) as connection:
-            current = alias_rows.find(connection, name, alias)
+            current = rows.find_alias(connection, name, alias)
             if current is None:
-                raise no_alias(name, alias)
+                raise rows.no_alias(name, alias)
             check(current)
-            alias_rows.remove(connection, name, alias)
+            rows.remove_aliases(connection, name, alias)
 
     def _require_unneeded(self, connection: sa.Connection, name: str, version: int | None) -> None:
         """Raises Conflict."""
@@ -299,7 +285,7 @@ class ModelRegistry:
     def _write(self, name: str) -> Iterator[sa.Connection]:
         """A transaction that changes this model; others wait."""
         with self._database.write(makes_room=True) as connection:
-            lock_model(connection, name)
+            rows.lock_model(connection, name)
             yield connection
             note_change(connection, name)
 

@@ -15,23 +15,12 @@ from service.common.content_negotiation import choose
 from service.common.names import AliasName, ModelName
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest
-from service.models.aliases import LATEST, Alias
-from service.models.card import card_of, training_data
-from service.models.card_markdown import as_markdown
+from service.models import schemas
+from service.models.card import as_markdown, card_of, training_data
 from service.models.registry import ModelRegistry
-from service.models.schemas import (
-    MAX_VERSION,
-    AliasPage,
-    AliasRead,
-    AliasUpdate,
-    ModelCardRead,
-    ModelPage,
-    ModelRead,
-    ModelVersionPage,
-    ModelVersionRead,
-)
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.models.schemas import MAX_VERSION, AliasUpdate
+from service.models.versions import LATEST, Alias
+from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import etags
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
@@ -71,10 +60,10 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         description="Models that have not been deleted, newest first.",
         responses=responses("invalid-parameter"),
     )
-    def list_models(page: PageParams) -> ModelPage:
+    def list_models(page: PageParams) -> schemas.ModelPage:
         models = registry.page(page)
-        return ModelPage(
-            models=[ModelRead.of(model) for model in models.items],
+        return schemas.ModelPage(
+            models=[schemas.ModelRead.model_validate(model) for model in models.items],
             next_page_token=next_page_token(page, models),
         )
 
@@ -83,11 +72,13 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="get_model",
         summary="Get a model",
         description="A model's latest version and its aliases.",
-        response_model=ModelRead,
+        response_model=schemas.ModelRead,
         responses=responses(*_WITH_ETAG),
     )
-    def get_model(request: Request, response: Response, name: ModelName) -> ModelRead | Response:
-        return _tagged(request, response, ModelRead.of(registry.get(name)))
+    def get_model(
+        request: Request, response: Response, name: ModelName
+    ) -> schemas.ModelRead | Response:
+        return _with_etag(request, response, schemas.ModelRead.model_validate(registry.get(name)))
 
     @routes.delete(
         "/{name}",
@@ -105,7 +96,9 @@ def _add_models(routes: APIRouter, registry: ModelRegistry) -> None:
         force: Annotated[bool, Query(description="Also delete the aliases.")] = False,
     ) -> None:
         registry.delete(
-            name, force, lambda model: check_if_match(request, etag_of(ModelRead.of(model)))
+            name,
+            force,
+            lambda model: check_if_match(request, etag_of(schemas.ModelRead.model_validate(model))),
         )
 
 
@@ -117,10 +110,10 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         description="Versions with their metrics, certificates and lineage, newest first.",
         responses=responses(*_NAMED),
     )
-    def list_versions(name: ModelName, page: PageParams) -> ModelVersionPage:
+    def list_versions(name: ModelName, page: PageParams) -> schemas.ModelVersionPage:
         versions = registry.versions(name, page)
-        return ModelVersionPage(
-            versions=[ModelVersionRead.of(version) for version in versions.items],
+        return schemas.ModelVersionPage(
+            versions=[schemas.ModelVersionRead.of(version) for version in versions.items],
             next_page_token=next_page_token(page, versions),
         )
 
@@ -129,14 +122,14 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         operation_id="get_model_version",
         summary="Get a version of a model",
         description="Metrics, certificate and lineage of one version.",
-        response_model=ModelVersionRead,
+        response_model=schemas.ModelVersionRead,
         responses=responses(*_WITH_ETAG),
     )
     def get_version(
         request: Request, response: Response, name: ModelName, version: Version
-    ) -> ModelVersionRead | Response:
-        read = ModelVersionRead.of(registry.get_version(name, version))
-        return _tagged(request, response, read)
+    ) -> schemas.ModelVersionRead | Response:
+        read = schemas.ModelVersionRead.of(registry.get_version(name, version))
+        return _with_etag(request, response, read)
 
     @routes.delete(
         "/{name}/versions/{version}",
@@ -150,7 +143,7 @@ def _add_versions(routes: APIRouter, registry: ModelRegistry) -> None:
         registry.delete_version(
             name,
             version,
-            lambda current: check_if_match(request, etag_of(ModelVersionRead.of(current))),
+            lambda current: check_if_match(request, etag_of(schemas.ModelVersionRead.of(current))),
         )
 
     @routes.get(
@@ -185,7 +178,7 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
         summary="Get the card of a version",
         description="Summary, intended use, quality and limits of the version, in plain sentences "
         "generated from records. JSON, or Markdown with `Accept: text/markdown`.",
-        response_model=ModelCardRead,
+        response_model=schemas.ModelCardRead,
         responses={
             200: {
                 "description": "The card.",
@@ -201,13 +194,13 @@ def _add_card(routes: APIRouter, registry: ModelRegistry, datasets: DatasetStore
     )
     def get_card(
         request: Request, response: Response, name: ModelName, version: Version
-    ) -> ModelCardRead | Response:
+    ) -> schemas.ModelCardRead | Response:
         media_type = choose(request, ("application/json", MARKDOWN))
         model_version = registry.get_version(name, version)
         card = card_of(model_version, training_data(datasets, model_version))
         response.headers["Vary"] = "Accept"
         if media_type == "application/json":
-            return _tagged(request, response, ModelCardRead.of(card, model_version))
+            return _with_etag(request, response, card)
         text = as_markdown(card, model_version)
         current = etag(hashlib.sha256(text.encode()).hexdigest()[:32])
         headers = {"ETag": current, "Vary": "Accept", "Content-Type": f"{MARKDOWN}; charset=utf-8"}
@@ -221,9 +214,9 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         summary="Create or move an alias",
         description="Send `If-None-Match: *` to create, `If-Match` with the alias's ETag to move "
         "it. The next prediction by this alias uses the new version.",
-        response_model=AliasRead,
+        response_model=schemas.AliasRead,
         responses={
-            201: {"model": AliasRead, "description": "Created."},
+            201: {"model": schemas.AliasRead, "description": "Created."},
             **responses(*_WITH_ETAG, *_SET),
         },
         openapi_extra={
@@ -234,13 +227,13 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
     @requires_scope("train")
     def set_alias(
         request: Request, response: Response, name: ModelName, alias: AliasName, body: AliasBody
-    ) -> AliasRead:
+    ) -> schemas.AliasRead:
         _refuse_latest(alias)
         check = partial(_check_alias, request)
         moved = registry.set_alias(name, alias, body.version, check)
         response.status_code = 201 if moved.revision == 1 else 200
         response.headers["ETag"] = etag(moved.etag)
-        return AliasRead.of(moved)
+        return schemas.AliasRead.model_validate(moved)
 
     @routes.get(
         "/{name}/aliases",
@@ -249,23 +242,25 @@ def _add_aliases(routes: APIRouter, registry: ModelRegistry) -> None:
         description="Aliases by name, without `latest`, which is always the highest version.",
         responses=responses(*_NAMED),
     )
-    def list_aliases(name: ModelName) -> AliasPage:
-        return AliasPage(aliases=[AliasRead.of(alias) for alias in registry.aliases(name)])
+    def list_aliases(name: ModelName) -> schemas.AliasPage:
+        return schemas.AliasPage(
+            aliases=[schemas.AliasRead.model_validate(alias) for alias in registry.aliases(name)]
+        )
 
     @routes.get(
         "/{name}/aliases/{alias}",
         operation_id="get_alias",
         summary="Get an alias",
         description="Its `ETag` is required to move or remove it.",
-        response_model=AliasRead,
+        response_model=schemas.AliasRead,
         responses=responses(*_WITH_ETAG),
     )
     def get_alias(
         request: Request, response: Response, name: ModelName, alias: AliasName
-    ) -> AliasRead | Response:
+    ) -> schemas.AliasRead | Response:
         row = registry.alias(name, alias)
         present = response.headers["ETag"] = etag(row.etag)
-        return not_modified(request, present) or AliasRead.of(row)
+        return not_modified(request, present) or schemas.AliasRead.model_validate(row)
 
     @routes.delete(
         "/{name}/aliases/{alias}",
@@ -287,7 +282,7 @@ def etag_of(read: BaseModel) -> str:
     return etag(hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:32])
 
 
-def _tagged(request: Request, response: Response, read: Read) -> Read | Response:
+def _with_etag(request: Request, response: Response, read: Read) -> Read | Response:
     response.headers["ETag"] = etag_of(read)
     return not_modified(request, etag_of(read), response.headers) or read
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from service.common.schemas import ReadModel, WriteModel, rfc3339
-from service.models.aliases import Alias
-from service.models.card import Card
-from service.models.versions import Label, Model, ModelVersion
+from service.common.schemas import ReadModel, Timestamp, WriteModel
+from service.models.versions import Label, ModelVersion
 
 MAX_VERSION = 2**31 - 1
 """The largest integer that every database stores."""
@@ -20,20 +18,11 @@ class ModelRead(ReadModel):
     """A name under which versions are kept."""
 
     name: str
-    created_at: str
+    created_at: Timestamp
     latest_version: int | None
     """The highest version, to which the alias `latest` points; null if there is none."""
     aliases: dict[str, int]
     """Aliases and the versions they point to."""
-
-    @classmethod
-    def of(cls, model: Model) -> Self:
-        return cls(
-            name=model.name,
-            created_at=rfc3339(model.created_at),
-            latest_version=model.latest_version,
-            aliases=dict(model.aliases),
-        )
 
 
 class ModelPage(ReadModel):
@@ -69,7 +58,7 @@ class ModelVersionRead(ReadModel):
 
     name: str
     version: int
-    created_at: str
+    created_at: Timestamp
     digest: str
     """sha-256 of the model's content: equal models have equal digests."""
     artifact_sha256: str
@@ -108,40 +97,15 @@ class ModelVersionRead(ReadModel):
     imported: dict[str, Any] | None
     """Of an imported model: the `format` of its file, and the `origin` that the file claims,
     with metrics and certificate. Nothing of that was checked."""
-    quarantined_at: str | None
+    quarantined_at: Timestamp | None
     """When damage of the file was detected; null if it is not damaged."""
 
     @classmethod
     def of(cls, version: ModelVersion) -> Self:
-        result = version.result
-        return cls(
-            name=version.model_name,
-            version=version.version,
-            created_at=rfc3339(version.created_at),
-            digest=version.digest,
-            artifact_sha256=version.artifact_sha256,
-            size_bytes=version.size_bytes,
-            classes=version.classes,
-            columns=version.columns,
-            n_features=version.n_features,
-            table=result.get("table"),
-            reading=result.get("reading"),
-            n_support_vectors=version.n_support_vectors,
-            calibration=version.calibration,
-            metrics=result.get("metrics", {}),
-            certificate=result.get("certificate", {}),
-            converged=result.get("converged"),
-            stop_reason=result.get("stop_reason"),
-            epochs=result.get("epochs"),
-            updates=result.get("updates"),
-            spec=version.spec,
-            seed=version.seed,
-            job_id=version.job_id,
-            dataset_id=version.dataset_id,
-            dataset_digest=version.dataset_digest,
-            imported=version.imported,
-            quarantined_at=rfc3339(version.quarantined_at),
-        )
+        """The record, with what its `result` has; entries that this lacks are null or empty."""
+        lacking = dict.fromkeys(cls.model_fields) | {"metrics": {}, "certificate": {}}
+        own = {field.name: getattr(version, field.name) for field in fields(version)}
+        return cls.model_validate(lacking | version.result | own | {"name": version.model_name})
 
 
 class ModelCardRead(ReadModel):
@@ -161,10 +125,6 @@ class ModelCardRead(ReadModel):
     limits: list[str]
     """What to consider, and what is not known about it."""
     version: ModelVersionRead
-
-    @classmethod
-    def of(cls, card: Card, version: ModelVersion) -> Self:
-        return cls(**asdict(card), version=ModelVersionRead.of(version))
 
 
 class ModelVersionPage(ReadModel):
@@ -186,11 +146,7 @@ class AliasRead(ReadModel):
 
     alias: str
     version: int
-    updated_at: str
-
-    @classmethod
-    def of(cls, alias: Alias) -> Self:
-        return cls(alias=alias.alias, version=alias.version, updated_at=rfc3339(alias.updated_at))
+    updated_at: Timestamp
 
 
 class AliasPage(ReadModel):

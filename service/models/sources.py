@@ -44,7 +44,7 @@ class ScoredRows:
     """Number of rows that they were chosen from."""
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """Such as "2,000 of 8,100 training rows"."""
         count = f"{len(self.codes):,}"
         if len(self.codes) < self.n_total:

@@ -1,19 +1,26 @@
-"""Models and versions as rows, and how to find them by reference."""
+"""Models, versions and aliases as rows, and how to find them by reference.
+
+Aliases are names such as `default` or `candidate` that point to a version of a model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from service.errors import NotFound
-from service.models import aliases
-from service.models.aliases import DEFAULT, LATEST
 from service.storage.database import now, transaction_lock
+from service.storage.database.audit import record
 from service.storage.database.pages import next_number
-from service.storage.database.tables import model_versions, models
+from service.storage.database.tables import model_aliases, model_versions, models
+
+DEFAULT = "default"
+"""Used if a request names neither version nor alias, and this alias is set."""
+LATEST = "latest"
+"""Always the highest version; it cannot be set."""
 
 Label = str | int | float | bool
 
@@ -24,7 +31,7 @@ class Model:
 
     name: str
     number: int
-    """Of its place in lists."""
+    """Its place in lists."""
     created_at: float
     latest_version: int | None
     """The highest version; None if all were deleted."""
@@ -63,6 +70,22 @@ class ModelVersion:
     """`format` and `origin`, which the file claims; None for a model that was trained here."""
 
 
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """`revision` grows with every move."""
+
+    model_name: str
+    alias: str
+    version: int
+    revision: int
+    updated_at: float
+
+    @property
+    def etag(self) -> str:
+        """Unique for each state, also if an alias is removed and set again."""
+        return f"{self.revision}-{self.updated_at:.4f}"
+
+
 _LATEST_VERSION = (
     sa.select(sa.func.max(model_versions.c.version))
     .where(model_versions.c.model_name == models.c.name)
@@ -86,7 +109,7 @@ def find_model(connection: sa.Connection, name: str) -> Model:
 def with_aliases(connection: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[Model]:
     """Models from rows of `MODELS`."""
     by_model: dict[str, dict[str, int]] = {row["name"]: {} for row in rows}
-    for alias in aliases.of_models(connection, list(by_model)):
+    for alias in aliases_of(connection, list(by_model)):
         by_model[alias.model_name][alias.alias] = alias.version
     return [Model(**row, aliases=by_model[row["name"]]) for row in rows]
 
@@ -94,12 +117,12 @@ def with_aliases(connection: sa.Connection, rows: Sequence[sa.RowMapping]) -> li
 def find_version(connection: sa.Connection, name: str, reference: int | str | None) -> ModelVersion:
     """By number, by alias, or (None) the alias `default`, else the latest. Raises NotFound."""
     if isinstance(reference, str) and reference != LATEST:
-        alias = aliases.find(connection, name, reference)
+        alias = find_alias(connection, name, reference)
         if alias is None:
             raise no_alias(name, reference)
         number: int | None = alias.version
     elif reference is None:
-        alias = aliases.find(connection, name, DEFAULT)
+        alias = find_alias(connection, name, DEFAULT)
         number = alias.version if alias else None
     else:
         number = reference if isinstance(reference, int) else None
@@ -112,19 +135,6 @@ def find_version(connection: sa.Connection, name: str, reference: int | str | No
     if row is None:
         raise no_version(name, number)
     return ModelVersion(**row._mapping)
-
-
-def find_versions(
-    connection: sa.Connection, references: Iterable[tuple[str, int | str | None]]
-) -> list[ModelVersion | NotFound]:
-    """For each name and reference what `find_version` returns or raises."""
-    results: list[ModelVersion | NotFound] = []
-    for name, reference in references:
-        try:
-            results.append(find_version(connection, name, reference))
-        except NotFound as error:
-            results.append(error)
-    return results
 
 
 def lock_model(connection: sa.Connection, name: str) -> None:
@@ -164,3 +174,55 @@ def no_version(name: str, version: int | None) -> NotFound:
 
 def no_alias(name: str, alias: str) -> NotFound:
     return NotFound("not-found", f"{name} has no alias {alias}")
+
+
+def find_alias(connection: sa.Connection, model_name: str, alias: str) -> Alias | None:
+    row = connection.execute(
+        sa.select(model_aliases).where(
+            model_aliases.c.model_name == model_name, model_aliases.c.alias == alias
+        )
+    ).one_or_none()
+    return None if row is None else Alias(**row._mapping)
+
+
+def aliases_of(connection: sa.Connection, model_names: Sequence[str]) -> list[Alias]:
+    """All aliases of these models, by name."""
+    statement = (
+        sa.select(model_aliases)
+        .where(model_aliases.c.model_name.in_(model_names))
+        .order_by(model_aliases.c.model_name, model_aliases.c.alias)
+    )
+    return [Alias(**row._mapping) for row in connection.execute(statement)]
+
+
+def point_alias(connection: sa.Connection, model_name: str, alias: str, version: int) -> Alias:
+    """Create the alias, or move it to the version."""
+    present = find_alias(connection, model_name, alias)
+    if present is None:
+        statement: sa.Insert | sa.Update = model_aliases.insert().values(
+            model_name=model_name, alias=alias, version=version, revision=1, updated_at=now()
+        )
+    else:
+        statement = (
+            model_aliases.update()
+            .where(model_aliases.c.model_name == model_name, model_aliases.c.alias == alias)
+            .values(version=version, revision=present.revision + 1, updated_at=now())
+        )
+    row = connection.execute(statement.returning(*model_aliases.c)).one()
+    before = None if present is None else present.version
+    record(connection, "alias.set", _alias_path(model_name, alias), version=version, before=before)
+    return Alias(**row._mapping)
+
+
+def remove_aliases(connection: sa.Connection, model_name: str, alias: str | None = None) -> None:
+    """Remove one alias of the model, or all of them."""
+    statement = model_aliases.delete().where(model_aliases.c.model_name == model_name)
+    if alias is not None:
+        statement = statement.where(model_aliases.c.alias == alias)
+    removed = statement.returning(model_aliases.c.alias, model_aliases.c.version)
+    for row in connection.execute(removed).all():
+        record(connection, "alias.delete", _alias_path(model_name, row.alias), before=row.version)
+
+
+def _alias_path(model_name: str, alias: str) -> str:
+    return f"models/{model_name}/aliases/{alias}"

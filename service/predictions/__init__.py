@@ -1,0 +1,1 @@
+"""Predictions while the caller waits: rows are read, scored in batches, and answered."""

@@ -11,32 +11,109 @@ import asyncio
 import math
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TypeAlias, TypeVar, cast
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
 from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
-from service.predictions.answers import Answer, Scored
+from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
 from service.rows.faults import too_many
 from svm.data.matrices import Matrix, is_sparse
-
-Rows: TypeAlias = NDArray[np.float64]
-Deliver: TypeAlias = Callable[[Answer | Exception], None]
-
-T = TypeVar("T")
+from svm.model.calibration import unlikely_labels
 
 INLINE_WORK = 4_000_000
 """Multiplications, some 3 ms of them, that the event loop does itself; more go to a thread."""
 MOST_SCORES = 1 << 25
-"""Of one request, one for each row and pair of classes: 256 MiB, and as much again for votes. With
-26 classes as many as 100,000 rows have."""
+"""Scores of one request, one for each row and pair of classes: 256 MiB, as much again for votes.
+With 26 classes as many as 100,000 rows have."""
 MAX_WAITING = 64
 """Requests that may wait for a thread; more are refused."""
 RETRY_AFTER_S = 1
+
+
+class ScoredBatch:
+    """The rows of a batch, scored: what requests that came together share."""
+
+    def __init__(self, model: LoadedModel, scores: NDArray[np.float64]) -> None:
+        self.model = model
+        self.scores = scores
+        """(n_samples, n_problems)"""
+        self.codes: list[int]
+        """The class of each row, by its number."""
+        if scores.size == 1:  # sooner than by arrays
+            self.codes = [1 if scores.item() > 0.0 else 0]
+        else:
+            self.codes = model.fitted.codes_from_decision(self.decision).tolist()
+
+    @cached_property
+    def decision(self) -> NDArray[np.float64]:
+        """(n_samples,) for two classes, else (n_samples, n_classes)."""
+        return self.model.fitted.decision_from_scores(self.scores)
+
+    @cached_property
+    def probability(self) -> NDArray[np.float64]:
+        """(n_samples, n_classes), of a calibrated model."""
+        return self.model.fitted.probabilities_from_scores(self.scores)
+
+
+class Prediction(NamedTuple):
+    """One request's part of a batch."""
+
+    X: Matrix
+    batch: ScoredBatch
+    start: int
+    stop: int
+
+    @property
+    def model(self) -> LoadedModel:
+        return self.batch.model
+
+    @property
+    def codes(self) -> list[int]:
+        """The class of each row, by its number."""
+        return self.batch.codes[self.start : self.stop]
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        return self.batch.scores[self.start : self.stop]
+
+    @property
+    def decision(self) -> NDArray[np.float64]:
+        return self.batch.decision[self.start : self.stop]
+
+    @property
+    def probability(self) -> NDArray[np.float64]:
+        return self.batch.probability[self.start : self.stop]
+
+    @property
+    def unlikely_labels(self) -> list[int]:
+        """The rows, from 1, whose label is not the class with the largest probability; for a
+        calibrated model."""
+        rows: list[int] = (unlikely_labels(self.probability, np.array(self.codes)) + 1).tolist()
+        return rows
+
+    @property
+    def label(self) -> list[Any]:
+        classes = self.model.classes
+        return [classes[code] for code in self.codes]
+
+    @property
+    def explanation(self) -> list[Any]:
+        return explanations(self.model, self.X, self.scores)
+
+    def output(self, name: str) -> Any:
+        """One of `schemas.OUTPUTS`: an array or a list with an entry a row."""
+        return getattr(self, name)
+
+
+Rows: TypeAlias = NDArray[np.float64]
+Deliver: TypeAlias = Callable[[Prediction | Exception], None]
+
+T = TypeVar("T")
 
 
 class Batcher:
@@ -60,11 +137,11 @@ class Batcher:
         else:
             waiting.append((X, deliver))
 
-    async def score(self, model: LoadedModel, X: Matrix) -> Answer:
-        """The answer for rows by themselves. Raises as `scored`, and Unavailable."""
+    async def score(self, model: LoadedModel, X: Matrix) -> Prediction:
+        """The answer for rows by themselves. Raises as `score_rows`, and Unavailable."""
         if self.is_long(model, X):
-            return await self.in_thread(partial(scored, model, X))
-        return scored(model, X)
+            return await self.in_thread(partial(score_rows, model, X))
+        return score_rows(model, X)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """The result of long work. As many run at once as there are processors, a few wait.
@@ -88,29 +165,29 @@ class Batcher:
             _deliver(waiting, _score_all(model, parts))
 
 
-def scored(model: LoadedModel, X: Matrix) -> Answer:
+def score_rows(model: LoadedModel, X: Matrix) -> Prediction:
     """The answer for rows by themselves. Raises InvalidContent `non-finite-value` for rows so large
     that their scores overflow, and TooLarge `too-many-rows` if many classes make too many scores of
     them."""
     n_problems = len(model.fitted.intercepts)
     if X.shape[0] * n_problems > MOST_SCORES and X.shape[0] > 1:
         raise too_many("rows of this many classes", max(1, MOST_SCORES // n_problems))
-    return Answer(X, _scored(model, X), 0, X.shape[0])
+    return Prediction(X, _score_batch(model, X), 0, X.shape[0])
 
 
-def _scored(model: LoadedModel, X: Matrix) -> Scored:
+def _score_batch(model: LoadedModel, X: Matrix) -> ScoredBatch:
     scores = model.fitted.scores_of_checked(X)
     values = scores.ravel()
     # Cheaper than to look at each; the squares may overflow besides.
     if not math.isfinite(values.dot(values)) and not np.isfinite(scores).all():
         raise _overflow(scores)
-    return Scored(model, scores)
+    return ScoredBatch(model, scores)
 
 
-def _score_all(model: LoadedModel, parts: list[Matrix]) -> list[Answer | Exception]:
+def _score_all(model: LoadedModel, parts: list[Matrix]) -> list[Prediction | Exception]:
     """The answer for each part, or why there is none."""
     try:
-        batch = _scored(
+        batch = _score_batch(
             model, parts[0] if len(parts) == 1 else np.concatenate(cast(list[Rows], parts))
         )
     except Exception as error:
@@ -118,17 +195,17 @@ def _score_all(model: LoadedModel, parts: list[Matrix]) -> list[Answer | Excepti
             return [error]
         # One part must not fail the others.
         return [result for part in parts for result in _score_all(model, [part])]
-    answers: list[Answer | Exception] = []
+    answers: list[Prediction | Exception] = []
     start = 0
     for part in parts:
         stop = start + part.shape[0]
-        answers.append(Answer(part, batch, start, stop))
+        answers.append(Prediction(part, batch, start, stop))
         start = stop
     return answers
 
 
 def _deliver(
-    waiting: Sequence[tuple[Matrix, Deliver]], results: Sequence[Answer | Exception]
+    waiting: Sequence[tuple[Matrix, Deliver]], results: Sequence[Prediction | Exception]
 ) -> None:
     for (_, deliver), result in zip(waiting, results, strict=True):
         deliver(result)

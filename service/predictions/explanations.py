@@ -80,7 +80,7 @@ def _parts(
 
 
 def _names(model: LoadedModel) -> list[str] | None:
-    """Of the terms of a linear model; None if it sees kernel values."""
+    """Names of the terms of a linear model; None if it sees kernel values."""
     if model.fitted.kernel is not None:
         return None
     encoder, features = model.fitted.encoder, model.fitted.features

@@ -16,25 +16,14 @@ from service.common.event_stream import Health
 from service.common.names import ModelName
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
+from service.models.routes import Version
 from service.models.versions import ModelVersion
 from service.predictions.datatypes import datatype_of
-from service.predictions.inference.schemas import (
-    IndexEntry,
-    IndexRequest,
-    InferCreate,
-    InferRead,
-    Live,
-    ModelMetadata,
-    ModelReady,
-    Ready,
-    ServerMetadata,
-    TensorMetadata,
-)
+from service.predictions.inference import schemas
 from service.predictions.inference.wire_format import HEAD_LENGTH, OUTPUTS, PROBABILITY
 from service.predictions.predictor import Predictor, Target
-from service.predictions.routes import Version, respond
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.predictions.routes import respond
+from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.health import RETRY_AFTER_S
 from service.web.problems import responses
@@ -62,7 +51,7 @@ def _errors(*codes: str) -> dict[int | str, dict[str, Any]]:
 
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
-_REQUEST = json_request(InferCreate, EXAMPLE)
+_REQUEST = json_request(schemas.InferCreate, EXAMPLE)
 _REQUEST["requestBody"]["content"]["application/octet-stream"] = {
     "schema": {
         **_BINARY["schema"],
@@ -80,7 +69,7 @@ _REQUEST["parameters"] = [
     }
 ]
 _INFER: dict[str, Any] = {
-    "response_model": InferRead,
+    "response_model": schemas.InferRead,
     "response_model_exclude_none": True,
     "openapi_extra": _REQUEST,
     "description": "One tensor of numbers, [rows, features], in JSON or as bytes behind it; "
@@ -105,16 +94,18 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
     routes = Routes("/v2", "open inference protocol")
 
     @routes.get("", operation_id="get_v2_server", summary="What serves here")
-    async def server() -> ServerMetadata:
+    async def server() -> schemas.ServerMetadata:
         """Name, version and the protocol's extensions that are offered."""
         extensions = ["binary_tensor_data", "model_repository"]
-        return ServerMetadata(name="svm-service", version=__version__, extensions=extensions)
+        return schemas.ServerMetadata(
+            name="svm-service", version=__version__, extensions=extensions
+        )
 
     @routes.get("/health/live", operation_id="get_v2_live", summary="Is the server alive?")
     @requires_scope(None)
-    async def live() -> Live:
+    async def live() -> schemas.Live:
         """Answers as long as the process can answer anything."""
-        return Live(live=True)
+        return schemas.Live(live=True)
 
     @routes.get(
         "/health/ready",
@@ -123,12 +114,12 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         responses=_errors("shutting-down"),
     )
     @requires_scope(None)
-    async def ready() -> Ready:
+    async def ready() -> schemas.Ready:
         """Until a shutdown has begun; every model can be asked for."""
         if health.draining:
             detail, extra = "the service is shutting down", {"ready": False}
             raise Unavailable("shutting-down", detail, extra=extra, retry_after_s=RETRY_AFTER_S)
-        return Ready(ready=True)
+        return schemas.Ready(ready=True)
 
     @routes.get(
         "/models/{name}",
@@ -136,7 +127,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         summary="What a model takes and gives",
         **_FOUND,
     )
-    def model(name: ModelName) -> ModelMetadata:
+    def model(name: ModelName) -> schemas.ModelMetadata:
         """Of the version that answers for the model, and the numbers of all versions."""
         return _metadata(registry, registry.get_version(name))
 
@@ -146,7 +137,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         summary="What a version of a model takes and gives",
         **_FOUND,
     )
-    def model_version(name: ModelName, version: Version) -> ModelMetadata:
+    def model_version(name: ModelName, version: Version) -> schemas.ModelMetadata:
         """And the numbers of all versions."""
         return _metadata(registry, registry.get_version(name, version))
 
@@ -156,7 +147,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         summary="Can a model answer?",
         **_ASKED_READY,
     )
-    def model_ready(name: ModelName) -> ModelReady:
+    def model_ready(name: ModelName) -> schemas.ModelReady:
         """Yes, unless the file of the version that answers for it is damaged."""
         return _ready(registry.get_version(name))
 
@@ -166,7 +157,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         summary="Can a version of a model answer?",
         **_ASKED_READY,
     )
-    def version_ready(name: ModelName, version: Version) -> ModelReady:
+    def version_ready(name: ModelName, version: Version) -> schemas.ModelReady:
         """Yes, unless its file is damaged."""
         return _ready(registry.get_version(name, version))
 
@@ -199,15 +190,15 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         "/repository/index",
         operation_id="get_v2_index",
         summary="All versions of all models",
-        response_model=list[IndexEntry],
-        openapi_extra=json_request(IndexRequest, {"ready": True}, required=False),
+        response_model=list[schemas.IndexEntry],
+        openapi_extra=json_request(schemas.IndexRequest, {"ready": True}, required=False),
         responses=_errors(
             *("malformed-json", "invalid-field", "body-too-large", "unsupported-format")
         ),
     )
     @requires_scope("read")
     async def index(
-        asked: Annotated[IndexRequest, Depends(json_body(IndexRequest))],
+        asked: Annotated[schemas.IndexRequest, Depends(json_body(schemas.IndexRequest))],
     ) -> Response:
         """By name and number, each with its state."""
         content = await run_sync(_index, registry, asked.ready)
@@ -234,37 +225,37 @@ def _index(registry: ModelRegistry, ready: bool) -> bytes:
     return b"[" + b",".join(filter(None, batches)) + b"]"
 
 
-def _metadata(registry: ModelRegistry, version: ModelVersion) -> ModelMetadata:
+def _metadata(registry: ModelRegistry, version: ModelVersion) -> schemas.ModelMetadata:
     classes = np.asarray(version.classes)
     wide = [-1] if len(classes) == 2 else [-1, len(classes)]
     shapes = {"label": [-1], "decision": wide, PROBABILITY: [-1, len(classes)]}
     types = {"label": datatype_of(classes)}
     outputs = OUTPUTS if version.calibration is None else (*OUTPUTS, PROBABILITY)
-    return ModelMetadata(
+    return schemas.ModelMetadata(
         name=version.model_name,
         versions=[str(number) for number in registry.version_numbers(version.model_name)],
         platform="svm-service",
         inputs=_inputs(version),
         outputs=[
-            TensorMetadata(name=name, datatype=types.get(name, "FP64"), shape=shapes[name])
+            schemas.TensorMetadata(name=name, datatype=types.get(name, "FP64"), shape=shapes[name])
             for name in outputs
         ],
     )
 
 
-def _inputs(version: ModelVersion) -> list[TensorMetadata]:
+def _inputs(version: ModelVersion) -> list[schemas.TensorMetadata]:
     """None for a model of categories or dates, whose rows are no tensor."""
     columns = (version.result.get("table") or {}).get("columns", ())
     if any(column["kind"] in ("category", "date") for column in columns):
         return []
-    return [TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])]
+    return [schemas.TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])]
 
 
-def _ready(version: ModelVersion) -> ModelReady:
+def _ready(version: ModelVersion) -> schemas.ModelReady:
     if version.quarantined_at is not None:
         raise Unavailable(
             "model-not-ready",
             f"the file of {version.model_name} version {version.version} is damaged",
             extra={"name": version.model_name, "ready": False},
         )
-    return ModelReady(name=version.model_name, ready=True)
+    return schemas.ModelReady(name=version.model_name, ready=True)

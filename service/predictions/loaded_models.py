@@ -101,7 +101,7 @@ class LoadedModel:
 
     @cached_property
     def tensors_head(self) -> bytes:
-        """The same of the Open Inference Protocol."""
+        """How every JSON reply of the Open Inference Protocol begins."""
         return orjson.dumps({"model_name": self.name, "model_version": str(self.version)})[:-1]
 
     @cached_property
@@ -156,12 +156,12 @@ class LoadedModels:
 
     def at_hand(self, name: str, reference: Reference) -> LoadedModel | None:
         """The model, if it is loaded and no look-up is needed to know that it is the one meant."""
-        version = self._remembered(name, reference)
+        version = self._recall(name, reference)
         return None if version is None else self._loaded_as(version)
 
     async def get(self, name: str, reference: Reference) -> LoadedModel:
         """Raises NotFound, and Corrupt for a version whose file is damaged."""
-        version = self._remembered(name, reference) or await self._look_up(name, reference)
+        version = self._recall(name, reference) or await self._look_up(name, reference)
         loaded = self._loaded_as(version)
         if loaded is not None:
             return loaded
@@ -182,7 +182,7 @@ class LoadedModels:
             self._loaded.move_to_end(version.artifact_key)
         return loaded
 
-    def _remembered(self, name: str, reference: Reference) -> ModelVersion | None:
+    def _recall(self, name: str, reference: Reference) -> ModelVersion | None:
         """What the reference means, if that is known."""
         changed = self._database.changed_models()
         if changed is None:

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from time import perf_counter
-from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from service.common.tally import Tally
+from service.predictions.loaded_models import LoadedModel
 from service.predictions.unknown_cells import UnknownCells
 
 MOST_VERSIONS = 200
 """Whose metrics are kept: each is a dozen lines of `/metrics`."""
-
-
-class Version(Protocol):
-    """What answers."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> int: ...
 
 
 class _Served(Tally):
@@ -46,8 +37,8 @@ class PredictionMetrics(Collector):
         self._served: dict[tuple[str, int], _Served] = {}
         self._unknown: Counter[tuple[str, str]] = Counter()
 
-    def answered(
-        self, version: Version, n_rows: int, unknown: UnknownCells | None, started: float
+    def count_answer(
+        self, version: LoadedModel, n_rows: int, unknown: UnknownCells | None, started: float
     ) -> None:
         """Count an answered request that `started` at this time of `perf_counter`."""
         now = perf_counter()
@@ -59,13 +50,13 @@ class PredictionMetrics(Collector):
             for reason, count in unknown.counts.items():
                 self._unknown[version.name, reason] += count
 
-    def refused(self, version: Version) -> None:
+    def count_refusal(self, version: LoadedModel) -> None:
         """Count a request that the model could not answer."""
         served = self._served.get((version.name, version.version)) or self._begin(version)
         served.used_at = perf_counter()
         served.errors += 1
 
-    def _begin(self, version: Version) -> _Served:
+    def _begin(self, version: LoadedModel) -> _Served:
         while len(self._served) >= MOST_VERSIONS:
             self._forget(min(self._served, key=lambda key: self._served[key].used_at))
         served = self._served[version.name, version.version] = _Served()

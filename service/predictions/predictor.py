@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
+
+import numpy as np
 
 from service.common.answerer import RawHeaders, Reply
 from service.common.names import NAME
 from service.models.schemas import MAX_VERSION
-from service.predictions.answers import Answer
-from service.predictions.batcher import INLINE_WORK, Batcher, scored
-from service.predictions.inference.wire_format import InferenceExchange
+from service.predictions.batcher import INLINE_WORK, Batcher, Prediction, score_rows
+from service.predictions.inference.wire_format import Heads, InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels, Reference
 from service.predictions.metrics import PredictionMetrics
 from service.predictions.unknown_cells import UnknownCells
@@ -28,6 +29,9 @@ from service.rows.parser import Parser
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from svm.data.matrices import Matrix
+from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
 
 INLINE_BYTES = 64 * 1024
 """Texts larger than this, which may take milliseconds to read, are read in a thread."""
@@ -40,6 +44,13 @@ _PATH = re.compile(
     rb"|v2/models/(?P<model>%b)(?:/versions/(?P<number>[1-9][0-9]{0,17}))?/infer)"
     % (_NAME, _NAME, _NAME)
 )
+
+_PLAIN = {
+    b"application/json": b'{"instances": [[0.5]], "outputs": ["label", "decision"]}',
+    b"text/csv": b"0.5\n",
+}
+_TENSOR = b'{"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP64", "data": [0.5]}]}'
+"""Requests by which the readers and replies are warmed up."""
 
 Deliver: TypeAlias = Callable[[Reply | Exception], None]
 
@@ -56,8 +67,8 @@ class Target:
     """By the Open Inference Protocol."""
 
 
-class Asked(Protocol):
-    """What a body asks for."""
+class ReadRequest(Protocol):
+    """What was read from a body."""
 
     @property
     def X(self) -> Matrix:  # noqa: N802
@@ -80,9 +91,9 @@ class Exchange(Protocol):
         """The numbers come as they are in memory."""
 
     def read(self, body: bytes, model: LoadedModel) -> Any:
-        """An `Asked`."""
+        """A `ReadRequest`."""
 
-    def reply(self, asked: Any, answer: Answer) -> Reply:
+    def reply(self, asked: Any, answer: Prediction) -> Reply:
         """The answer in the format asked for."""
 
 
@@ -108,6 +119,7 @@ class Predictor:
         self.body_limit_bytes = limits.predict_body_bytes
         """See `Answerer`."""
         self._batcher = Batcher()
+        self._heads: Heads = {}
         self.metrics = PredictionMetrics()
         """Register it with the metrics."""
 
@@ -124,7 +136,7 @@ class Predictor:
     ) -> PredictionCall:
         """The same; `outputs` is what the query says of them. Raises InvalidRequest for these."""
         if target.inference:
-            return PredictionCall(target, InferenceExchange(headers, self._limits))
+            return PredictionCall(target, InferenceExchange(headers, self._limits, self._heads))
         return PredictionCall(target, PlainExchange(headers, outputs, self._limits))
 
     def knows(self, call: PredictionCall) -> bool:
@@ -144,14 +156,14 @@ class Predictor:
         try:
             return await self._answer_of(model, call.exchange, body)
         except Exception:
-            self.metrics.refused(model)
+            self.metrics.count_refusal(model)
             raise
 
     async def _answer_of(self, model: LoadedModel, exchange: Exchange, body: bytes) -> Reply:
         started, in_thread = perf_counter(), self._batcher.in_thread
         if isinstance(exchange, PlainExchange) and exchange.is_packed:
             with self._blobs.temporary_folder() as folder:
-                body = await exchange.unpacked(body, model, self._parser, folder)
+                body = await exchange.unpack(body, model, self._parser, folder)
         soon = _is_read_inline(exchange, body)
         if soon:
             asked = exchange.read(body, model)
@@ -162,7 +174,7 @@ class Predictor:
             reply = exchange.reply(asked, answer)
         else:
             reply = await in_thread(partial(exchange.reply, asked, answer))
-        self.metrics.answered(model, asked.X.shape[0], asked.unknown, started)
+        self.metrics.count_answer(model, asked.X.shape[0], asked.unknown, started)
         return reply
 
     def submit(
@@ -177,45 +189,47 @@ class Predictor:
             if model is not None and _is_read_inline(exchange, body):
                 asked = exchange.read(body, model)
                 if not self._batcher.is_long(model, asked.X) and _is_written_inline(model, asked):
-                    answered = partial(self._answered, model, exchange, asked, started, deliver)
+                    answered = partial(
+                        self._deliver_answer, model, exchange, asked, started, deliver
+                    )
                     if not alone:
                         self._batcher.submit(model, asked.X, answered)
                     else:
-                        answered(scored(model, asked.X))
+                        answered(score_rows(model, asked.X))
                     return None
         except Exception as error:
             deliver(error)
             return None
         return asyncio.create_task(self._answer_later(call, body, deliver))
 
-    def _answered(
+    def _deliver_answer(
         self,
         model: LoadedModel,
         exchange: Exchange,
-        asked: Asked,
+        asked: ReadRequest,
         started: float,
         deliver: Deliver,
-        answer: Answer | Exception,
+        answer: Prediction | Exception,
     ) -> None:
-        reply: Reply | Exception
         if isinstance(answer, Exception):
-            reply = answer
+            deliver(answer)
+            return
+        try:
+            reply = exchange.reply(asked, answer)
+            self.metrics.count_answer(model, asked.X.shape[0], asked.unknown, started)
+        except Exception as error:
+            deliver(error)
         else:
-            try:
-                reply = exchange.reply(asked, answer)
-                self.metrics.answered(model, asked.X.shape[0], asked.unknown, started)
-            except Exception as error:
-                reply = error
-        deliver(reply)
+            deliver(reply)
 
     async def _answer_later(self, call: PredictionCall, body: bytes, deliver: Deliver) -> None:
-        reply: Reply | Exception
         try:
             model = await self._models.get(call.target.name, call.target.reference)
             reply = await self._answer_of(model, call.exchange, body)
         except Exception as error:  # `answer` meets it again and counts it
-            reply = error
-        deliver(reply)
+            deliver(error)  # a variable that outlives this block would keep the body with it
+        else:
+            deliver(reply)
 
 
 def _target_of(path: bytes) -> Target | None:
@@ -238,7 +252,7 @@ def _target_of(path: bytes) -> Target | None:
     return Target(part["name"], None, "/v1/models/{name}/predict")
 
 
-def _is_written_inline(model: LoadedModel, asked: Asked) -> bool:
+def _is_written_inline(model: LoadedModel, asked: ReadRequest) -> bool:
     return int(asked.X.shape[0]) * model.reply_work(asked.outputs) <= INLINE_WORK
 
 
@@ -246,3 +260,44 @@ def _is_read_inline(exchange: Exchange, body: bytes) -> bool:
     if isinstance(exchange, PlainExchange) and exchange.is_packed:
         return False
     return len(body) <= (INLINE_BINARY_BYTES if exchange.is_binary else INLINE_BYTES)
+
+
+@cache
+def warm_up() -> None:
+    """Predict by small linear models in the usual forms, so that first predictions do not wait for
+    imports and first uses. What a kernel needs, Numba above all, is imported when the first model
+    with a kernel is loaded."""
+    limits = Limits()
+    for model in _models():
+        for media_type, body in _PLAIN.items():
+            exchange = PlainExchange([(b"content-type", media_type)], None, limits)
+            asked = exchange.read(body, model)
+            exchange.reply(asked, score_rows(model, asked.X))
+        inference = InferenceExchange([], limits, {})
+        tensor = inference.read(_TENSOR, model)
+        inference.reply(tensor, score_rows(model, tensor.X))
+
+
+def _models() -> Iterator[LoadedModel]:
+    """A model of two classes, and one of three."""
+    for classes in (["no", "yes"], ["a", "b", "c"]):
+        n_problems = len(classes) * (len(classes) - 1) // 2
+        fitted = FittedPipeline(
+            classes=np.array(classes),
+            scaling=Scaling(),
+            features=FeatureMap(Identity(), 1),
+            coefficients=np.ones((n_problems, 1)),
+            intercepts=np.zeros(n_problems),
+        )
+        fitted.prepare()
+        yield LoadedModel(
+            key="",
+            name="warm-up",
+            version=1,
+            digest="",
+            classes=list(classes),
+            columns=None,
+            n_features=1,
+            fitted=fitted,
+            nbytes=0,
+        )

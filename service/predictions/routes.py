@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import AliasName, ModelName
-from service.models.schemas import MAX_VERSION
+from service.models.routes import Version
 from service.predictions.loaded_models import Reference
 from service.predictions.predictor import PredictionCall, Predictor, Target
 from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
 from service.rows.format_table import FORMATS, ROW_FORMATS
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
+from service.web.bodies.chunks import unless_disconnected
 from service.web.bodies.control_bodies import json_request, read_limited
 from service.web.problems import responses
-from service.web.server.disconnects import unless_disconnected
-
-Version = Annotated[
-    int, Path(ge=1, le=MAX_VERSION, description="Number of the version.", examples=[1])
-]
 
 EXAMPLE = {
     "instances": [[5.1, 3.5, 1.4, 0.2], [6.7, 3.0, 5.2, 2.3]],

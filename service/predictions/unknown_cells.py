@@ -25,7 +25,7 @@ class UnknownCells:
     """What a reply says of them, and what is counted."""
 
     count: int
-    """Of all that are unseen or missing."""
+    """How many are unseen or missing."""
     cells: list[dict[str, Any]]
     """The first ones: `row`, from 1, `column` and `value`, a text, or None for null."""
     counts: dict[str, int]

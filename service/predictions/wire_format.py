@@ -1,14 +1,21 @@
-"""A call of the service's own predict routes: what its headers and query say of the formats."""
+"""A call of the service's own predict routes: rows in any format that is read, and the outputs as
+JSON, NDJSON, CSV or NPY."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+import numpy as np
+import orjson
 from anyio import to_thread
 
 from service.common.answerer import RawHeaders, Reply
@@ -16,14 +23,15 @@ from service.common.content_negotiation import best_of
 from service.common.encodings import inflate, media_type_of
 from service.datasets.upload_routes import charset_of, read_limits
 from service.errors import (
+    MAX_FAULTS,
+    MAX_VALUE_CHARACTERS,
     Fault,
     InvalidContent,
     InvalidRequest,
     UnsupportedFormat,
     pointer_to_member,
 )
-from service.predictions import replies
-from service.predictions.answers import Answer
+from service.predictions.batcher import Prediction
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
@@ -31,9 +39,17 @@ from service.predictions.unknown_cells import UnknownCells
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format
 from service.rows.parser import Parser
-from service.rows.spec import CSV, JSON, NPY, TSV, ConvertSpec, ParseSpec, RowLimits
+from service.rows.spec import CSV, JSON, NDJSON, NPY, TSV, ConvertSpec, ParseSpec, RowLimits
 from service.settings import Limits
 from svm.data.matrices import Matrix, is_sparse
+
+IGNORED = "X-Ignored-Columns"
+UNKNOWN = "X-Unknown-Cells"
+"""Their number, then `row:column` of the first ones."""
+UNLIKELY = "X-Unlikely-Labels"
+"""Rows whose label is not the class with the largest probability."""
+MAX_IN_HEADER = 10
+"""Names or rows in one header: clients read some 8 kB of them."""
 
 _CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)
 LINES_PER_ROW = 4
@@ -53,7 +69,7 @@ class Instances(NamedTuple):
 
 
 class PlainExchange:
-    """Rows in any of `ROW_FORMATS`, answers in any of `replies.MEDIA_TYPES`."""
+    """Rows in any of `ROW_FORMATS`, answers in any of `MEDIA_TYPES`."""
 
     def __init__(self, headers: RawHeaders, outputs: str | None, limits: Limits) -> None:
         """Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
@@ -63,27 +79,22 @@ class PlainExchange:
         self._charset: str | None = None
         for name, value in headers:
             if name == b"content-type":
-                content_type = media_type_of(value)
+                content_type = media_type_of(value.decode("latin-1"))
                 if content_type in (CSV, TSV) and b"=" in value:
                     self._charset = charset_of(value.decode("latin-1"))
             elif name == b"accept":
-                accept = (
-                    value.decode("latin-1")
-                    if accept == "*/*"
-                    else f"{accept},{value.decode('latin-1')}"
-                )
+                more = value.decode("latin-1")
+                accept = more if accept == "*/*" else f"{accept},{more}"
             elif name == b"content-encoding":
                 self._encoding = value.decode("latin-1").strip().lower()
         self._content_type, self._format = content_type, FORMATS.get(content_type)
-        self._accept = best_of(accept, replies.MEDIA_TYPES)
+        self._accept = best_of(accept, MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
         self.is_binary = content_type == NPY and not self._encoding
         self.is_packed = self._format is not None and self._format.packed is not None
-        """The body has to be `unpacked` before it is read."""
+        """The body has to be unpacked by `unpack` before it is read."""
 
-    async def unpacked(
-        self, body: bytes, model: LoadedModel, parser: Parser, folder: Path
-    ) -> bytes:
+    async def unpack(self, body: bytes, model: LoadedModel, parser: Parser, folder: Path) -> bytes:
         """The rows of a packed body as CSV, which `read` takes. Raises ServiceError."""
         if self._encoding:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
@@ -107,7 +118,7 @@ class PlainExchange:
         if self._encoding and not self.is_packed:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
         if self._charset is not None:
-            body = _decoded(body, self._charset)
+            body = _decode(body, self._charset)
         if self._format is None or self._format.read_rows is None:
             formats = ", ".join(ROW_FORMATS)
             raise UnsupportedFormat("unsupported-format", f"send the rows as {formats}")
@@ -138,11 +149,11 @@ class PlainExchange:
                 raise _not_calibrated()
         return Instances(X, outputs, ignored, unknown)
 
-    def reply(self, asked: Instances, answer: Answer) -> Reply:
-        return replies.write(self._accept, answer, asked)
+    def reply(self, asked: Instances, answer: Prediction) -> Reply:
+        return write(self._accept, answer, asked)
 
 
-def _decoded(body: bytes, charset: str) -> bytes:
+def _decode(body: bytes, charset: str) -> bytes:
     """A text in UTF-8. Raises InvalidRequest `bad-encoding`."""
     try:
         return body.decode(charset).encode()
@@ -195,3 +206,117 @@ def _split(outputs: str) -> tuple[str, ...]:
             )
             raise InvalidRequest("invalid-parameter", detail)
     return names
+
+
+def write(media_type: str, answer: Prediction, asked: Instances) -> Reply:
+    """The reply in one of `MEDIA_TYPES`. Raises InvalidRequest if that cannot hold the outputs.
+
+    Formats without room for ignored columns, unknown cells, warnings, and the version that
+    answered, give them in headers.
+    """
+    if media_type == JSON:
+        return Reply(_json(answer, asked))
+    outputs, ignored, unknown = asked.outputs, asked.ignored, asked.unknown
+    body = _WRITERS[media_type](answer, outputs)
+    answering = f"{answer.model.name}/{answer.model.version}"
+    headers = [("X-Model-Version", answering)]
+    if ignored:
+        headers.append((IGNORED, ",".join(map(_in_header, ignored[:MAX_IN_HEADER]))))
+    if unknown is not None:
+        places = (f"{one['row']}:{_in_header(str(one['column']))}" for one in unknown.cells)
+        first = ",".join(islice(places, MAX_IN_HEADER))
+        headers.append((UNKNOWN, f"{unknown.count};{first}"))
+    if "probability" in outputs and (rows := answer.unlikely_labels):
+        headers.append((UNLIKELY, ",".join(map(str, rows[:MAX_IN_HEADER]))))
+    return Reply(body, media_type, tuple(headers))
+
+
+def _in_header(name: str) -> str:
+    return quote(name[:MAX_VALUE_CHARACTERS], safe=" ", errors="replace")
+
+
+def _json(answer: Prediction, asked: Instances) -> bytes:
+    model = answer.model
+    parts = [model.json_head]
+    if asked.ignored:
+        names = [name[:MAX_VALUE_CHARACTERS] for name in asked.ignored[:MAX_FAULTS]]
+        parts.append(b',"ignored_columns":%b' % orjson.dumps(names))
+    if asked.unknown is not None:
+        parts.append(b',"unknown":%b' % orjson.dumps(asked.unknown.document))
+    for name in asked.outputs:
+        if name == "label":
+            labels = model.json_labels
+            parts.append(b',"label":[%b]' % b",".join([labels[code] for code in answer.codes]))
+        else:
+            value = orjson.dumps(answer.output(name), option=orjson.OPT_SERIALIZE_NUMPY)
+            parts.append(b',"%b":%b' % (name.encode(), value))
+            if name == "probability" and (rows := answer.unlikely_labels):
+                parts.append(b',"warnings":[%b]' % orjson.dumps(_unlikely(rows)))
+    parts.append(b"}")
+    return b"".join(parts)
+
+
+def _unlikely(rows: list[int]) -> dict[str, Any]:
+    """A `PredictionWarning`."""
+    return {
+        "code": "unlikely-label",
+        "message": f"in {len(rows):,} of the rows the label is not the class with the largest "
+        "probability: labels follow the decision values, and near the boundary the calibration can "
+        "favor another class",
+        "rows": rows[:MAX_FAULTS],
+        "rows_total": len(rows),
+    }
+
+
+def _ndjson(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
+    columns = [_plain(answer.output(name)) for name in outputs]
+    rows = (dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True))
+    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+
+
+def _csv(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
+    names: list[str] = []
+    columns: list[list[Any]] = []
+    for name in outputs:
+        if name == "explanation":
+            raise _impossible("explanations need JSON or NDJSON")
+        value = answer.output(name)
+        if np.ndim(value) == 2:
+            names += [f"{name}:{label}" for label in answer.model.classes]
+            columns += value.T.tolist()
+        else:
+            names.append(name)
+            columns.append(_plain(value))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(zip(*columns, strict=True))
+    return text.getvalue().encode()
+
+
+def _npy(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
+    if len(outputs) != 1 or outputs[0] == "explanation":
+        raise _impossible("an NPY reply holds one of label, decision, probability")
+    value = answer.output(outputs[0])
+    if outputs[0] == "label":
+        value = answer.model.fitted.classes[answer.codes]
+    file = io.BytesIO()
+    np.save(file, value, allow_pickle=False)
+    return file.getvalue()
+
+
+def _plain(value: Any) -> list[Any]:
+    plain: list[Any] = value.tolist() if isinstance(value, np.ndarray) else value
+    return plain
+
+
+def _impossible(detail: str) -> InvalidRequest:
+    return InvalidRequest("invalid-parameter", f"{detail}; change Accept or `outputs`")
+
+
+_WRITERS: dict[str, Callable[[Prediction, tuple[str, ...]], bytes]] = {
+    NDJSON: _ndjson,
+    CSV: _csv,
+    NPY: _npy,
+}
+MEDIA_TYPES = (JSON, *_WRITERS)

@@ -1,0 +1,1 @@
+"""Rows of data in all formats: uploads, rows to predict, downloads."""

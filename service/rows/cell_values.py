@@ -7,27 +7,26 @@ row is read cell by cell, so its values do not depend on other rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-from service.rows.cell_faults import (
-    CellFault,
-    fault_of_text,
-    fault_of_value,
-    missing_fault,
-)
+from service.rows.cell_faults import CellFault, fault_of_text, fault_of_value, missing_fault
 from service.rows.cell_texts.dates import COMPACT, DAY_FIRST, ISO, MONTHS_ONLY, forms_of, iso
 from service.rows.cell_texts.dates import days as days_of
-from service.rows.cell_texts.digits import Form
-from service.rows.cell_texts.levels import level_of
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
-from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, NUMBER
+from service.rows.cell_texts.number_text import (
+    BLANKS,
+    BOOLEANS,
+    MISSING_TEXTS,
+    NUMBER,
+    Form,
+    level_of,
+)
 from service.rows.cell_texts.reading import USUAL, Reading
-from service.rows.cell_texts.words import MISSING_TEXTS
 from service.rows.faults import shown
 from svm.data.columns import UNKNOWN, Column
 
@@ -44,6 +43,8 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 _ONE_VALUE = {str, int, float, bool}
 
 Reader: TypeAlias = Callable[[Any], float]
+_Missing: TypeAlias = Callable[[str | None], float]
+"""What is done with a missing cell."""
 
 
 class BadCell(ValueError):
@@ -129,25 +130,40 @@ def _number_reader(texts: _NumberTexts) -> Reader:
     return read
 
 
-class _NumberTexts(dict[str, float]):
-    """Text → number, filled with those texts that are not written as numbers.
-
-    A text may also be written as those of the training file, if that gives no other number.
-    """
+class _Texts(dict[Any, float]):
+    """Text → raw value: of those given, of words for missing cells, and of others as a subclass
+    reads them."""
 
     def __init__(
-        self,
-        missing: Callable[[str | None], float],
-        words: Collection[str],
-        form: Form | None = None,
+        self, known: Mapping[Any, float], missing: _Missing, words: Collection[str]
     ) -> None:
-        super().__init__(BOOLEANS)
+        super().__init__((text, value) for text, value in known.items() if text not in words)
         self.missing = missing
         self._words = words
+
+    def __missing__(self, cell: Any) -> float:
+        if cell is None:
+            return self.missing(cell)
+        if type(cell) is not str:
+            return self._read(cell, cell)
+        text = cell.strip(BLANKS)
+        if text in self._words:
+            return self.missing(cell)
+        return self[text] if text in self else self._read(cell, text)
+
+    def _read(self, cell: Any, text: Any) -> float:
+        """The raw value of a cell, a `text` without blanks if it is one. Raises BadCell."""
+        raise NotImplementedError
+
+
+class _NumberTexts(_Texts):
+    """A text may also be written as those of the training file, if that gives no other number."""
+
+    def __init__(self, missing: _Missing, words: Collection[str], form: Form | None = None) -> None:
+        super().__init__(BOOLEANS, missing, words)
         self._form = form
 
-    def __missing__(self, cell: str) -> float:
-        text = cell.strip(BLANKS)
+    def _read(self, cell: str, text: str) -> float:
         styled = None if self._form is None else self._form.value(text)
         try:
             number = float(cell)
@@ -159,10 +175,6 @@ class _NumberTexts(dict[str, float]):
                     what = f"may be {number:g} or {styled:g}"
                     raise BadCell(CellFault("ambiguous-number", what, cell, AMBIGUOUS_HINT))
                 return number
-        if text in self._words:
-            return self.missing(cell)
-        if text in self:
-            return self[text]
         if styled is None:
             styled = _in_one_style(text, self._form)
         if styled is not None:
@@ -181,26 +193,14 @@ def _in_one_style(text: str, form: Form | None) -> float | None:
     return known[0] if len(known) == 1 and isinstance(form, NumberStyle | None) else None
 
 
-class _StyledNumbers(dict[str, float]):
-    """The same of numbers that are written as in the training file."""
+class _StyledNumbers(_Texts):
+    """Numbers that are written as in the training file."""
 
-    def __init__(
-        self,
-        missing: Callable[[str | None], float],
-        words: Collection[str],
-        style: NumberStyle,
-    ) -> None:
-        super().__init__(BOOLEANS)
-        self._missing = missing
-        self._words = words
+    def __init__(self, missing: _Missing, words: Collection[str], style: NumberStyle) -> None:
+        super().__init__(BOOLEANS, missing, words)
         self._style = style
 
-    def __missing__(self, cell: str) -> float:
-        text = cell.strip(BLANKS)
-        if text in self._words:
-            return self._missing(cell)
-        if text in self:
-            return self[text]
+    def _read(self, cell: str, text: str) -> float:
         value = self._style.value(text)
         if value is None:
             hint = f"write numbers as the training file does: {self._style.described}"
@@ -208,38 +208,23 @@ class _StyledNumbers(dict[str, float]):
         return value
 
 
-class _Booleans(dict[Any, float]):
+class _Booleans(_Texts):
     """Words and numbers → 1 or 0. A dictionary takes true, 1 and 1.0 for the same key."""
 
     def __init__(
-        self,
-        missing: Callable[[str | None], float],
-        words: Collection[str],
-        missing_values: Collection[float],
+        self, missing: _Missing, words: Collection[str], missing_values: Collection[float]
     ) -> None:
-        super().__init__({1: 1.0, 0: 0.0, "1": 1.0, "0": 0.0})
-        self.update(BOOLEANS)
-        self._missing = missing
-        self._words = words
+        super().__init__({1: 1.0, 0: 0.0, "1": 1.0, "0": 0.0} | BOOLEANS, missing, words)
         self._missing_values = missing_values
-        for word in self.keys() & set(words):
-            del self[word]
 
-    def __missing__(self, cell: Any) -> float:
-        if cell is None:
-            return self._missing(cell)
-        number = cell
-        if type(cell) is str:
-            text = cell.strip(BLANKS)
-            if text in self._words:
-                return self._missing(cell)
-            if text in self:
-                return self[text]
+    def _read(self, cell: Any, text: Any) -> float:
+        number = text
+        if type(text) is str:
             number = float(text) if NUMBER.fullmatch(text) else None
             if number in self:
                 return self[number]
         if type(number) in (int, float) and number in self._missing_values:
-            return self._missing(_text(cell))
+            return self.missing(_text(cell))
         raise BadCell(CellFault("not-a-boolean", "is not true or false", _text(cell), BOOLEAN_HINT))
 
 
@@ -262,9 +247,7 @@ def _other_dates(text: str, form: str) -> list[float]:
     return sorted({days for one in whole if (days := days_of(text, one)) is not None})
 
 
-def _date_reader(
-    missing: Callable[[str | None], float], words: Collection[str], form: str
-) -> Reader:
+def _date_reader(missing: _Missing, words: Collection[str], form: str) -> Reader:
     hint = DATE_HINT if form == ISO else f"{DATE_HINT}; or {form}, as the training file does"
 
     def read(cell: Any) -> float:

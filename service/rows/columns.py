@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 import svm.data.columns
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent
 from service.rows.cell_faults import add_not_finite, refuse_missing
-from service.rows.cell_texts.missing_values import MissingValues
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
@@ -79,16 +78,29 @@ class Columns:
         features = ((name, self._by_stripped.get(name.strip())) for name in given)
         return [feature if feature in free else name for name, feature in features]
 
+    @cached_property
+    def _of_objects(self) -> dict[str, list[str]]:
+        """The features such as `a.b` by what comes before a point."""
+        names: dict[str, list[str]] = {}
+        for name in self.names or ():
+            for i, mark in enumerate(name):
+                if mark == ".":
+                    names.setdefault(name[:i], []).append(name)
+        return names
+
     def named(self, row: dict[str, Any]) -> dict[str, Any]:
         """The same row of an object whose names may have blanks around them, and whose cells may
-        be objects with features, such as `a.b`."""
+        be objects with features, such as `a.b`, or null in place of these."""
         flat = dict(row)
         for name, cell in row.items():
+            inner: dict[str, Any] = {}
             if type(cell) is dict:
                 inner = {f"{name}.{key}": value for key, value in cell.items()}
-                if flat.keys().isdisjoint(inner) and not self.names_set.isdisjoint(inner):
-                    del flat[name]
-                    flat |= inner
+            elif cell is None and name not in self.names_set:
+                inner = dict.fromkeys(self._of_objects.get(name, ()))
+            if flat.keys().isdisjoint(inner) and not self.names_set.isdisjoint(inner):
+                del flat[name]
+                flat |= inner
         names = self.without_blanks(flat)
         if len(set(names)) < len(flat):
             return flat
@@ -203,20 +215,26 @@ class Columns:
             )
 
     @cached_property
-    def missing_values(self) -> MissingValues | None:
-        """What finds numbers that are words for missing cells; None if there is no such word."""
-        return MissingValues(self.table, self.reading) or None
+    def _missing_values(self) -> dict[float, NDArray[np.bool_]]:
+        """The numbers that are words for missing cells, such as -999: for each its columns."""
+        places: dict[float, NDArray[np.bool_]] = {}
+        for j, column in enumerate(self.table):
+            for value in self.reading.missing_values(column.name, column.kind):
+                places.setdefault(value, np.zeros(self.n_features, dtype=bool))[j] = True
+        return places
 
     def marked(self, X: Matrix) -> Matrix:
         """Rows with NaN for such numbers. Raises InvalidContent `missing-value` if the model takes
         no missing cells, TooLarge for many rows that are sparse, whose zeros may be such."""
-        if self.missing_values is None:
+        if not self._missing_values:
             return X
         if is_sparse(X):
             if math.prod(X.shape) > MOST_VALUES:
                 raise too_many("values of sparse rows", MOST_VALUES)
             X = X.toarray()
-        missing = self.missing_values.find(X)
+        missing = np.zeros(X.shape, dtype=bool)
+        for value, columns in self._missing_values.items():
+            missing |= (value == X) & columns
         if self.refuses_missing:
             refuse_missing(X, missing, self.column)
         return np.where(missing, np.nan, X) if missing.any() else X

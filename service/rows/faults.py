@@ -15,6 +15,16 @@ MAX_EXAMPLES = 5
 
 _MOST_NAMES = 20
 """Of one message."""
+_LIMITED = {
+    "rows": ("too-many-rows", "ROWS"),
+    "rows to predict": ("too-many-rows", "PREDICT_ROWS"),
+    "rows of this many classes": ("too-many-rows", ""),
+    "columns": ("too-many-columns", "COLUMNS"),
+    "sparse columns": ("too-many-columns", "SPARSE_COLUMNS"),
+    "values": ("too-many-values", "STORED_VALUES"),
+    "values of sparse rows": ("too-many-values", ""),
+}
+"""What is limited: the code of the error, and the setting."""
 
 
 class Faults:
@@ -150,18 +160,6 @@ def no_features(ignored: Sequence[Mapping[str, str]]) -> InvalidContent:
     reasons = ", ".join(some[:MAX_EXAMPLES]) + (", …" if len(some) > MAX_EXAMPLES else "")
     message = f"no column can be a feature: all are ignored: {reasons}"
     return refuse("empty-data", message, hint="say by `schema` which columns are features")
-
-
-_LIMITED = {
-    "rows": ("too-many-rows", "ROWS"),
-    "rows to predict": ("too-many-rows", "PREDICT_ROWS"),
-    "rows of this many classes": ("too-many-rows", ""),
-    "columns": ("too-many-columns", "COLUMNS"),
-    "sparse columns": ("too-many-columns", "SPARSE_COLUMNS"),
-    "values": ("too-many-values", "STORED_VALUES"),
-    "values of sparse rows": ("too-many-values", ""),
-}
-"""What is limited: the code of the error, and the setting."""
 
 
 def too_many(what: str, limit: int, row: int | None = None) -> TooLarge:

@@ -16,11 +16,10 @@ from service.rows.faults import refuse
 from service.rows.format_table import FORMATS, HEAD_BYTES, check_format
 from service.rows.formats import labels_file
 from service.rows.spec import Parsed, ParseSpec
-from service.rows.table.joining import append, expecting
-from service.rows.table.row_numbers import without_row_numbers
-from service.rows.table.summary import finished
-from service.rows.table.target import Target
-from service.rows.table.unlabeled import without_unlabeled
+from service.rows.table.joining import append, expect_rows
+from service.rows.table.labels import Target
+from service.rows.table.left_out import without_row_numbers, without_unlabeled
+from service.rows.table.summary import describe
 from service.rows.table.writers import Table
 from service.rows.unwrapping import unwrapped
 
@@ -33,20 +32,20 @@ def read(spec: ParseSpec) -> Parsed:
     if spec.labels is not None:
         _check_format(spec.labels_media_type, Path(spec.labels))
     if spec.onto is not None:
-        spec = expecting(spec, spec.onto)
+        spec = expect_rows(spec, spec.onto)
     folder = Path(spec.out)
     table = FORMATS[spec.media_type].read(spec)
     if spec.labels is not None:
         target, warnings = labels_file.read(spec, table.n_samples)
-        table = replace(table, target=target, warnings=[*table.warnings, *warnings])
+        table = replace(table, labels=target, warnings=[*table.warnings, *warnings])
     if spec.onto is None:
         table = without_row_numbers(spec, table, folder)
     table = without_unlabeled(spec, table, folder)
     if spec.onto is not None:
         table = append(spec.onto, table, folder, spec.limits)
-    _check_labels(table.target, spec.limits.cell_bytes)
+    _check_labels(table.labels, spec.limits.cell_bytes)
     table = replace(table, reading=_with_positions(table))
-    parsed = finished(folder, table, spec.limits.columns)
+    parsed = describe(folder, table, spec.limits.columns)
     return replace(parsed, media_type=spec.media_type)
 
 
@@ -56,7 +55,7 @@ def _with_positions(table: Table) -> dict[str, Any] | None:
     reading = dict(table.reading or {})
     names = reading.pop("names", None)
     features = set(table.columns or ())
-    roles = {table.target_name: "label", table.weight: "weight"}
+    roles = {table.target: "label", table.weight: "weight"}
     positions: dict[str, list[int]] = {}
     for position, name in enumerate(names or (), 1):
         if name not in features:

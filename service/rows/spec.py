@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 import svm.data.columns
 from service.rows.columns import Columns
-from service.subprocesses.messages import Messages
+from service.subprocesses.working import Messages
 from svm.data.columns import Column, PlainColumns
 from svm.data.matrices import Matrix
 
@@ -94,11 +94,11 @@ class Description:
     n_samples: int
     n_features: int
     sparse: bool
-    columns: list[str] | None
+    columns: list[str] | None = None
     """Names of the features, None if they have none."""
-    target: str | None
+    target: str | None = None
     """Name of the label column, None if it has none."""
-    classes: list[Label] | None
+    classes: list[Label] | None = None
     """Sorted labels; None without labels, and if they are too many to be classes."""
     table: list[TableColumn] = field(default_factory=list)
     """The features with their kinds; empty if all of them are numbers without gaps."""
@@ -124,9 +124,39 @@ class Description:
             for one in self.table
         )
 
-    def described(self) -> dict[str, Any]:
-        """The fields of the description alone."""
-        return {one.name: getattr(self, one.name) for one in fields(Description)}
+    def described(self, kind: type[Description] | None = None) -> dict[str, Any]:
+        """The fields of the description alone, or of this kind of one."""
+        return {one.name: getattr(self, one.name) for one in fields(kind or Description)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summarized(Description):
+    """A dataset with what follows from its values."""
+
+    class_counts: list[int] | None
+    statistics: dict[str, Any]
+    """`columns`: min, max, mean and std of each, if they are not too many; `target`: how many
+    labels are different, and whether they are too many to be classes and not all whole."""
+    warnings: list[dict[str, Any]]
+    matrix_digest: str
+    """Of values and labels, not of the format."""
+
+    @property
+    def of_columns(self) -> dict[str, list[float | None]] | None:
+        """The statistics of the columns: min, max, mean and std."""
+        columns: dict[str, list[float | None]] | None = self.statistics.get("columns")
+        return columns
+
+    @property
+    def n_distinct_labels(self) -> int:
+        """0 without labels."""
+        target = self.statistics.get("target") or {"distinct": len(self.classes or ())}
+        return int(target["distinct"])
+
+    @property
+    def continuous_target(self) -> bool:
+        """Whether the labels are too many to be classes, and not all of them are whole numbers."""
+        return bool((self.statistics.get("target") or {}).get("continuous"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,13 +273,9 @@ class SplitSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parsed(Description):
+class Parsed(Summarized):
     """What was read. The arrays lie in the folder `out` as `<name>.npy`."""
 
-    class_counts: list[int] | None
-    statistics: dict[str, Any]
-    warnings: list[dict[str, Any]]
-    matrix_digest: str
     arrays: list[str]
     media_type: str = ""
     """Of the file that was read; it may have been in an archive."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from fastapi import Depends, Query
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
-from service.common.schemas import ReadModel, rfc3339
-from service.storage.database.audit import Action, AuditLog, Change, ChangeFilter
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.common.schemas import ReadModel, Timestamp
+from service.storage.database.audit import Action, AuditLog, ChangeFilter
+from service.web.access.scopes import Routes, requires_scope
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
 
@@ -22,7 +21,7 @@ class ChangeRead(ReadModel):
     """A change."""
 
     id: str
-    at: str
+    at: Annotated[Timestamp, Field(validation_alias="created_at")]
     actor: str
     """Name of the key; without keys the caller's address; `local` for a command on the machine
     itself. What a job does is done by its caller."""
@@ -38,12 +37,6 @@ class ChangeRead(ReadModel):
     result: dict[str, Any]
     """What the change resulted in, by action: such as the state of the job, or the version that an
     alias points to (`version`) and the one it pointed to (`before`)."""
-
-    @classmethod
-    def of(cls, change: Change) -> Self:
-        names = cls.model_fields.keys() - {"at"}
-        values = {name: getattr(change, name) for name in names}
-        return cls(at=rfc3339(change.created_at), **values)
 
 
 class ChangePage(ReadModel):
@@ -101,7 +94,7 @@ def router(log: AuditLog) -> Routes:
     ) -> ChangePage:
         changes = log.page(which, page)
         return ChangePage(
-            changes=[ChangeRead.of(change) for change in changes.items],
+            changes=[ChangeRead.model_validate(change) for change in changes.items],
             next_page_token=next_page_token(page, changes),
         )
 

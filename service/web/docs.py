@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the page that shows it.
+"""The OpenAPI document, the page that shows it, and the documentation site at `/guide`.
 
 Swagger UI's files come with `fastapi-offline`: nothing is loaded from another host. A stylesheet
 and a script of our own make the page accessible.
@@ -7,11 +7,13 @@ and a script of our own make the page accessible.
 from __future__ import annotations
 
 import json
-import pathlib
+import re
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import fastapi_offline
@@ -22,17 +24,15 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.routing import iter_route_contexts
 from starlette.responses import HTMLResponse, Response
 
-from service.web.access.routing import Routes
-from service.web.access.scopes import SCHEME, requires_scope, scopes_of
+from service.web import problems
+from service.web.access.scopes import SCHEME, Routes, requires_scope, scopes_of
 from service.web.http.compression import CompressedFiles, versioned
-from service.web.http.headers import CSP, policy_with_scripts
+from service.web.http.headers import CSP, FOREVER, policy_with_scripts
+from service.web.problem_codes import PROBLEMS
 from service.web.problems import MEDIA_TYPE, ProblemRead, responses
-from service.web.problems import replies as problems
-from service.web.problems.codes import PROBLEMS
-from service.web.repeats import shorten
 
-ASSETS = pathlib.Path(fastapi_offline.__file__).parent / "static"
-OWN_ASSETS = pathlib.Path(__file__).parent / "assets"
+ASSETS = Path(fastapi_offline.__file__).parent / "static"
+OWN_ASSETS = Path(__file__).parent / "assets"
 REPLIES = OWN_ASSETS / "replies.json"
 """An example reply for each schema; `make docs` writes them."""
 COMPONENTS = "#/components/schemas/"
@@ -44,6 +44,14 @@ _BODY = (
 )
 """Problems of every route with a body."""
 _JSON_BODY = ("malformed-json", "bad-encoding", "invalid-field")
+Owners = Iterator[tuple[dict[Any, Any] | list[Any], Any, str]]
+"""Places of objects of one kind: container, key, and a name for the component."""
+SHORTEST = 70
+"""Characters of JSON; a reference has about half as many."""
+SITE = Path(__file__).parent / "site"
+SEARCH_STYLE = "sha256-NwSx/R2V/U4jnW0Tq5pQ53Y/rzPVJ4dqE7D6UTA/J1k="
+"""The style that a script of Zensical 0.0.73 inserts for its search; a test compares it."""
+_HASHED = re.compile(r"\.[0-9a-f]{8}\.min\.(js|css)$")
 
 
 class DocumentedAPI(FastAPI):
@@ -109,7 +117,9 @@ class DocumentedAPI(FastAPI):
 
 
 def mount(app: DocumentedAPI) -> None:
-    """Add `/docs` and its assets."""
+    """Add `/docs`, its assets, and the site `/guide`, if it was built."""
+    if SITE.exists():
+        app.mount("/guide", Guide())
     app.mount("/docs/assets/own", CompressedFiles(directory=OWN_ASSETS))
     app.mount("/docs/assets", CompressedFiles(directory=ASSETS))
     page = get_swagger_ui_html(
@@ -221,3 +231,114 @@ def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> d
         if components.setdefault(name, part) != part:
             raise ValueError(f"two schemas are called {name}")
     return {"$ref": COMPONENTS + title}
+
+
+def shorten(document: dict[str, Any]) -> None:
+    """Shorten the document to a third: it is served without repetitions.
+
+    Responses, parameters and bodies that several operations have become components; each use is a
+    reference. Left out is what readers have elsewhere: examples of problems (a response names its
+    problems, `/problems` explains each), titles that repeat the name of a plain member, and a
+    parameter's description in its schema.
+    """
+    for operation in _operations(document):
+        for parameter in operation.get("parameters", ()):
+            if parameter["schema"].get("description") == parameter.get("description"):
+                parameter["schema"].pop("description", None)
+        for status, response in operation["responses"].items():
+            if not status.startswith("2"):
+                for content in response.get("content", {}).values():
+                    content.pop("examples", None)
+    _remove_titles(document["paths"])
+    _remove_titles(document["components"]["schemas"])
+    _name_repeats(document)
+    used = set(re.findall(r"#/components/examples/([\w.-]+)", json.dumps(document)))
+    examples = document["components"]["examples"]
+    document["components"]["examples"] = {name: examples[name] for name in sorted(used)}
+
+
+def _remove_titles(part: Any) -> None:
+    """Of members that are plain or one of several types: generators name only the others by it."""
+    if isinstance(part, dict):
+        plain = part.get("type", "object") != "object" or "anyOf" in part
+        if isinstance(part.get("title"), str) and plain and "enum" not in part:
+            del part["title"]
+        part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            _remove_titles(one)
+
+
+def _name_repeats(document: dict[str, Any]) -> None:
+    for kind, owners in (
+        ("parameters", _parameters),
+        ("requestBodies", _bodies),
+        ("responses", _responses),
+    ):
+        uses = Counter(_text(owner[key]) for owner, key, _ in owners(document))
+        names: dict[str, str] = {}
+        same_name: Counter[str] = Counter()
+        components: dict[str, Any] = {}
+        for owner, key, wanted in owners(document):
+            text = _text(owner[key])
+            if uses[text] < 2 or len(text) < SHORTEST:
+                continue
+            if text not in names:
+                same_name[wanted] += 1
+                number = same_name[wanted]
+                names[text] = wanted if number == 1 else f"{wanted}-{number}"
+                components[names[text]] = owner[key]
+            owner[key] = {"$ref": f"#/components/{kind}/{names[text]}"}
+        if components:
+            document["components"][kind] = components
+
+
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in document["paths"].values():
+        yield from methods.values()
+
+
+def _parameters(document: dict[str, Any]) -> Owners:
+    for operation in _operations(document):
+        parameters = operation.get("parameters", [])
+        for position, parameter in enumerate(parameters):
+            yield parameters, position, _word(parameter["name"])
+
+
+def _bodies(document: dict[str, Any]) -> Owners:
+    for operation in _operations(document):
+        if "requestBody" in operation:
+            yield operation, "requestBody", operation["operationId"]
+
+
+def _responses(document: dict[str, Any]) -> Owners:
+    for operation in _operations(document):
+        for status in operation["responses"]:
+            yield operation["responses"], status, status
+
+
+def _word(name: str) -> str:
+    """As the name of a component may be."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name)
+
+
+def _text(part: Any) -> str:
+    return json.dumps(part, sort_keys=True)
+
+
+class Guide(CompressedFiles):
+    """The pages of the site, which `make site` builds and installed packages contain; only their
+    own inline scripts and styles apply."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=SITE, html=True)
+
+    def headers_of(self, file: Path) -> dict[str, str]:
+        if file.suffix == ".html":
+            return {CSP: _policy(file)}
+        return {"Cache-Control": FOREVER} if _HASHED.search(file.name) else {}
+
+
+@cache
+def _policy(page: Path) -> str:
+    return f"{policy_with_scripts(page.read_bytes())}; style-src 'self' '{SEARCH_STYLE}'"

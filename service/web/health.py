@@ -21,8 +21,7 @@ from service.errors import Unavailable
 from service.settings import Limits, Settings
 from service.storage.database import Database
 from service.storage.machine_code import is_compiling
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 
 RETRY_AFTER_S = 1

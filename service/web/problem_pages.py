@@ -15,11 +15,9 @@ from starlette.responses import HTMLResponse, Response
 from service.common.content_negotiation import choose
 from service.common.schemas import ReadModel
 from service.errors import NotFound
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
-from service.web.problems import responses
-from service.web.problems.codes import PROBLEMS
-from service.web.problems.plain_page import Frame
+from service.web.access.scopes import Routes, requires_scope
+from service.web.problem_codes import PROBLEMS
+from service.web.problems import Frame, responses
 
 JSON, HTML = "application/json", "text/html"
 VARY = {"Vary": "Accept"}

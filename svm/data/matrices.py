@@ -39,6 +39,11 @@ def is_sparse(X: object) -> TypeIs[csr_array[Any, tuple[int, int]]]:
     return not isinstance(X, np.ndarray)
 
 
+def dense(X: Matrix) -> Vector:
+    """The rows with their zeros."""
+    return X.toarray() if is_sparse(X) else X
+
+
 def matrix_bytes(X: Matrix) -> int:
     """Memory of the values, and of the indices of a sparse matrix."""
     if is_sparse(X):

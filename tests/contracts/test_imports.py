@@ -55,7 +55,7 @@ def test_only_routes_and_web_speak_http() -> None:
         and not path.endswith("routes.py")
     }
     assert others == {"service/app/application.py", "service/cli/serving.py"}
-    assert "service/jobs/routes.py" in speakers
+    assert "service/jobs/collection/routes.py" in speakers
 
 
 def test_only_artifacts_unpickle() -> None:
@@ -101,7 +101,7 @@ def test_nothing_allows_pickles_in_arrays() -> None:
         for node in _nodes(path)
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle"
     }
-    assert ("service/datasets/files.py", "False") in given
+    assert ("service/datasets/store.py", "False") in given
     assert {value for _, value in given} == {"False"}
 
 

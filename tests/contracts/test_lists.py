@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from benchmarks.lists import BUSY, fill
 from service.datasets.store import DatasetStore
-from service.jobs.core.lifecycle import State
+from service.jobs.core.job import State
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobFilter, JobStore
 from service.models.registry import ModelRegistry

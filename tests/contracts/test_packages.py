@@ -6,14 +6,13 @@ Imports inside functions count like all others.
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections import defaultdict
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from svm.solvers import CHOICES
+from tools.count_code import count_lines
 
 ROOT = Path(__file__).parents[2]
 TREES = ("svm", "service", "tests")
@@ -22,15 +21,6 @@ WIDEST = 24
 """Most modules and packages side by side."""
 LONGEST = 450
 """Most lines of code in a module, without blank lines, comments and docstrings."""
-
-LAYOUT = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
 
 
 def _packages() -> list[Path]:
@@ -72,18 +62,6 @@ def _edges(package: Path) -> dict[str, set[str]]:
     return edges
 
 
-def _code_lines(path: Path) -> int:
-    source = path.read_text()
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in LAYOUT:
-            lines |= set(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            lines -= set(range(node.lineno, (node.end_lineno or 0) + 1))
-    return len(lines)
-
-
 def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -111,7 +89,7 @@ def test_modules_have_at_most_450_lines_of_code() -> None:
     """A longer module usually holds two ideas. Tests of one idea may be longer."""
     packages = (package for package in _packages() if package.relative_to(ROOT).parts[0] != "tests")
     paths = [path for package in packages for path in package.glob("*.py")]
-    long = {_name(path): n for path in paths if (n := _code_lines(path)) > LONGEST}
+    long = {_name(path): n for path in paths if (n := count_lines(path)[0]) > LONGEST}
     assert long == {}
 
 

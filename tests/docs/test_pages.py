@@ -10,14 +10,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.journeys.server import Server, running
+from tests.journeys.server import Server
 from tools.make_tables import DOCS
 
 ROOT = DOCS.parent
@@ -59,27 +58,15 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """One for all pages, and where its data are."""
-    data_dir = tmp_path_factory.mktemp("docs") / "var"
-    with running(data_dir, SVM_WORKERS="1") as server:
-        yield server, data_dir
-
-
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.name)
 def test_code_of_the_page_runs(
-    page: Path,
-    service: tuple[Server, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    page: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every block ends well, in the order of the page."""
-    server, data_dir = service
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SVM_URL", server.url)
     own = page.name != "operations.md"  # which backs up the data of the service
-    monkeypatch.setenv("SVM_DATA_DIR", str(tmp_path / "var" if own else data_dir))
+    monkeypatch.setenv("SVM_DATA_DIR", str(tmp_path / "var" if own else server.data_dir))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("ROOT", str(ROOT))
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -12,12 +12,11 @@ import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Browser, expect
 
-from tests.journeys.conftest import server
 from tests.journeys.dashboard.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.server import Server
 from tools.make_site import SITE
 
-__all__ = ["chromium", "server"]
+__all__ = ["chromium"]
 
 SEARCH = "body > div[style*=z-index]"
 """The last thing that the scripts of a page add."""

@@ -23,8 +23,9 @@ COMMAND = str(Path(sys.executable).parent / "svm-service")
 class Server:
     """A running service and a client for it."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], url: str, data_dir: Path, log: Path) -> None:
         self.process = process
+        self.data_dir = data_dir
         self.log = log
         """JSON lines of all its processes."""
         self.url = url
@@ -117,7 +118,7 @@ def running(data_dir: Path, start_by: Sequence[str] = (), **environment: str) ->
     children: list[psutil.Process] = []
     server: Server | None = None
     try:
-        server = Server(process, _address(process), log_path)
+        server = Server(process, _address(process), data_dir, log_path)
         _wait_ready(server)
         yield server
         children = server.processes()[1:] if process.poll() is None else []

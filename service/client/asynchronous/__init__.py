@@ -1,0 +1,1 @@
+"""A client, its resources, and the session that sends its calls."""

@@ -7,15 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
-from service.client import calls, errors, progress
-from service.client.asynchronous.dataset import AsyncDataset, upload_call
-from service.client.asynchronous.job import AsyncJob
-from service.client.asynchronous.model import AsyncModel, AsyncModelVersion, predict
+from service.client import calls, errors, progress, specs
+from service.client.asynchronous.resources import (
+    AsyncDataset,
+    AsyncJob,
+    AsyncModel,
+    AsyncModelVersion,
+    predict,
+)
 from service.client.asynchronous.session import AsyncSession
+from service.client.calls import Retries
 from service.client.fields import AnyDataset, AnyModel, reference
-from service.client.retries import Retries
-from service.client.rows import Array, OneOutput, Outputs, media_type_of
-from service.client.specs import TrainSpec, plain
+from service.client.members import TrainSpec
+from service.client.rows import Array, OneOutput, Outputs, media_type_of, upload_call
 
 
 class AsyncClient:
@@ -85,7 +89,7 @@ class AsyncClient:
         Raises ValueError for data that no format supports.
         """
         call = upload_call("/v1/datasets", data, labels, columns, media_type, options, weights)
-        call = replace(call, progress_bar=progress.wanted(progress_bar))
+        call = replace(call, progress_bar=progress.is_wanted(progress_bar))
         return AsyncDataset(self._session, await self._session.json(call))
 
     async def dataset(self, id: str) -> AsyncDataset:
@@ -110,7 +114,7 @@ class AsyncClient:
         `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
         `svm.transforms.features` and `svm.stopping` have classes for `features` and `stopping`.
         """
-        body = _training(dataset, model_name, solver, **spec)
+        body = specs.training(dataset, model_name, solver, **spec)
         return AsyncJob(self._session, await self._session.json(calls.create("/v1/jobs", body)))
 
     async def plan(
@@ -125,7 +129,7 @@ class AsyncClient:
 
         Raises what `train` with these arguments would raise.
         """
-        body = _training(dataset, model_name, solver, **spec)
+        body = specs.training(dataset, model_name, solver, **spec)
         call = calls.create("/v1/jobs", body, params={"validate_only": True})
         plan: dict[str, Any] = await self._session.json(call)
         return plan
@@ -138,7 +142,7 @@ class AsyncClient:
 
         Returns the job of each, or the problem for which it was refused.
         """
-        body = {"jobs": [_training(**training) for training in trainings]}
+        body = {"jobs": [specs.training(**training) for training in trainings]}
         reply = await self._session.json(calls.create("/v1/jobs:batch", body))
         return [
             AsyncJob(self._session, entry["job"])
@@ -242,7 +246,7 @@ class AsyncClient:
             "tags": dict(tags or {}),
             "callback": callback,
         }
-        return await self._queued("/v1/batch-predictions", body)
+        return await self._queue("/v1/batch-predictions", body)
 
     async def evaluate(
         self,
@@ -258,7 +262,7 @@ class AsyncClient:
         `importance` also how much the accuracy depends on each column."""
         about = {"dataset_id": reference(dataset), "model": reference(model)}
         body = {**about, "importance": importance, "tags": dict(tags or {}), "callback": callback}
-        return await self._queued("/v1/evaluations", body)
+        return await self._queue("/v1/evaluations", body)
 
     async def compare(
         self,
@@ -276,15 +280,8 @@ class AsyncClient:
         are those of the service: `scaling`, `features`, `stopping`, `validation`, `rank_by`,
         `sizes`, `model_name` to keep the best model, and more.
         """
-        specs = [entry if _is_entry(entry) else {"solver": entry} for entry in solvers]
-        body = {
-            "dataset_id": reference(dataset),
-            "specs": [{**spec, "solver": plain(spec["solver"])} for spec in specs],
-            **{name: plain(v) if name in _STRUCTURED else v for name, v in options.items()},
-        }
-        if grid is not None:
-            body["grid"] = {**grid, "solver": [plain(solver) for solver in grid["solver"]]}
-        return await self._queued("/v1/comparisons", body)
+        body = specs.comparison(dataset, solvers, grid, options)
+        return await self._queue("/v1/comparisons", body)
 
     async def import_model(self, name: str, path: str | Path) -> AsyncModelVersion:
         """Import a model that was exported as JSON or NPZ as the next version of `name`."""
@@ -293,24 +290,6 @@ class AsyncClient:
         call = calls.create(versions, path, media_type_of(path))
         return AsyncModelVersion(self._session, await self._session.json(call))
 
-    async def _queued(self, path: str, body: Mapping[str, Any]) -> AsyncJob:
+    async def _queue(self, path: str, body: Mapping[str, Any]) -> AsyncJob:
         created = await self._session.json(calls.create(path, body))
         return await self.job(created["id"])
-
-
-_STRUCTURED = ("features", "stopping", "validation")
-
-
-def _training(
-    dataset: AnyDataset, model_name: str, solver: Any = "auto", **spec: Any
-) -> dict[str, Any]:
-    return {
-        "dataset_id": reference(dataset),
-        "model_name": model_name,
-        "solver": plain(solver),
-        **{name: plain(v) if name in _STRUCTURED else v for name, v in spec.items()},
-    }
-
-
-def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, Mapping) and "solver" in entry

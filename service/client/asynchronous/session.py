@@ -19,9 +19,8 @@ import httpx2
 
 from service import __version__
 from service.client import progress
-from service.client.calls import Call
+from service.client.calls import Call, Retries, never_sent
 from service.client.errors import ConnectionFailed, problem_of
-from service.client.retries import Retries, never_sent
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 CHUNK_BYTES = 1024 * 1024
@@ -161,7 +160,7 @@ async def _chunks(pieces: tuple[bytes | Path, ...], progress_bar: bool) -> Async
         if isinstance(piece, bytes):
             yield piece
             continue
-        with progress.sent(piece, progress_bar) as show:
+        with progress.show_upload(piece, progress_bar) as show:
             async with await anyio.Path(piece).open("rb") as file:
                 while chunk := await file.read(CHUNK_BYTES):
                     yield chunk

@@ -8,14 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
-from service.client import calls, errors, progress
+from service.client import calls, errors, progress, specs
+from service.client.calls import Retries
 from service.client.fields import AnyDataset, AnyModel, reference
-from service.client.retries import Retries
-from service.client.rows import Array, OneOutput, Outputs, media_type_of
-from service.client.specs import TrainSpec, plain
-from service.client.synchronous.dataset import Dataset, upload_call
-from service.client.synchronous.job import Job
-from service.client.synchronous.model import Model, ModelVersion, predict
+from service.client.members import TrainSpec
+from service.client.rows import Array, OneOutput, Outputs, media_type_of, upload_call
+from service.client.synchronous.resources import (
+    Dataset,
+    Job,
+    Model,
+    ModelVersion,
+    predict,
+)
 from service.client.synchronous.session import Session
 
 
@@ -86,7 +90,7 @@ class Client:
         Raises ValueError for data that no format supports.
         """
         call = upload_call("/v1/datasets", data, labels, columns, media_type, options, weights)
-        call = replace(call, progress_bar=progress.wanted(progress_bar))
+        call = replace(call, progress_bar=progress.is_wanted(progress_bar))
         return Dataset(self._session, self._session.json(call))
 
     def dataset(self, id: str) -> Dataset:
@@ -111,7 +115,7 @@ class Client:
         `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
         `svm.transforms.features` and `svm.stopping` have classes for `features` and `stopping`.
         """
-        body = _training(dataset, model_name, solver, **spec)
+        body = specs.training(dataset, model_name, solver, **spec)
         return Job(self._session, self._session.json(calls.create("/v1/jobs", body)))
 
     def plan(
@@ -126,7 +130,7 @@ class Client:
 
         Raises what `train` with these arguments would raise.
         """
-        body = _training(dataset, model_name, solver, **spec)
+        body = specs.training(dataset, model_name, solver, **spec)
         call = calls.create("/v1/jobs", body, params={"validate_only": True})
         plan: dict[str, Any] = self._session.json(call)
         return plan
@@ -137,7 +141,7 @@ class Client:
 
         Returns the job of each, or the problem for which it was refused.
         """
-        body = {"jobs": [_training(**training) for training in trainings]}
+        body = {"jobs": [specs.training(**training) for training in trainings]}
         reply = self._session.json(calls.create("/v1/jobs:batch", body))
         return [
             Job(self._session, entry["job"])
@@ -241,7 +245,7 @@ class Client:
             "tags": dict(tags or {}),
             "callback": callback,
         }
-        return self._queued("/v1/batch-predictions", body)
+        return self._queue("/v1/batch-predictions", body)
 
     def evaluate(
         self,
@@ -257,7 +261,7 @@ class Client:
         `importance` also how much the accuracy depends on each column."""
         about = {"dataset_id": reference(dataset), "model": reference(model)}
         body = {**about, "importance": importance, "tags": dict(tags or {}), "callback": callback}
-        return self._queued("/v1/evaluations", body)
+        return self._queue("/v1/evaluations", body)
 
     def compare(
         self,
@@ -275,15 +279,8 @@ class Client:
         are those of the service: `scaling`, `features`, `stopping`, `validation`, `rank_by`,
         `sizes`, `model_name` to keep the best model, and more.
         """
-        specs = [entry if _is_entry(entry) else {"solver": entry} for entry in solvers]
-        body = {
-            "dataset_id": reference(dataset),
-            "specs": [{**spec, "solver": plain(spec["solver"])} for spec in specs],
-            **{name: plain(v) if name in _STRUCTURED else v for name, v in options.items()},
-        }
-        if grid is not None:
-            body["grid"] = {**grid, "solver": [plain(solver) for solver in grid["solver"]]}
-        return self._queued("/v1/comparisons", body)
+        body = specs.comparison(dataset, solvers, grid, options)
+        return self._queue("/v1/comparisons", body)
 
     def import_model(self, name: str, path: str | Path) -> ModelVersion:
         """Import a model that was exported as JSON or NPZ as the next version of `name`."""
@@ -292,24 +289,6 @@ class Client:
         call = calls.create(versions, path, media_type_of(path))
         return ModelVersion(self._session, self._session.json(call))
 
-    def _queued(self, path: str, body: Mapping[str, Any]) -> Job:
+    def _queue(self, path: str, body: Mapping[str, Any]) -> Job:
         created = self._session.json(calls.create(path, body))
         return self.job(created["id"])
-
-
-_STRUCTURED = ("features", "stopping", "validation")
-
-
-def _training(
-    dataset: AnyDataset, model_name: str, solver: Any = "auto", **spec: Any
-) -> dict[str, Any]:
-    return {
-        "dataset_id": reference(dataset),
-        "model_name": model_name,
-        "solver": plain(solver),
-        **{name: plain(v) if name in _STRUCTURED else v for name, v in spec.items()},
-    }
-
-
-def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, Mapping) and "solver" in entry

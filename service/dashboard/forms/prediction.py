@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import TypeAlias
 
+from service.dashboard.formatting import day
 from service.datasets.dataset import Dataset
 from service.predictions.loaded_models import LoadedModel
 from svm.data.columns import Column, Kind
@@ -22,7 +22,6 @@ MAX_OPTIONS = 200
 MAX_COUNT = 20
 """Numbers between whole ones that are as near to each other are mostly whole."""
 _Statistics: TypeAlias = tuple[float | None, float | None, float | None]
-_FIRST = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
     statistics = _statistics(dataset, model.n_features)
     if isinstance(encoder, PlainEncoder):
         return [
-            Input(name, "number", (), False, _rounded(*one) or 0.0)
+            Input(name, "number", (), False, _round(*one) or 0.0)
             for name, one in zip(names, statistics, strict=True)
         ]
     inputs, start = [], 0
@@ -97,20 +96,20 @@ def _example(column: Column, statistics: _Statistics) -> float | str | bool | No
         case "boolean":
             return mean > 0.5
         case "date":
-            return (_FIRST + timedelta(days=int(mean // 1))).isoformat()
+            return day(mean)
         case _:
-            return _rounded(*statistics)
+            return _round(*statistics)
 
 
 def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:
     """Mean, lowest and highest value of each feature."""
-    if dataset is None or dataset.statistics is None:
+    if dataset is None or dataset.of_columns is None:
         return [(0.0, None, None)] * n_features
-    mean, low, high = (dataset.statistics[name] for name in ("mean", "min", "max"))
+    mean, low, high = (dataset.of_columns[name] for name in ("mean", "min", "max"))
     return list(zip(mean, low, high, strict=True))
 
 
-def _rounded(mean: float | None, low: float | None, high: float | None) -> float | None:
+def _round(mean: float | None, low: float | None, high: float | None) -> float | None:
     """The mean as a likely value: whole if the range is that of a count, else with three
     significant digits."""
     if mean is None:

@@ -15,20 +15,11 @@ from typing import Any
 
 from service.common.names import NAME
 from service.dashboard.formatting import counted, number, percent
-from service.dashboard.forms.filled import Entries, body_of, entries_of, number_in
-from service.dashboard.forms.schema import (
-    Choice,
-    Field,
-    Group,
-    Switch,
-    Text,
-    Variant,
-    Variants,
-    fields_of,
-    text_of,
-)
+from service.dashboard.forms import schema as form
+from service.dashboard.forms.schema import Entries, Field, Variants
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, ServiceError
+from service.jobs.collection.schemas import KindCreate
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.training.schemas import JobCreate
 from svm.data.splitting import held_out_rows
@@ -41,23 +32,27 @@ ROWS_A_COLUMN = 10
 """With fewer a curved boundary was the worse one, with more as good or better: on the samples, and
 on iris, wine, cancer, digits and diabetes of scikit-learn."""
 FACTORS = (0.01, 0.1, 1, 10, 100)
-"""Of the values of C to try."""
+"""The values of C to try are these times the one given."""
 
-C = Text(name="C", pointer="/solver/C", label="C", numeric=True, bounds="number > 0", default="1")
-LAMBDA = Text(name="lambda", pointer="/solver/lambda", label="λ", numeric=True, bounds="number > 0")
-SWEEP = Switch(name="sweep", pointer="/grid", label="Try five values of C")
+C = form.Text(
+    name="C", pointer="/solver/C", label="C", numeric=True, bounds="number > 0", default="1"
+)
+LAMBDA = form.Text(
+    name="lambda", pointer="/solver/lambda", label="λ", numeric=True, bounds="number > 0"
+)
+SWEEP = form.Switch(name="sweep", pointer="/grid", label="Try five values of C")
 STRENGTH = Variants(
     name="strength",
     pointer="",
     label="Errors",
     help="C: fewer errors ← 100 · 10 · 1 · 0.1 → wider margin. λ is 1/(n C).",
     options=(
-        Variant(
+        form.Variant(
             value=C.name,
             label="By C",
-            content=Group(name="", pointer="", label="", fields=(C, SWEEP), fixed={}),
+            content=form.Group(name="", pointer="", label="", fields=(C, SWEEP), fixed={}),
         ),
-        Variant(value=LAMBDA.name, label="By λ", content=LAMBDA),
+        form.Variant(value=LAMBDA.name, label="By λ", content=LAMBDA),
     ),
     default=C.name,
 )
@@ -106,8 +101,9 @@ APART = {"boundary", *_WORDS, "dataset_id", "model_name"}
 @cache
 def job_fields() -> tuple[Field, ...]:
     """The generated fields, the solver as part of the boundary. The first call takes 0.1 s."""
-    solver, *others = fields_of(JobCreate.model_json_schema(), ("solver", "features"))
+    solver, *others = form.fields_of(JobCreate.model_json_schema(), ("solver", "features"))
     assert isinstance(solver, Variants)
+    others.sort(key=lambda field: field.name in KindCreate.model_fields)
     return (_boundary(solver), *others)
 
 
@@ -116,7 +112,7 @@ def _boundary(solver: Variants) -> Variants:
     and λ, which are asked once for all."""
     options = []
     for option in solver.options:
-        assert isinstance(option.content, Group)
+        assert isinstance(option.content, form.Group)
         own = tuple(one for one in option.content.fields if one.key not in (C.name, LAMBDA.name))
         options.append(replace(option, content=replace(option.content, fields=own)))
     by_name = replace(solver, options=tuple(options), default="auto")
@@ -125,10 +121,10 @@ def _boundary(solver: Variants) -> Variants:
         pointer=solver.pointer,
         label="Boundary",
         options=(
-            Variant(value="automatic", label="Automatic"),
-            Variant(value="straight", label="Straight (linear)", constant=_SOLVER["straight"]),
-            Variant(value="curved", label="Curved (Gaussian)", constant=_SOLVER["curved"]),
-            Variant(value="solver", label="Choose a solver", content=by_name),
+            form.Variant(value="automatic", label="Automatic"),
+            form.Variant(value="straight", label="Straight (linear)", constant=_SOLVER["straight"]),
+            form.Variant(value="curved", label="Curved (Gaussian)", constant=_SOLVER["curved"]),
+            form.Variant(value="solver", label="Choose a solver", content=by_name),
         ),
         default="automatic",
     )
@@ -145,7 +141,7 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
     }
     boundary = fields["boundary"]
     assert isinstance(boundary, Variants)
-    asked = [_asked(fields[name], *words, notes[name]) for name, words in _WORDS.items()]
+    asked = [_ask(fields[name], *words, notes[name]) for name, words in _WORDS.items()]
     return (replace(boundary, help=_suggested_boundary(dataset)[1]), STRENGTH, *asked)
 
 
@@ -159,7 +155,7 @@ def suggestion(dataset: Dataset) -> dict[str, str]:
         "scaling": _suggested_scaling(dataset)[0],
         "validation": {"fraction": FRACTION} if fits else None,
     }
-    return {**_with_numbers(entries_of(job_fields(), suggested)), C.name: C.default}
+    return {**_with_numbers(form.entries_of(job_fields(), suggested)), C.name: C.default}
 
 
 def entries_like(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -169,23 +165,25 @@ def entries_like(spec: Mapping[str, Any]) -> dict[str, str]:
     boundary = job_fields()[0]
     assert isinstance(boundary, Variants)
     by_name = [one.content for one in boundary.options if one.content is not None]
-    written = entries_of(by_name, {"solver": solver})  # with all defaults
-    usual = (one for one in _SOLVER.values() if entries_of(by_name, {"solver": one}) == written)
-    entries = entries_of(job_fields(), {**spec, "solver": next(usual, solver)})
+    written = form.entries_of(by_name, {"solver": solver})  # with all defaults
+    usual = (
+        one for one in _SOLVER.values() if form.entries_of(by_name, {"solver": one}) == written
+    )
+    entries = form.entries_of(job_fields(), {**spec, "solver": next(usual, solver)})
     strength = C.name if strengths[LAMBDA.name] is None else LAMBDA.name
-    weight = text_of(strengths[strength] or C.default)
+    weight = form.text_of(strengths[strength] or C.default)
     return {**_with_numbers(entries), C.name: C.default, STRENGTH.name: strength, strength: weight}
 
 
 def body_from(entries: Entries, dataset: Dataset | None) -> dict[str, Any]:
     """The request for a training; its dataset decides what is automatic."""
-    body = body_of(job_fields(), entries)
+    body = form.body_of(job_fields(), entries)
     if "solver" not in body:
         shape = "straight" if dataset is None else _suggested_boundary(dataset)[0]
         body["solver"] = _SOLVER[shape]
     strength = _strength(entries)
     if strength in entries:
-        body["solver"] = {**body["solver"], strength: number_in(entries[strength].strip())}
+        body["solver"] = {**body["solver"], strength: form.number_in(entries[strength].strip())}
     return body
 
 
@@ -233,14 +231,14 @@ def sweep_of(body: Mapping[str, Any]) -> dict[str, Any]:
 def is_expert(entries: Entries) -> bool:
     """Whether an expert field is not as the form begins; every training has a seed."""
     fields = [field for field in job_fields() if field.name not in (*APART, "seed")]
-    return body_of(fields, entries) != body_of(fields, entries_of(fields, {}))
+    return form.body_of(fields, entries) != form.body_of(fields, form.entries_of(fields, {}))
 
 
-def _asked(field: Field, label: str, words: Mapping[str, str], note: str) -> Variants:
+def _ask(field: Field, label: str, words: Mapping[str, str], note: str) -> Variants:
     """The field as buttons, those of `words` first."""
-    if isinstance(field, Choice):
+    if isinstance(field, form.Choice):
         values = ("",) * ("" in words) + field.options
-        options = {value: Variant(value=value, label=value) for value in values}
+        options = {value: form.Variant(value=value, label=value) for value in values}
     else:
         assert isinstance(field, Variants)
         options = {option.value: replace(option, help="") for option in field.options}
@@ -273,7 +271,7 @@ def _suggested_scaling(dataset: Dataset) -> tuple[str, str]:
     """With the reason."""
     if dataset.sparse:
         return "max-abs", "Max-abs here: it keeps the zeros of sparse data."
-    deviations = [value for value in (dataset.statistics or {}).get("std", ()) if value]
+    deviations = [value for value in (dataset.of_columns or {}).get("std", ()) if value]
     if not deviations:
         return "standardize", "Standardize here: columns then count alike."
     ratio = max(deviations) / min(deviations)

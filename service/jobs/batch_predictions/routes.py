@@ -7,29 +7,21 @@ from fastapi import Request, Response
 from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
 from service.errors import Conflict
-from service.jobs.batch_predictions import KIND
-from service.jobs.batch_predictions.results import MEDIA_TYPES
-from service.jobs.batch_predictions.schemas import (
-    BatchPredictionCreate,
-    BatchPredictionPage,
-    BatchPredictionRead,
-)
+from service.jobs.batch_predictions import KIND, schemas
 from service.jobs.batch_predictions.submission import BatchPredictions
-from service.jobs.collection.routes import Collection
+from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.core.access import JobAccess
 from service.jobs.core.submission import Stores
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.problems import responses
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris", "outputs": ["label", "decision"]}
 FORM = Form(
-    model=BatchPredictionRead,
-    read=BatchPredictionRead.of,
-    item=BatchPredictionRead,
-    page=BatchPredictionPage,
+    model=schemas.BatchPredictionRead,
+    read=schemas.BatchPredictionRead.of,
+    item=schemas.BatchPredictionRead,
+    page=schemas.BatchPredictionPage,
     description="Its progress and, once it has succeeded, the URL of its results.",
 )
 
@@ -38,7 +30,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
     collection = Collection(access, FORM, KIND)
     collection.add_create(
         BatchPredictions(stores),
-        BatchPredictionCreate,
+        schemas.BatchPredictionCreate,
         EXAMPLE,
         *("feature-mismatch", "not-calibrated"),
         summary="Predict all rows of a dataset",
@@ -54,7 +46,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         "`Repr-Digest` holds the sha-256 (RFC 9530).",
         response_class=Response,
         responses={
-            **downloads(*MEDIA_TYPES.values()),
+            **downloads(*schemas.MEDIA_TYPES.values()),
             **responses(
                 *("invalid-parameter", "not-found", "invalid-state", "precondition-failed"),
                 *("range-not-satisfiable", "results-corrupt"),
@@ -74,7 +66,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
             file,
             size_bytes=job.results_bytes,
             sha256=job.results_sha256,
-            media_type=MEDIA_TYPES[form],
+            media_type=schemas.MEDIA_TYPES[form],
             filename=f"predictions-{id}.{form}",
         )
 

@@ -1,15 +1,26 @@
-"""Runs batch predictions: a file of predictions, in input order."""
+"""Runs batch predictions: a file of predictions (CSV, NDJSON, NPY or Parquet), in input order."""
 
 from __future__ import annotations
 
-from service.jobs.batch_predictions.results import write
+import csv
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from service.jobs.batch_predictions.schemas import Format
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
+from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
-from service.jobs.parts.helping import PartWork
+from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import Outputs, score, score_piece
 from service.storage.database import new_id
+from service.storage.locked_duckdb import connect
 from svm.model.calibration import unlikely_labels
 
 SHOWN_ROWS = 10
@@ -51,3 +62,112 @@ def _unlikely(outputs: Outputs) -> tuple[str, ...]:
 def help(context: RunContext, part: PartWork) -> None:
     """Score some rows for another worker's batch prediction. Raises as `score`."""
     score_piece(context, part)
+
+
+_BLOCK_ROWS = 65_536
+
+
+def write(
+    format_: Format,
+    path: Path,
+    classes: npt.NDArray[Any],
+    columns: Mapping[str, npt.NDArray[Any]],
+) -> None:
+    """`columns` by output, (n_samples,) or (n_samples, n_classes); of `label` class numbers."""
+    match format_:
+        case "csv":
+            _write_csv(path, classes, columns)
+        case "ndjson":
+            _write_ndjson(path, classes, columns)
+        case "npy":
+            ((name, values),) = columns.items()
+            with path.open("wb") as file:
+                np.save(file, classes[values] if name == "label" else values, allow_pickle=False)
+        case "parquet":
+            _write_parquet(path, classes, columns)
+
+
+def _flat(
+    classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """One entry a column of the table: a value for each class has a column of its own."""
+    flat: dict[str, npt.NDArray[Any]] = {}
+    for name, values in columns.items():
+        if values.ndim == 2:
+            labels = classes.tolist()
+            flat |= {f"{name}:{label}": values[:, k] for k, label in enumerate(labels)}
+        else:
+            flat[name] = classes[values] if name == "label" else values
+    return flat
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, start + _BLOCK_ROWS) for start in range(0, n, _BLOCK_ROWS))
+
+
+def _write_csv(
+    path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    labels = [_line([label]).rstrip(b"\n") for label in classes.tolist()]
+    first = {name: values[:1] for name, values in columns.items()}
+    with path.open("wb") as file:
+        file.write(_line(list(_flat(classes, first))))
+        for parts in _rendered(labels, columns):
+            rows = parts[0] if len(parts) == 1 else map(b",".join, zip(*parts, strict=True))
+            file.write(b"\n".join(rows))
+            file.write(b"\n")
+
+
+def _rendered(
+    labels: list[bytes], columns: Mapping[str, npt.NDArray[Any]]
+) -> Iterator[list[list[bytes]]]:
+    """The columns, block by block: of each an entry a row, `labels` for the class numbers."""
+    by_code = np.array(labels, dtype=object)
+    for block in _blocks(len(next(iter(columns.values())))):
+        yield [
+            by_code[values[block]].tolist() if name == "label" else _numbers(values[block])
+            for name, values in columns.items()
+        ]
+
+
+def _line(cells: list[Any]) -> bytes:
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode()
+
+
+def _numbers(values: npt.NDArray[Any]) -> list[bytes]:
+    """The cells of each row, separated by commas: each number with the digits that give it back."""
+    table = np.ascontiguousarray(values.reshape(len(values), -1))
+    return orjson.dumps(table, option=orjson.OPT_SERIALIZE_NUMPY)[2:-2].split(b"],[")
+
+
+def _write_ndjson(
+    path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    labels = [orjson.dumps(label) for label in classes.tolist()]
+    record = b"{" + b",".join(_member(name, values) for name, values in columns.items()) + b"}\n"
+    with path.open("wb") as file:
+        for parts in _rendered(labels, columns):
+            file.writelines(record % row for row in zip(*parts, strict=True))
+
+
+def _member(name: str, values: npt.NDArray[Any]) -> bytes:
+    """A member of a record, with %s in place of its numbers."""
+    return b'"%s":%s' % (name.encode(), b"[%s]" if values.ndim == 2 else b"%s")
+
+
+def _write_parquet(
+    path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    flat = {name: np.ascontiguousarray(v) for name, v in _flat(classes, columns).items()}
+    table = {
+        name: values.astype(object) if values.dtype.kind == "U" else values
+        for name, values in flat.items()
+    }
+    path = path.resolve()
+    with connect(path, memory="1GB") as connection:
+        connection.register("predictions", table)
+        connection.execute(
+            "COPY predictions TO ? (FORMAT parquet, USE_TMP_FILE false)", [str(path)]
+        )

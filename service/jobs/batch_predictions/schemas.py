@@ -9,9 +9,18 @@ from pydantic import BaseModel, Field
 
 from service.common.names import ModelReference
 from service.common.schemas import ReadModel
-from service.jobs.batch_predictions.results import MEDIA_TYPES, Format
 from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.jobs.core.job import Job
+from service.rows.spec import CSV, NDJSON, NPY, PARQUET
+
+Format = Literal["csv", "ndjson", "npy", "parquet"]
+
+MEDIA_TYPES: dict[str, str] = {
+    "csv": CSV,
+    "ndjson": NDJSON,
+    "npy": NPY,
+    "parquet": PARQUET,
+}
 
 
 class BatchPredictionCreate(KindCreate):
@@ -56,7 +65,6 @@ class BatchPredictionRead(KindRead):
             "outputs": job.spec["outputs"],
             "format": job.spec["format"],
             "ignored_columns": job.spec.get("ignored_columns", []),
-            "unknown_cells": (job.result or {}).get("unknown_cells"),
             "results": _results(job),
         }
 

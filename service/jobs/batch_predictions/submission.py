@@ -7,7 +7,7 @@ from service.jobs.batch_predictions import KIND
 from service.jobs.batch_predictions.schemas import BatchPredictionCreate
 from service.jobs.core.model_columns import check_columns, unused_columns
 from service.jobs.core.submission import Draft, Submission
-from service.jobs.training.admission import refused
+from service.jobs.training.admission import refuse_at
 from service.models.versions import ModelVersion
 
 
@@ -18,7 +18,7 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         _check_outputs(body, version)
-        with refused("/dataset_id"):
+        with refuse_at("/dataset_id"):
             check_columns(dataset, version)
         spec = {
             **body.model_dump(mode="json"),

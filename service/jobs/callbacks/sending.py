@@ -18,8 +18,13 @@ import structlog
 from anyio.to_thread import run_sync
 
 from service import __version__
-from service.jobs.callbacks.deliveries import Answer, Deliveries, Delivery
-from service.jobs.callbacks.destinations import Destinations, Refused
+from service.jobs.callbacks.deliveries import (
+    Deliveries,
+    Delivery,
+    Destinations,
+    Refused,
+    SendResult,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -27,9 +32,9 @@ if TYPE_CHECKING:
 ATTEMPT_S = 15.0
 """Time limit of an attempt, all of it."""
 CONNECT_S = 5.0
-"""Of it, for a connection to one address."""
+"""The part of it for a connection to one address."""
 MAX_ADDRESSES = 4
-"""Of a host, that are tried in one attempt."""
+"""How many of a host are tried in one attempt."""
 AT_ONCE = 64
 """Attempts of one process: a slow receiver leaves room for others."""
 LOOK_S = 5.0
@@ -44,7 +49,7 @@ GONE = 410
 log = structlog.stdlib.get_logger("service.callbacks")
 
 
-def signed(delivery: Delivery, secrets: Sequence[bytes], timestamp: int) -> dict[str, str]:
+def sign(delivery: Delivery, secrets: Sequence[bytes], timestamp: int) -> dict[str, str]:
     """The headers of an attempt, with a signature by each secret."""
     content = f"{delivery.id}.{timestamp}.{delivery.body}".encode()
     digests = (hmac.digest(secret, content, "sha256") for secret in secrets)
@@ -122,23 +127,23 @@ class Sender:
         except Exception:  # there will be another attempt
             log.exception("the end of an attempt could not be written", **about)
 
-    async def _attempt(self, delivery: Delivery) -> Answer:
+    async def _attempt(self, delivery: Delivery) -> SendResult:
         import httpx2  # not needed without callbacks
 
         try:
             async with asyncio.timeout(ATTEMPT_S):
                 status = await self._post(delivery)
         except TimeoutError:
-            return Answer(None, f"no reply within {ATTEMPT_S:g} s")
+            return SendResult(None, f"no reply within {ATTEMPT_S:g} s")
         except Refused as refused:
-            return Answer(None, str(refused))
+            return SendResult(None, str(refused))
         except (OSError, httpx2.TransportError) as error:
-            return Answer(None, f"no reply: {error}"[:MAX_ERROR])
+            return SendResult(None, f"no reply: {error}"[:MAX_ERROR])
         if 200 <= status < 300:
-            return Answer(status, None)
+            return SendResult(status, None)
         if 300 <= status < 400:
-            return Answer(status, f"replied {status}; redirects are not followed")
-        return Answer(status, f"replied {status}", is_final=status == GONE)
+            return SendResult(status, f"replied {status}; redirects are not followed")
+        return SendResult(status, f"replied {status}", is_final=status == GONE)
 
     async def _post(self, delivery: Delivery) -> int:
         """The status of the reply, of which only the header is read.
@@ -153,7 +158,7 @@ class Sender:
             "host": url.netloc.decode(),
             "content-type": "application/json",
             "user-agent": f"svm-service/{__version__}",
-            **signed(delivery, self._secrets, int(time.time())),
+            **sign(delivery, self._secrets, int(time.time())),
         }
         *others, last = (await self._destinations.addresses(delivery.url))[:MAX_ADDRESSES]
         for address in (*others, last):

@@ -1,38 +1,63 @@
-"""The routes that jobs of every kind have: create, list, read, steer and delete."""
+"""The routes that jobs of every kind have: create, list, read, steer, delete, and follow events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import csv
+import io
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from anyio.to_thread import run_sync
-from fastapi import Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel
 
+from service.common import event_stream
 from service.common.callers import STATE, caller_of
+from service.common.content_negotiation import choose
+from service.common.event_stream import EventStreams
 from service.common.keys import Scope
 from service.common.names import DatasetId, JobId, ModelName
-from service.errors import NotFound
-from service.jobs.collection.event_routes import add_events
-from service.jobs.collection.schemas import Form, JobCancel
-from service.jobs.core.access import JobAccess
-from service.jobs.core.job import Job
-from service.jobs.core.kind import Kind
-from service.jobs.core.lifecycle import Effect, State
-from service.jobs.core.store import JobFilter
+from service.errors import InvalidRequest, NotFound, Unavailable
+from service.jobs.callbacks.deliveries import Deliveries
+from service.jobs.collection.schemas import (
+    JOB_FORM,
+    DeliveryList,
+    EventPage,
+    EventRead,
+    Form,
+    JobCancel,
+    TraceRead,
+)
+from service.jobs.core.events import Batch, Condition, Event, EventLog, Watcher
+from service.jobs.core.job import Effect, Job, State
+from service.jobs.core.kind import Kind, KindName
+from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.core.submission import Submission
-from service.web.access.routing import Routes
-from service.web.access.scopes import require, requires_scope
+from service.storage.database.pages import Cursor, Page, PageRequest
+from service.web.access.scopes import Routes, require, requires_scope
 from service.web.bodies import idempotency
 from service.web.bodies.control_bodies import json_body, json_request
-from service.web.bodies.idempotency import Once
+from service.web.bodies.idempotency import Once, json_reply
 from service.web.http import etags
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.json_reply import json_reply
-from service.web.http.pagination import PageParams, next_page_token
-from service.web.http.tag_filter import TagFilter
+from service.web.http.headers import is_head
+from service.web.http.pagination import PageParams, TagFilter, next_page_token
 from service.web.problems import responses
+
+
+@dataclass(frozen=True, slots=True)
+class JobAccess:
+    """Shared by the collections of all kinds."""
+
+    kinds: Mapping[str, Kind]
+    jobs: JobStore
+    log: EventLog
+    watcher: Watcher
+    """Long polls and event streams wait for it, and end early once it is closing."""
+    streams: EventStreams
+    deliveries: Deliveries
+
 
 RETRY_AFTER_S = 1
 MAX_WAIT_S = 60
@@ -295,3 +320,204 @@ class Collection:
             if effect is Effect.ALREADY
             else self._accepted(job)
         )
+
+
+HEARTBEAT_S = 15.0
+BATCH = 500
+"""Most events read at once for a stream."""
+MAX_NUMBER = 2**31 - 1
+
+EVENTS_EXAMPLE = """\
+id: 7
+event: progress
+data: {"at": "2026-01-31T12:00:00.250Z", "fraction": 0.5, "epoch": 10, "eta_s": 1.5}
+
+id: 8
+event: end
+data: {"at": "2026-01-31T12:00:01.500Z", "state": "succeeded", "stop_reason": "gap-reached"}
+
+"""
+
+LastEventId = Annotated[
+    int | None,
+    Header(
+        ge=0,
+        le=MAX_NUMBER,
+        description="Only events after this one; browsers send it when they reconnect.",
+    ),
+]
+
+
+def add_events(
+    routes: APIRouter,
+    access: JobAccess,
+    name: str,
+    a_noun: str,
+    readers: tuple[Scope, ...],
+    get: Callable[[Request, str], Job],
+) -> None:
+    """`/{id}/events` of a collection. `name` is in the operation's id, `a_noun` in its summary;
+    `get` raises NotFound and Forbidden. Streams end early once the watcher is closing."""
+    log, watcher = access.log, access.watcher
+
+    @routes.get(
+        "/{id}/events",
+        operation_id=f"get_{name}_events",
+        summary=f"Follow {a_noun}",
+        description="All events of the job, past and future, in order: `state` for "
+        "every change of state and every request to cancel or pause, `progress` at most four times "
+        "a second, `checkpoint`, `warning`, and `end`, after which the stream closes. "
+        "`Accept: text/event-stream`, the default, gives server-sent events, which can be resumed "
+        "with `Last-Event-ID`; `Accept: application/json` gives the events so far in pages, oldest "
+        "first.",
+        response_model=EventPage,
+        responses={
+            200: {
+                "description": "The events.",
+                "content": {event_stream.MEDIA_TYPE: {"example": EVENTS_EXAMPLE}},
+            },
+            204: {"description": "The job has ended, and there are no further events."},
+            **responses(
+                *("invalid-parameter", "not-found", "not-acceptable"),
+                *("too-many-streams", "shutting-down"),
+            ),
+        },
+    )
+    @requires_scope(*readers)
+    async def get_events(
+        request: Request, id: JobId, page: PageParams, last_event_id: LastEventId = None
+    ) -> EventPage | Response:
+        await run_sync(get, request, id)
+        media_type = choose(request, (event_stream.MEDIA_TYPE, "application/json"))
+        after = last_event_id or 0
+        if media_type == "application/json":
+            if page.after is not None:
+                after = _number(page.after)
+            return _page(await run_sync(log.read, id, after, page.size + 1), page)
+        batch = await watcher.read(id, after, BATCH)
+        if batch.complete and not batch.events:
+            return Response(status_code=204)
+        if watcher.closing:
+            raise Unavailable(
+                "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
+            )
+        if is_head(request):  # only the headers; a stream would keep the connection
+            return Response(media_type=event_stream.MEDIA_TYPE)
+        return access.streams.reply(request, follow(watcher, id, after, batch))
+
+
+async def follow(
+    watcher: Watcher,
+    job_id: str,
+    after: int,
+    batch: Batch,
+    heartbeat_s: float = HEARTBEAT_S,
+) -> AsyncGenerator[bytes]:
+    """The events after number `after`, up to the end; `batch` has been read already."""
+    yield event_stream.RECONNECT
+    while True:
+        if batch.events:
+            yield b"".join(_message(event) for event in batch.events)
+            after = batch.events[-1].number
+        if batch.complete or watcher.closing:
+            return
+        if len(batch.events) < BATCH:
+            while not await watcher.until(job_id, _beyond(batch.revision), heartbeat_s):
+                yield event_stream.HEARTBEAT
+        try:
+            batch = await watcher.read(job_id, after, BATCH)
+        except (NotFound, Unavailable):  # deleted, or no database: the next request reports it
+            return
+
+
+def _beyond(revision: int) -> Condition:
+    return lambda job: job.revision > revision
+
+
+def _message(event: Event) -> bytes:
+    read = EventRead.of(event)
+    return event_stream.message(read.id, read.event, read.data)
+
+
+def _page(batch: Batch, page: PageRequest) -> EventPage:
+    shown = batch.events[: page.size]
+    more = len(batch.events) > page.size
+    last = (shown[-1].number,) if more else None
+    return EventPage(
+        events=[EventRead.of(event) for event in shown],
+        next_page_token=next_page_token(page, Page(shown, last)),
+    )
+
+
+def _number(cursor: Cursor) -> int:
+    number = cursor[0]
+    if not isinstance(number, int) or not 0 <= number <= MAX_NUMBER:
+        raise InvalidRequest("invalid-parameter", "page_token is from another list")
+    return number
+
+
+TRACE_COLUMNS = (
+    *("epoch", "updates", "elapsed_s", "primal", "dual", "gap"),
+    *("solver_objective", "train_error", "validation_error"),
+)
+
+
+def router(access: JobAccess) -> Routes:
+    """`/v1/jobs` and all below it, except for what queues a training."""
+    collection = Collection(access, JOB_FORM)
+    routes = collection.add_rest(_kind).routes
+
+    @routes.get(
+        "/{id}/trace",
+        operation_id="get_job_trace",
+        summary="Get a job's learning curve",
+        description="Cost (in the common form, and in the constants of the solver's objective), "
+        "bound and errors at epochs 1, 2, 4, 8 … and at the end, and at every point that the job's "
+        "`trace` asked for; while the job runs and after it. `Accept: text/csv` gives the same "
+        "table as CSV.",
+        response_model=TraceRead,
+        responses={
+            200: {"description": "The table.", "content": {"text/csv": {}}},
+            **responses("invalid-parameter", "not-found", "not-acceptable"),
+        },
+    )
+    @requires_scope("read", "train")
+    def get_trace(request: Request, id: JobId) -> TraceRead | Response:
+        media_type = choose(request, ("application/json", "text/csv"))
+        trace = _trace(access.jobs, id)
+        if media_type == "application/json":
+            return trace
+        text = io.StringIO()
+        csv.writer(text).writerows([trace.columns, *trace.rows])
+        return Response(text.getvalue(), media_type="text/csv; charset=utf-8")
+
+    @routes.get(
+        "/{id}/deliveries",
+        operation_id="list_job_deliveries",
+        summary="List the deliveries of a job's callback",
+        description="One for the end of a job of any kind that has a `callback`: whether the "
+        "receiver has it, how many attempts there were, and the last error.",
+        responses=responses("invalid-parameter", "not-found"),
+    )
+    @requires_scope("read", "predict", "train")
+    def list_deliveries(request: Request, id: JobId) -> DeliveryList:
+        collection.get(request, id)
+        listed = {"deliveries": access.deliveries.of_job(id)}
+        return DeliveryList.model_validate(listed, from_attributes=True)
+
+    return routes
+
+
+def _kind(
+    kind: Annotated[KindName | None, Query(description="Only jobs of this kind.")] = None,
+) -> str | None:
+    return kind
+
+
+def _trace(jobs: JobStore, job_id: str) -> TraceRead:
+    table: list[list[Any]] = [
+        # The model separates a class from all others, or from one.
+        [*(row[name] for name in TRACE_COLUMNS), *([None, *row["classes"]][-2:])]
+        for row in jobs.trace(job_id)
+    ]
+    return TraceRead(columns=[*TRACE_COLUMNS, "negative_class", "positive_class"], rows=table)

@@ -11,11 +11,9 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, Field
 
 from service.common.names import DatasetReference
-from service.common.schemas import ReadModel, Tags, WriteModel, rfc3339
-from service.jobs.callbacks.deliveries import Delivery
+from service.common.schemas import ReadModel, Tags, Timestamp, WriteModel, rfc3339
 from service.jobs.core.events import Event, EventKind
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import State
+from service.jobs.core.job import Job, State
 
 
 def _check_url(url: str) -> str:
@@ -124,34 +122,22 @@ class AnyJobRead(ReadModel):
     callback: str | None
     attempt: int
     """How many times a worker has begun or resumed the job."""
-    created_at: str
-    started_at: str | None
-    finished_at: str | None
+    created_at: Timestamp
+    started_at: Timestamp | None
+    finished_at: Timestamp | None
     elapsed_s: float
     """Time spent on the job, all attempts together."""
     error: JobErrorRead | None
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        return cls(**cls.values(job))
+        return cls.model_validate(cls.values(job))
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
-        """The fields; subclasses add theirs."""
-        return {
-            "id": job.id,
-            "state": job.state,
-            "dataset_id": job.dataset_id,
-            "priority": job.priority,
-            "tags": job.tags,
-            "callback": job.callback,
-            "attempt": job.attempt,
-            "created_at": rfc3339(job.created_at),
-            "started_at": rfc3339(job.started_at),
-            "finished_at": rfc3339(job.finished_at),
-            "elapsed_s": job.elapsed_s,
-            "error": None if job.error is None else JobErrorRead(**job.error),
-        }
+        """The fields, each from the job or its result; subclasses add what they compute."""
+        result = job.result or {}
+        return {name: getattr(job, name, result.get(name)) for name in cls.model_fields}
 
 
 class KindRead(AnyJobRead):
@@ -190,22 +176,8 @@ class JobSummary(AnyJobRead):
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
-        result = job.result or {}
-        return super().values(job) | {
-            "kind": job.kind,
-            "stop_reason": job.stop_reason,
-            "converged": job.converged,
-            "cancel_requested": job.cancel_requested,
-            "pause_requested": job.pause_requested,
-            "progress": ProgressRead(**job.progress),
-            "spec": job.spec,
-            "dataset_digest": job.dataset_digest,
-            "model": JobModelRead.of(job),
-            "epochs": result.get("epochs"),
-            "updates": result.get("updates"),
-            "warnings": job.warnings,
-            "notes": result.get("notes", []),
-        }
+        values = super().values(job)
+        return {**values, "model": JobModelRead.of(job), "notes": values["notes"] or []}
 
 
 class JobRead(JobSummary):
@@ -224,14 +196,6 @@ class JobRead(JobSummary):
     is proven, `rough`: at most 10 % above, `open`), `kernel` (`approximated` if features stand for
     a kernel), `exact` (the values of the model with the kernel itself, if they are known),
     `summary` (a sentence), and `pairs`."""
-
-    @classmethod
-    def values(cls, job: Job) -> dict[str, Any]:
-        result = job.result or {}
-        return super().values(job) | {
-            "metrics": result.get("metrics"),
-            "certificate": result.get("certificate"),
-        }
 
 
 class JobPage(ReadModel):
@@ -311,22 +275,12 @@ class DeliveryRead(ReadModel):
     state: Literal["waiting", "delivered", "failed"]
     """`failed` after a day, or after the reply 410."""
     attempts: int
-    created_at: str
-    next_attempt_at: str | None
+    created_at: Timestamp
+    next_attempt_at: Annotated[Timestamp | None, Field(validation_alias="next_at")]
     """At the latest, while it waits."""
-    delivered_at: str | None
+    delivered_at: Timestamp | None
     last_error: str | None
     """Why the last attempt did not succeed."""
-
-    @classmethod
-    def of(cls, delivery: Delivery) -> Self:
-        names = ("id", "event", "url", "state", "attempts", "last_error")
-        return cls(
-            created_at=rfc3339(delivery.created_at),
-            next_attempt_at=rfc3339(delivery.next_at),
-            delivered_at=rfc3339(delivery.delivered_at),
-            **{name: getattr(delivery, name) for name in names},
-        )
 
 
 class DeliveryList(ReadModel):

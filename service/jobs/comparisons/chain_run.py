@@ -9,29 +9,28 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from service.datasets.dataset import Dataset
-from service.jobs.comparisons.checkpoint import ComparisonState, Model
-from service.jobs.comparisons.curve import add_point
-from service.jobs.comparisons.order import Chain, Step, chains_of
-from service.jobs.comparisons.results import (
-    EntryResult,
-    Error,
-    SplitResult,
-    model_result,
-    objective_of,
-    validation_metrics,
+from service.errors import InvalidContent
+from service.jobs.comparisons import results
+from service.jobs.comparisons.entries import (
+    Chain,
+    ChainStep,
+    chains_of,
+    entries_of,
+    part_of,
+    size_of,
 )
 from service.jobs.comparisons.schemas import ComparisonCreate
-from service.jobs.comparisons.sizes import part_of, size_of
+from service.jobs.comparisons.submission import problem_of, refusals_of
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
-from service.jobs.training.memory_plan import rows_stay_in_files
+from service.jobs.core.job import Job
+from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import fold_of, result_of
-from service.jobs.training.training_sequence import SHORTEST_S
-from service.jobs.training.trainings import threads_of
+from service.jobs.training.summary import CHECKPOINT_LOST, fold_of, result_of
+from service.jobs.training.training_sequence import SHORTEST_S, threads_of
 from service.storage.arrays import Arrays
+from service.storage.blobs import BlobDamaged
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
 from svm.training.curve import Progress
@@ -41,7 +40,7 @@ from svm.training.training import Execution, Training
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""
-OUT_OF_MEMORY: Error = {
+OUT_OF_MEMORY: results.Error = {
     "code": "out-of-memory",
     "detail": "a worker's memory is too small for this entry",
     "hint": "give workers more memory, or train it with a solver that streams",
@@ -56,41 +55,37 @@ class ChainRun:
     """
 
     splits: list[Split]
-    """Of the rows: the first trains the models, the others the folds."""
+    """Rows: the first split trains the models, the others the folds."""
     chains: list[Chain]
-    """Of the whole comparison, in order."""
+    """All chains of the comparison, in order."""
 
     def __init__(
         self,
         context: RunContext,
         work: Work,
-        body: ComparisonCreate,
-        entries: Sequence[JobCreate],
-        dataset: Dataset,
-        refused: Sequence[bool],
-        show: Callable[[Step, Progress, Training], None],
-        saved: Arrays,
+        show: Callable[[ChainStep, Progress, Training], None],
     ) -> None:
-        """`refused`: the entries that cannot be trained. `show` is called at each progress, and
-        `saved` is the checkpoint of the unfinished training."""
+        """`show` is called at each progress. Raises what the stores raise."""
+        self.body = body = ComparisonCreate.from_spec(work.job.spec)
         assert body.seed is not None
+        self.entries = entries = entries_of(body)
+        self.dataset = dataset = context.datasets.get(work.job.dataset_id)
         self._work = work
         self._settings = settings = context.settings
-        self._body = body
-        self._entries = entries
         self._seed = body.seed
         self._threads = threads_of(settings, work)
-        self._dataset = dataset
         self._datasets = context.datasets
         self._show = show
+        refusals = refusals_of(entries, dataset, settings.limits)
+        self.state, self._saved, self.warnings = _resume(context, work.job, entries, refusals)
         memory = settings.limits.worker_memory_bytes
         in_files = [
-            not known and rows_stay_in_files(entry, dataset, memory)
-            for entry, known in zip(entries, refused, strict=True)
+            refusal is None and rows_stay_in_files(entry, dataset, memory)
+            for entry, refusal in zip(entries, refusals, strict=True)
         ]
         self._in_files = in_files
-        wanted = {in_files[k] for k, known in enumerate(refused) if not known}
-        self._rows = {some: self._opened(some) for some in wanted or {True}}
+        wanted = {in_files[k] for k, refusal in enumerate(refusals) if refusal is None}
+        self._rows = {some: self._open(some) for some in wanted or {True}}
         some = next(iter(self._rows.values()))
         self.splits = some.splits(body.validation, body.seed)
         self.chains = chains_of(
@@ -98,7 +93,6 @@ class ChainRun:
         )
         self._prepared: tuple[Any, Prepared] | None = None
         self._training: Training | None = None
-        self._saved = saved
         self._narrowed: tuple[tuple[bool, int | None], LabeledRows] | None = None
         self._warm: set[type] = set()
 
@@ -107,24 +101,25 @@ class ChainRun:
         folds over all of them."""
         return next(iter(self._rows.values())).seen(self.splits)
 
-    def packed(self, state: ComparisonState) -> bytes:
+    def packed(self) -> bytes:
         """The checkpoint."""
-        return state.packed(self._training)
+        return self.state.packed(self._training)
 
-    def begin(self, state: ComparisonState, number: int, saved: Arrays) -> None:
+    def begin(self, number: int, saved: Arrays) -> None:
         """Make a chain the current one, from its checkpoint if there is one."""
+        state = self.state
         state.chain = number
         if saved:
             with suppress(CheckpointMismatch):  # of another release: only time is lost
-                part, self._saved = ComparisonState.unpacked(saved, self._entries)
-                state.resume(part, self.chains[number], self._body.rank_by)
-        if self._body.sizes is not None and self.step(state) is not None:
+                part, self._saved = results.ComparisonState.unpacked(saved, self.entries)
+                state.resume(part, self.chains[number], self.body.rank_by)
+        if self.body.sizes is not None and self.step() is not None:
             self._warm_up(self.chains[number].steps[0])
 
-    def _warm_up(self, step: Step) -> None:
+    def _warm_up(self, step: ChainStep) -> None:
         """Load the compiled loops of a solver by one epoch, so that the time of its first entry is
         that of the training."""
-        pipeline = self._entries[step.entry].pipeline()
+        pipeline = self.entries[step.entry].pipeline()
         if type(pipeline.solver) in self._warm:
             return
         self._warm.add(type(pipeline.solver))
@@ -140,37 +135,39 @@ class ChainRun:
             for _ in training:
                 pass
 
-    def step(self, state: ComparisonState) -> Step | None:
+    def step(self) -> ChainStep | None:
         """The training that comes next; None if the current chain is done."""
+        state = self.state
         assert state.chain is not None
         steps = self.chains[state.chain].steps
         return steps[state.position] if state.position < len(steps) else None
 
-    def take(self, state: ComparisonState, step: Step) -> None:
+    def take(self, step: ChainStep) -> None:
         """Do one training of the current chain. Raises Interrupted."""
+        state = self.state
         spent_s = 0.0
         if state.results[step.entry].error is None:
             try:
-                result = self._trained(state, step)
-                self._measure(state, step, result)
+                result = self._train(step)
+                self._measure(step, result)
             except (InvalidData, Diverged, MemoryError) as error:
                 state.fail(step.entry, error_of(error))
                 self._prepared = None
             spent_s = self._training.elapsed_s if self._training is not None else 0.0
         self._training = None
         state.passed(spent_s)
-        following = self.step(state)
+        following = self.step()
         if following is None or following.starts_from is None:
             state.latest = None  # no longer needed, and it may be large
 
-    def _opened(self, in_files: bool) -> LabeledRows:
+    def _open(self, in_files: bool) -> LabeledRows:
         some = self._datasets.open if in_files else self._datasets.load
-        data, classes = some(self._dataset), self._body.classes
-        return LabeledRows(data, self._dataset, classes, self._work.check)
+        data, classes = some(self.dataset), self.body.classes
+        return LabeledRows(data, self.dataset, classes, self._work.check)
 
-    def _rows_of(self, step: Step) -> LabeledRows:
+    def _rows_of(self, step: ChainStep) -> LabeledRows:
         """All rows, with the columns that the entry sees."""
-        in_files, (_, columns) = self._in_files[step.entry], size_of(self._entries[step.entry])
+        in_files, (_, columns) = self._in_files[step.entry], size_of(self.entries[step.entry])
         rows = self._rows[in_files]
         if columns is None:
             return rows
@@ -179,15 +176,16 @@ class ChainRun:
             self._narrowed = (in_files, columns), rows.narrowed(columns)
         return self._narrowed[1]
 
-    def _training_rows(self, step: Step) -> Indices:
+    def _training_rows(self, step: ChainStep) -> Indices:
         """The numbers of the rows that this step trains on."""
-        training, (count, _) = self.splits[step.split].training, size_of(self._entries[step.entry])
+        training, (count, _) = self.splits[step.split].training, size_of(self.entries[step.entry])
         if count is None:
             return training
         return part_of(training, self._rows_of(step).codes(training), count, self._seed)
 
-    def _trained(self, state: ComparisonState, step: Step) -> TrainingResult:
-        training = self._training = self._begun(state, step)
+    def _train(self, step: ChainStep) -> TrainingResult:
+        state = self.state
+        training = self._training = self._begin(step)
         began = time.process_time() - state.cpu_s
         for progress in training:
             state.cpu_s = time.process_time() - began
@@ -196,10 +194,10 @@ class ChainRun:
         _draw(state, step, training)  # other threads may have continued since
         return training.result()
 
-    def _begun(self, state: ComparisonState, step: Step) -> Training:
+    def _begin(self, step: ChainStep) -> Training:
         """The training of this step, at its checkpoint if there is one."""
-        pipeline, start = self._entries[step.entry].pipeline(), _start(state, step)
-        stopping = replace(pipeline.stopping, time_budget_s=self._budget_s(state, step))
+        pipeline, start = self.entries[step.entry].pipeline(), _start(self.state, step)
+        stopping = replace(pipeline.stopping, time_budget_s=self._budget_s(step))
         options: dict[str, Any] = {
             "seed": self._seed,
             "warm_start": None if start is None else start.warm_start,
@@ -219,7 +217,7 @@ class ChainRun:
         options["how"] = Execution(
             interrupted=self._work.check,
             threads=self._threads,
-            digest=f"{self.splits[step.split].digest} {size_of(self._entries[step.entry])}",
+            digest=f"{self.splits[step.split].digest} {size_of(self.entries[step.entry])}",
             prepared=prepared,
         )
         arguments = replace(pipeline, stopping=stopping), X, labels
@@ -227,24 +225,24 @@ class ChainRun:
         try:
             training = Training(*arguments, checkpoint=saved or None, **options)
         except CheckpointMismatch:  # repeats one training and changes nothing else
-            state.cpu_s, state.curve = 0.0, []
+            self.state.cpu_s, self.state.curve = 0.0, []
             training = Training(*arguments, **options)
         self._prepared = step.data, training.prepared
         return training
 
-    def _budget_s(self, state: ComparisonState, step: Step) -> float:
+    def _budget_s(self, step: ChainStep) -> float:
         """Its share of the entry's own budget, and at most an eighth of the time left for the job:
         an equal share for each of many would stop the few that take long."""
-        own = self._entries[step.entry].stopping.time_budget_s or math.inf
-        left = self._settings.limits.job_s - state.spent_s
-        share = left / max(1, min(state.left, LONG_TRAININGS))
+        own = self.entries[step.entry].stopping.time_budget_s or math.inf
+        left = self._settings.limits.job_s - self.state.spent_s
+        share = left / max(1, min(self.state.left, LONG_TRAININGS))
         return max(min(own / len(self.splits), share), SHORTEST_S)
 
-    def _measure(self, state: ComparisonState, step: Step, result: TrainingResult) -> None:
+    def _measure(self, step: ChainStep, result: TrainingResult) -> None:
         """Record the result of a finished training. Nothing is changed before all of it is known:
         it may be interrupted."""
         assert self._training is not None
-        split, rows = self.splits[step.split], self._rows_of(step)
+        state, split, rows = self.state, self.splits[step.split], self._rows_of(step)
         counts = weighted = fold = None
         if split.validation is not None:
             confusion = rows.confusion(result.fitted, split.validation)
@@ -252,7 +250,7 @@ class ChainRun:
             weighted = None if confusion.weighted is None else confusion.weighted.tolist()
             if step.split > 0:
                 fold = fold_of(result, {"accuracy": confusion.metrics()["accuracy"]})
-        measured = SplitResult(
+        measured = results.SplitResult(
             elapsed_s=self._training.elapsed_s,
             cpu_s=state.cpu_s,
             confusion=counts,
@@ -264,43 +262,47 @@ class ChainRun:
         best = None
         if step.split == 0:
             train = rows.confusion(result.fitted, self._training_rows(step)).metrics()
-            entry, start = self._entries[step.entry], _start(state, step)
+            entry, start = self.entries[step.entry], _start(state, step)
             now = replace(
                 now,
-                model=model_result(result, train),
+                model=results.model_result(result, train),
                 curve=state.curve,
-                objective=objective_of(entry, result),
+                objective=results.objective_of(entry, result),
                 regularization=float(result.warm_start.regularization[0]),
                 warm_start_from=None if start is None else start.entry,
             )
-            if self._body.model_name is not None:
+            if self.body.model_name is not None:
                 best = self._model(step.entry, now, result, train)
         state.results[step.entry] = now
-        state.latest = Model(step.entry, result.warm_start, {})
+        state.latest = results.Model(step.entry, result.warm_start, {})
         if best is not None:
-            state.keep_if_best(best, self._body.rank_by)
+            state.keep_if_best(best, self.body.rank_by)
 
     def _model(
-        self, entry: int, entry_result: EntryResult, result: TrainingResult, train: dict[str, Any]
-    ) -> Model:
-        metrics = {"train": train, "validation": validation_metrics(entry_result)}
+        self,
+        entry: int,
+        entry_result: results.EntryResult,
+        result: TrainingResult,
+        train: dict[str, Any],
+    ) -> results.Model:
+        metrics = {"train": train, "validation": results.validation_metrics(entry_result)}
         record = result_of(result, metrics)
-        spec = self._entries[entry].model_copy(update={"set_alias": self._body.set_alias})
+        spec = self.entries[entry].model_copy(update={"set_alias": self.body.set_alias})
         spec_of_record = spec.with_solver(result.warm_start.pipeline.solver)
-        return Model(entry, result.warm_start, {"spec": spec_of_record, "result": record})
+        return results.Model(entry, result.warm_start, {"spec": spec_of_record, "result": record})
 
 
-def _start(state: ComparisonState, step: Step) -> Model | None:
+def _start(state: results.ComparisonState, step: ChainStep) -> results.Model | None:
     return state.latest if step.starts_from is not None else None
 
 
-def _draw(state: ComparisonState, step: Step, training: Training) -> None:
+def _draw(state: results.ComparisonState, step: ChainStep, training: Training) -> None:
     costs = training.mean_costs
     if step.split == 0 and costs is not None:
-        add_point(state.curve, training.elapsed_s, *costs)
+        results.add_point(state.curve, training.elapsed_s, *costs)
 
 
-def error_of(error: InvalidData | Diverged | MemoryError) -> Error:
+def error_of(error: InvalidData | Diverged | MemoryError) -> results.Error:
     match error:
         case InvalidData():
             return {"code": error.code, "detail": error.message, "hint": None}
@@ -308,3 +310,23 @@ def error_of(error: InvalidData | Diverged | MemoryError) -> Error:
             return {"code": "diverged", "detail": error.message, "hint": error.suggestion}
         case _:
             return OUT_OF_MEMORY
+
+
+def _resume(
+    context: RunContext,
+    job: Job,
+    entries: Sequence[JobCreate],
+    refusals: Sequence[InvalidContent | None],
+) -> tuple[results.ComparisonState, Arrays, tuple[str, ...]]:
+    """The state at the last checkpoint or at the start, the checkpoint of the unfinished training,
+    and warnings."""
+    start = results.ComparisonState(
+        results=[results.EntryResult(error=problem_of(each)) for each in refusals]
+    )
+    try:
+        saved = context.checkpoint(job)
+        if saved is None:
+            return start, {}, ()
+        return *results.ComparisonState.unpacked(saved, entries), ()
+    except (BlobDamaged, CheckpointMismatch):
+        return start, {}, (CHECKPOINT_LOST,)

@@ -1,34 +1,49 @@
-"""The results of the entries of a comparison, and their ranking."""
+"""The results of the entries of a comparison, their ranking, and the state in which an attempt is
+saved: all that the next one needs."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import IO, Any
 
 import numpy as np
 
-from service.jobs.comparisons.curve import as_table
-from service.jobs.comparisons.entries import spec_of
-from service.jobs.comparisons.schemas import RankBy
-from service.jobs.comparisons.sizes import size_of
+from service.jobs.comparisons.entries import Chain, size_of, spec_of
+from service.jobs.comparisons.schemas import CostRead, EntryRead, RankBy, ScoresRead
 from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import metrics_of_folds
+from service.storage.arrays import Arrays, below, pack, under
+from svm.errors import CheckpointMismatch
 from svm.model.metrics import classification_metrics
+from svm.model.serialization import from_arrays, to_arrays
 from svm.training.preparation import preprocessing_key
 from svm.training.results import TrainingResult
+from svm.training.training import Training
+from svm.training.warm_start import WarmStart
 
-SCORES = ("accuracy", "balanced_accuracy", "macro_f1")
+COLUMNS = ("elapsed_s", "primal", "dual", "gap")
+GROWTH = 1.1
+"""The time between two points grows so: a curve from a millisecond to an hour has 160 points."""
 
-NOTHING = dict.fromkeys(
-    (
-        *("train", "certificate", "stop_reason", "converged", "epochs", "updates"),
-        *("n_support_vectors", "size_bytes"),
-    )
-)
-"""Fields of an entry that has not finished."""
+
+def add_point(curve: list[list[float]], elapsed_s: float, primal: float, dual: float) -> None:
+    """Add a point; the latest one is always the last, and stays if it is far from those before."""
+    point = [elapsed_s, primal, dual, primal - dual]
+    if len(curve) > 1 and curve[-1][0] < GROWTH * curve[-2][0]:
+        curve[-1] = point
+    else:
+        curve.append(point)
+
+
+def as_table(curve: list[list[float]]) -> dict[str, Any]:
+    return {"columns": list(COLUMNS), "rows": curve}
+
+
+SCORES = tuple(ScoresRead.model_fields)
 
 Error = dict[str, Any]
 """`code`, `detail` and `hint`."""
@@ -36,16 +51,16 @@ Error = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult:
-    """Of the training of one entry on one split of the rows: plain values."""
+    """The result of training one entry on one split of the rows: plain values."""
 
     elapsed_s: float
     cpu_s: float
     confusion: list[list[int]] | None
-    """Of the split's validation rows."""
+    """The split's validation rows, by true and predicted class."""
     weighted: list[list[float]] | None
-    """The same in sums of weights, if the rows have weights. Ranks do not depend on it."""
+    """Sums of weights instead of counts, if the rows have weights. Ranks do not depend on it."""
     fold: dict[str, Any] | None
-    """Of a fold: `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
+    """A fold has `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +68,11 @@ class EntryResult:
     """The result of one entry so far: plain values, stored in checkpoints and results."""
 
     splits: dict[int, SplitResult] = field(default_factory=dict)
-    """Of its trainings so far."""
+    """Results of its trainings so far."""
     warm_start_from: int | None = None
     """Position of the entry with whose model it began."""
     model: dict[str, Any] | None = None
-    """Of the training of the model: what `model_result` gives. Then the entry has finished."""
+    """What `model_result` gives of the training of the model; then the entry has finished."""
     curve: list[list[float]] = field(default_factory=list)
     objective: str = ""
     """Equal for equal objectives."""
@@ -95,7 +110,7 @@ class EntryResult:
 
     @property
     def confusion(self) -> Confusion | None:
-        """Of the validation set; with folds the sum of all."""
+        """The confusion of the validation set; with folds the sum of all."""
         counts = [each.confusion for each in self._in_order if each.confusion is not None]
         weights = [each.weighted for each in self._in_order if each.weighted is not None]
         if not counts:
@@ -118,19 +133,12 @@ class EntryResult:
         return -score, size, -self.regularization, updates
 
 
-OF_CERTIFICATE = (
-    *("primal", "dual", "gap", "relative_gap", "excess", "status", "summary"),
-    "solver_objective",
-)
-"""The fields of `CostRead`."""
-
-
 def model_result(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `EntryRead` that come from the training of a model."""
     certificate = result.certificate.as_dict(result.fitted.classes)
     return {
         "train": {name: train[name] for name in SCORES},
-        "certificate": {name: certificate[name] for name in OF_CERTIFICATE},
+        "certificate": {name: certificate[name] for name in CostRead.model_fields},
         "stop_reason": result.stop_reason,
         "converged": result.converged,
         "epochs": result.epochs,
@@ -176,6 +184,7 @@ def report(
     return {
         "entries": [
             {
+                **dict.fromkeys(EntryRead.model_fields),
                 "number": k + 1,
                 "rank": ranks.get(k),
                 "objective": numbers.get(results[k].objective),
@@ -202,7 +211,6 @@ def _entry(result: EntryResult, rank_by: RankBy) -> dict[str, Any]:
     begun = result.elapsed_s > 0
     state = "failed" if result.error else "waiting" if result.model is None else "finished"
     return {
-        **NOTHING,
         "warnings": [],
         "notes": [],
         **(result.model or {}),
@@ -226,3 +234,146 @@ def _objective(members: list[tuple[int, EntryResult]]) -> dict[str, Any]:
         "dual": dual,
         "excess": [max(0.0, cost - dual) / cost if cost > 0 else 0.0 for cost, _ in costs],
     }
+
+
+PLAIN = ("done", "chain", "position", "left", "spent_s", "cpu_s", "curve")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that an entry trained, and what another training needs to begin with it."""
+
+    entry: int
+    warm_start: WarmStart
+    record: dict[str, Any]
+    """`spec` and `result` of a model version; empty if it does not become one."""
+
+
+@dataclass(kw_only=True)
+class ComparisonState:
+    """Changes while the comparison runs; between two changes it can be saved."""
+
+    results: list[EntryResult]
+    """One an entry."""
+    done: list[int] = field(default_factory=list)
+    """The numbers of the chains that are done."""
+    chain: int | None = None
+    """The current one."""
+    position: int = 0
+    """Trainings of it that are done."""
+    left: int = 0
+    """Trainings of all chains that are not."""
+    spent_s: float = 0.0
+    """Time that all took that are done."""
+    cpu_s: float = 0.0
+    """Processor time of the current one so far."""
+    curve: list[list[float]] = field(default_factory=list)
+    """The curve of the current one."""
+    latest: Model | None = None
+    """The next training can begin with it."""
+    best: Model | None = None
+
+    def fail(self, entry: int, error: Error) -> None:
+        self.results[entry] = replace(self.results[entry], error=error)
+
+    def passed(self, elapsed_s: float) -> None:
+        """The current training is done."""
+        self.position += 1
+        self.left -= 1
+        self.spent_s += elapsed_s
+        self.cpu_s, self.curve = 0.0, []
+
+    def ended(self) -> None:
+        """The current chain is done."""
+        assert self.chain is not None
+        self.done.append(self.chain)
+        self.chain, self.position, self.latest = None, 0, None
+
+    def keep_if_best(self, model: Model, rank_by: RankBy) -> None:
+        def key(one: Model) -> tuple[float, ...]:
+            return *self.results[one.entry].sort_key(rank_by), one.entry
+
+        if self.best is None or key(model) < key(self.best):
+            self.best = model
+
+    def part(self, chain: int) -> ComparisonState:
+        """The state of a chain that another worker does."""
+        return ComparisonState(
+            results=list(self.results), chain=chain, left=self.left, spent_s=self.spent_s
+        )
+
+    def absorb(self, part: ComparisonState, chain: Chain, by: RankBy) -> None:
+        """Add the trainings that another worker has done."""
+        for step in chain.steps[: part.position]:
+            result = part.results[step.entry]
+            self.results[step.entry] = self.results[step.entry].merged(result)
+            if step.split in result.splits:  # not if it failed
+                self.spent_s += result.splits[step.split].elapsed_s
+        if part.best is not None:
+            self.keep_if_best(part.best, by)
+        self.left -= part.position
+
+    def resume(self, part: ComparisonState, chain: Chain, by: RankBy) -> None:
+        """Continue a chain that another worker had begun."""
+        self.absorb(part, chain, by)
+        self.position, self.latest = part.position, part.latest
+        self.cpu_s, self.curve = part.cpu_s, part.curve
+
+    def packed(self, training: Training | None) -> bytes:
+        """With the current training, if it has begun."""
+        plain = {
+            "results": [asdict(each) for each in self.results],
+            **{name: getattr(self, name) for name in PLAIN},
+        }
+        arrays: dict[str, Any] = {"state": np.asarray(json.dumps(plain))}
+        for name, model in (("latest", self.latest), ("best", self.best)):
+            if model is not None:
+                header = {"entry": model.entry, "record": model.record}
+                arrays[name] = np.asarray(json.dumps(header))
+                arrays |= under(f"{name}.model", to_arrays(model.warm_start.fitted))
+                arrays |= under(f"{name}.start", model.warm_start.to_arrays())
+        if training is not None:
+            arrays |= under("training", training.checkpoint())
+        return pack(arrays)
+
+    @classmethod
+    def unpacked(
+        cls, arrays: Arrays, entries: Sequence[JobCreate]
+    ) -> tuple[ComparisonState, Arrays]:
+        """The state, and the checkpoint of the current training, empty if it had not begun.
+
+        Raises CheckpointMismatch if another release packed it.
+        """
+        try:
+            return cls._read(arrays, entries), below("training", arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointMismatch("the checkpoint is of another release") from error
+
+    @classmethod
+    def _read(cls, arrays: Arrays, entries: Sequence[JobCreate]) -> ComparisonState:
+        plain = json.loads(str(arrays["state"]))
+        state = cls(**plain | {"results": [EntryResult.of(each) for each in plain["results"]]})
+        for name in ("latest", "best"):
+            if name in arrays:
+                header = json.loads(str(arrays[name]))
+                fitted = from_arrays(
+                    {
+                        key: array.item() if array.ndim == 0 else array
+                        for key, array in below(f"{name}.model", arrays).items()
+                    }
+                )
+                pipeline = entries[header["entry"]].pipeline()
+                warm_start = WarmStart.from_arrays(pipeline, fitted, below(f"{name}.start", arrays))
+                setattr(state, name, Model(header["entry"], warm_start, header["record"]))
+        return state
+
+
+def read_results(file: IO[bytes]) -> list[EntryResult] | None:
+    """The results in `ComparisonState.packed`, without reading its models; None if another release
+    packed it."""
+    with np.load(file, allow_pickle=False) as arrays:
+        try:
+            plain = json.loads(str(arrays["state"]))
+            return [EntryResult.of(each) for each in plain["results"]]
+        except (KeyError, TypeError):
+            return None

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Path, Request, Response
 
 from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
-from service.jobs.collection.routes import Collection
+from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.comparisons import KIND
-from service.jobs.comparisons.reading import comparison
-from service.jobs.comparisons.schemas import (
-    ComparisonCreate,
-    ComparisonPage,
-    ComparisonPlanRead,
-    ComparisonRead,
-    ComparisonSummary,
-)
+from service.jobs.comparisons import KIND, schemas
+from service.jobs.comparisons.entries import entries_of
+from service.jobs.comparisons.results import EntryResult, read_results, report
 from service.jobs.comparisons.size_plot import SizePlot, plot
 from service.jobs.comparisons.submission import Comparisons
-from service.jobs.core.access import JobAccess
+from service.jobs.core.job import Job, State
+from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
-from service.web.access.routing import Routes
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 
 SVG = "image/svg+xml"
@@ -46,10 +40,10 @@ EXAMPLE = {
 
 def router(stores: Stores, access: JobAccess) -> Routes:
     form = Form(
-        model=ComparisonRead,
+        model=schemas.ComparisonRead,
         read=partial(comparison, stores.jobs),
-        item=ComparisonSummary,
-        page=ComparisonPage,
+        item=schemas.ComparisonSummary,
+        page=schemas.ComparisonPage,
         description="Its entries, the best first: scores, certificates and curves of cost against "
         "time. While it runs, the results so far, at most some seconds old.",
         problems=("results-corrupt",),
@@ -58,7 +52,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
     comparisons = Comparisons(stores)
     collection.add_create(
         comparisons,
-        ComparisonCreate,
+        schemas.ComparisonCreate,
         EXAMPLE,
         *("invalid-name", "target-missing", "target-continuous", "single-class"),
         *("too-many-classes", "class-too-small", "scaling-unsupported", "features-unsupported"),
@@ -69,7 +63,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         "given. An entry that cannot be trained is listed with its problem; the others are "
         "trained.",
         plan=comparisons.plan,
-        plan_model=ComparisonPlanRead,
+        plan_model=schemas.ComparisonPlanRead,
     )
     _add_plot(collection.add_rest(), form)
     return collection.routes
@@ -99,6 +93,39 @@ def _add_plot(collection: Collection, form: Form) -> None:
         ],
     ) -> Response:
         shown = form.read(collection.get(request, id))
-        assert isinstance(shown, ComparisonRead)
+        assert isinstance(shown, schemas.ComparisonRead)
         picture = plot(kind, [entry.model_dump() for entry in shown.entries])
         return Response(picture, media_type=SVG)
+
+
+def comparison(jobs: JobStore, job: Job) -> schemas.ComparisonRead:
+    """Raises Corrupt."""
+    if file := jobs.open_results(job):
+        with file:
+            results = schemas.ComparisonResults.model_validate_json(file.read())
+    else:
+        results = schemas.ComparisonResults.model_validate(_so_far(jobs, job))
+    return schemas.ComparisonRead(
+        **schemas.ComparisonSummary.values(job),
+        dataset_digest=job.dataset_digest,
+        entries=results.entries,
+        objectives=results.objectives,
+    )
+
+
+def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
+    body = schemas.ComparisonCreate.from_spec(job.spec)
+    entries = entries_of(body)
+    results = None
+    file = jobs.open_checkpoint(job)
+    if file is None and job.checkpoint_key is not None:  # a newer one has replaced it
+        file = jobs.open_checkpoint(jobs.get(job.id))
+    if file is not None:
+        with file:
+            results = read_results(file)
+    shown = report(entries, results or [EntryResult() for _ in entries], body.rank_by)
+    if job.state == State.RUNNING:
+        for entry in shown["entries"]:
+            if entry["number"] == job.progress.get("entry") and entry["state"] == "waiting":
+                entry["state"] = "running"
+    return shown

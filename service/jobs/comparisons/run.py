@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from service.datasets.dataset import Dataset
 from service.jobs.comparisons.chain_run import ChainRun
-from service.jobs.comparisons.checkpoint import ComparisonState
-from service.jobs.comparisons.entries import entries_of
-from service.jobs.comparisons.order import Step
-from service.jobs.comparisons.results import SCORES, EntryResult, Error, report
-from service.jobs.comparisons.run_sequence import ComparisonSequence
-from service.jobs.comparisons.schemas import ComparisonCreate
-from service.jobs.comparisons.submission import error_of, refusals_of
+from service.jobs.comparisons.entries import ChainStep
+from service.jobs.comparisons.results import SCORES, ComparisonState, EntryResult, Error, report
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Command
-from service.jobs.core.job import Job
+from service.jobs.core.job import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
-from service.jobs.parts.helping import PartWork
-from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import (
-    CHECKPOINT_LOST,
-    final_progress,
-    finish_with_model,
-    measured_on_trained,
-)
-from service.jobs.training.validation_set import rare_classes
-from service.storage.arrays import Arrays
-from service.storage.blobs import BlobDamaged
+from service.jobs.parts.leases import PartWork
+from service.jobs.parts.lending import Lending
+from service.jobs.training import summary
+from service.jobs.training.rows import rare_classes
 from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
 from svm.errors import CheckpointMismatch, Interrupted
@@ -48,23 +33,19 @@ def run(context: RunContext, attempt: Attempt) -> None:
     Raises what the stores raise, Interrupted after the checkpoint was saved, and LeaseLost.
     """
     attempt.check()
-    body = ComparisonCreate.model_validate_json(json.dumps(attempt.job.spec))
-    entries = entries_of(body)
-    dataset = context.datasets.get(attempt.job.dataset_id)
-    refused, state, saved, warnings = _resumed(context, attempt.job, entries, dataset)
     with file_errors_reported():  # rows that stay in files are written again
-        sequence = ComparisonSequence(
-            context, attempt, body, entries, dataset, refused, state, saved
-        )
+        sequence = ComparisonSequence(context, attempt)
         canceled = sequence.run()
+    work, state, warnings = sequence.work, sequence.state, sequence.work.warnings
+    body, entries, dataset = work.body, work.entries, work.dataset
     results = report(entries, state.results, body.rank_by)
     best = results["entries"][0] if results["entries"][0]["rank"] else None
     seen = None
     if best is not None and (confusion := state.results[best["number"] - 1].confusion) is not None:
-        seen = sequence.trained_rows()
+        seen = work.trained_rows()
         total = int(confusion.counts.sum())
-        warnings = (*warnings, *measured_on_trained(seen, total, "validation rows"))
-    attempt.show(final_progress(attempt, canceled, best), [])
+        warnings = (*warnings, *summary.warn_of_trained_rows(seen, total, "validation rows"))
+    attempt.show(summary.final_progress(attempt, canceled, best), [])
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
         state=final,
@@ -82,14 +63,14 @@ def run(context: RunContext, attempt: Attempt) -> None:
     classes = state.best.warm_start.fitted.classes.tolist()
     said = explain_unpredicted(metrics, classes, spec["class_weight"])
     outcome = replace(outcome, warnings=(*outcome.warnings, *said))
-    finish_with_model(
+    summary.finish_with_model(
         context,
         attempt,
         outcome,
         state.best.warm_start.fitted,
         state.best.warm_start,
         dataset=dataset,
-        rows=sequence.splits[0].training,
+        rows=work.splits[0].training,
         request=entries[state.best.entry].model_copy(update={"set_alias": body.set_alias}),
         spec=spec,
         result=state.best.record["result"],
@@ -100,46 +81,21 @@ def run(context: RunContext, attempt: Attempt) -> None:
 def help(context: RunContext, part: PartWork) -> None:
     """Train one chain of another worker's comparison, and deliver it. Raises as `run`."""
     part.check()
-    body = ComparisonCreate.model_validate_json(json.dumps(part.job.spec))
-    entries = entries_of(body)
-    dataset = context.datasets.get(part.job.dataset_id)
-    refused, state, saved, _ = _resumed(context, part.job, entries, dataset)
 
-    def show(step: Step, progress: Progress, training: Training) -> None:
-        steps = len(chain.chains[part.number].steps)
-        part.show({"fraction": (state.position + progress.fraction) / steps}, [])
+    def show(step: ChainStep, progress: Progress, training: Training) -> None:
+        steps = len(work.chains[part.number].steps)
+        part.show({"fraction": (work.state.position + progress.fraction) / steps}, [])
         if part.checkpoint_is_due:
-            part.save(chain.packed(state))
+            part.save(work.packed())
 
     with file_errors_reported():
-        chain = ChainRun(context, part, body, entries, dataset, refused, show, saved)
-        state.chain = part.number
-        try:
-            while (step := chain.step(state)) is not None:
+        work = ChainRun(context, part, show)
+        work.state.chain = part.number
+        with part.saving(work.packed):
+            while (step := work.step()) is not None:
                 part.check()
-                chain.take(state, step)
-        except Interrupted:
-            if part.command is Command.SAVE_AND_RELEASE:
-                part.save(chain.packed(state))
-            raise
-    part.deliver(chain.packed(state))
-
-
-def _resumed(
-    context: RunContext, job: Job, entries: Sequence[JobCreate], dataset: Dataset
-) -> tuple[list[bool], ComparisonState, Arrays, tuple[str, ...]]:
-    """Which entries cannot be trained, the state at the last checkpoint or at the start, the
-    checkpoint of the unfinished training, and warnings."""
-    refusals = refusals_of(entries, dataset, context.settings.limits)
-    refused = [refusal is not None for refusal in refusals]
-    fresh = ComparisonState(results=[EntryResult(error=error_of(refusal)) for refusal in refusals])
-    try:
-        saved = context.checkpoint(job)
-        if saved is None:
-            return refused, fresh, {}, ()
-        return refused, *ComparisonState.unpacked(saved, entries), ()
-    except (BlobDamaged, CheckpointMismatch):
-        return refused, fresh, {}, (CHECKPOINT_LOST,)
+                work.take(step)
+    part.deliver(work.packed())
 
 
 def _headline(best: dict[str, Any]) -> dict[str, Any]:
@@ -158,3 +114,148 @@ def _all_failed(results: Sequence[EntryResult]) -> Error:
     first = next(each.error for each in results if each.error is not None)
     detail = f"none of the {len(results)} entries could be trained; the first: {first['detail']}"
     return {**first, "detail": detail}
+
+
+ATTEMPTS_FOR_AN_ENTRY = MAX_ATTEMPTS_WITHOUT_PROGRESS - 1
+WORKER_LOST: Error = {
+    "code": "worker-lost",
+    "detail": f"{ATTEMPTS_FOR_AN_ENTRY} workers were lost while they trained this entry",
+    "hint": "the events of the job say what is known about them",
+}
+
+
+class ComparisonSequence:
+    """Runs the trainings, and can be resumed at any point."""
+
+    def __init__(self, context: RunContext, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._limit_s = context.settings.limits.job_s
+        self.work = ChainRun(context, attempt, self._show)
+        self.state = state = self.work.state
+        self._entries, self._chains = self.work.entries, self.work.chains
+        self._rank_by = self.work.body.rank_by
+        self._lending = Lending(context.offers, attempt)
+        self._trainings = sum(len(chain.steps) for chain in self._chains)
+        self._forecast: tuple[Training, summary.Forecast] | None = None
+        if not state.done and state.chain is None:
+            state.left = self._trainings
+
+    def run(self) -> bool:
+        """Returns False at the end, True if canceled with a request to keep the results so far.
+
+        Raises Interrupted after the checkpoint was saved.
+        """
+        attempt = self._attempt
+        attempt.may_end = True
+        if attempt.job.attempts_without_progress >= ATTEMPTS_FOR_AN_ENTRY:
+            self._give_up()
+        try:
+            with attempt.saving(self.work.packed):
+                while len(self.state.done) < len(self._chains):
+                    attempt.check()
+                    self._proceed()
+            return False
+        except Interrupted:
+            if attempt.command is not Command.KEEP_AND_END:
+                raise
+            return True
+        finally:
+            attempt.may_end = False
+
+    def _proceed(self) -> None:
+        """Do one training, or a part of the work between two."""
+        state = self.state
+        if state.chain is None:
+            self._absorb()
+            self._choose()
+        elif (step := self.work.step()) is not None:
+            self.work.take(step)
+        else:
+            state.ended()
+        # If an entry kills its worker, other entries must not be given up for it.
+        if self._attempt.checkpoint_is_due or self._attempt.job.attempts_without_progress:
+            self._save()
+
+    def _absorb(self) -> None:
+        for number, result in self._lending.results():
+            if number not in self.state.done:
+                try:
+                    part, _ = ComparisonState.unpacked(result, self._entries)
+                except CheckpointMismatch:  # of another release
+                    self._lending.reclaim(number)
+                else:
+                    self.state.absorb(part, self._chains[number], self._rank_by)
+                    self.state.done.append(number)
+
+    def _choose(self) -> None:
+        """Begin the next chain that is not lent, or claim one that no one does, or wait."""
+        if len(self.state.done) == len(self._chains):
+            return
+        if (chosen := self._lending.choose(self._ready())) is not None:
+            self.work.begin(*chosen)
+        else:
+            self._attempt.show({**self._attempt.progress, **self._overall(0.0)}, [])
+
+    def _ready(self) -> list[int]:
+        """The chains that can begin, in order."""
+        done = set(self.state.done)
+        return [
+            number
+            for number, chain in enumerate(self._chains)
+            if number not in done and done.issuperset(chain.needs)
+        ]
+
+    def _lend(self) -> None:
+        state, lending = self.state, self._lending
+        lending.look()
+        if lending.is_due:
+            own = {state.chain, *state.done}
+            new = [n for n in self._ready() if n not in own and n not in lending]
+            if new:
+                lending.offer({number: state.part(number).packed(None) for number in new})
+
+    def _give_up(self) -> None:
+        """Fail the entry at which the last workers were lost."""
+        if self.state.chain is None:
+            self._absorb()
+            self._choose()
+        step = None if self.state.chain is None else self.work.step()
+        if step is not None:
+            self.state.fail(step.entry, WORKER_LOST)
+            self._attempt.show(self._attempt.progress, [])
+            self._save()
+
+    def _save(self) -> None:
+        self._attempt.save(self.work.packed())
+
+    def _show(self, step: ChainStep, progress: Progress, training: Training) -> None:
+        shown = {
+            **self._overall(progress.fraction),
+            "entry": step.entry + 1,
+            "fold": step.split or None,
+            **summary.progress_of(progress),
+            "eta_s": self._left_s(progress, training),
+        }
+        self._attempt.show(shown, [])
+        if self._attempt.checkpoint_is_due:
+            self._save()
+        self._lend()
+
+    def _overall(self, current: float) -> dict[str, float | int]:
+        """How much of all trainings is done, and how many parts other workers have or can take."""
+        lent = self._lending.fractions
+        of_others = sum(len(self._chains[n].steps) * done for n, done in lent.items())
+        done = self._trainings - self.state.left + of_others + current
+        return {"fraction": min(1.0, done / self._trainings), "parts": len(lent)}
+
+    def _left_s(self, progress: Progress, training: Training) -> float | None:
+        """If each of the rest takes the mean time; at most the rest of the budget."""
+        if self._forecast is None or self._forecast[0] is not training:
+            self._forecast = training, summary.Forecast(training.pipeline.stopping)
+        own = training.elapsed_s
+        left = self._forecast[1].after(progress, own)
+        if left is None:
+            return None
+        spent_s, done = self.state.spent_s + own, self._trainings - self.state.left + 1
+        left += (self.state.left - 1) * (spent_s + left) / done
+        return max(0.0, min(left, self._limit_s - spent_s))

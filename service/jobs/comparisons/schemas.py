@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from annotated_types import Ge, Le, MinLen
+from annotated_types import Ge, MinLen
 from pydantic import Field, model_validator
 
 from service.common.names import ModelName
@@ -12,19 +12,15 @@ from service.common.schemas import ReadModel, WriteModel
 from service.jobs.collection.schemas import (
     JobErrorRead,
     JobModelRead,
-    KindCreate,
     KindRead,
     TraceRead,
 )
-from service.jobs.comparisons.sizes import Sizes
 from service.jobs.core.job import Job
 from service.jobs.training.schemas import (
-    MAX_SEED,
-    Classes,
     ClassWeight,
     FeaturesChoice,
-    NewAlias,
     SolverChoice,
+    TrainingOptions,
     Validation,
     ValidationSplit,
 )
@@ -32,7 +28,6 @@ from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate, Positive
 from svm.model.multiclass import MulticlassName
 from svm.stopping import Stopping
-from svm.transforms.features import Identity
 from svm.transforms.scaling import ScalingName
 
 RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
@@ -71,32 +66,29 @@ class Grid(WriteModel):
         return self
 
 
-class ComparisonCreate(KindCreate):
+class Sizes(WriteModel):
+    """Train every entry on parts of the data of these sizes, one after the other."""
+
+    rows: Annotated[list[Annotated[int, Ge(2)]], MinLen(1)] | None = None
+    """Counts of training rows: every part has the same share of each class, and is in the next
+    larger one."""
+    columns: Annotated[list[Annotated[int, Ge(1)]], MinLen(1)] | None = None
+    """Counts of features: the first ones, in the order of the data."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.rows is None) == (self.columns is None):
+            raise ValueError("give counts of `rows` or of `columns`, one of both")
+        return self
+
+
+class ComparisonCreate(TrainingOptions):
     """The request for a job, with several `specs`, or a `grid`, in place of one solver."""
 
-    classes: Classes = None
-    """Train on the rows of these classes only. By default on all."""
     specs: list[EntryCreate] = Field(default_factory=list)
     """Trainings to compare; each needs only the fields that differ from those below."""
     grid: Grid | None = None
     """And every combination of these."""
-    encoding: Encoding = Encoding()
-    """How categories, dates and missing cells become numbers, learned on the training rows and kept
-    in the model. Tables of finite numbers need none."""
-    scaling: ScalingName | None = None
-    """Scaling of the features, fitted on the training rows and kept in the model. By default
-    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
-    Categories, booleans and indicators of missing cells stay 0 and 1."""
-    features: FeaturesChoice = Identity()
-    """What the solvers see instead of the scaled features."""
-    multiclass: MulticlassName = "one-vs-one"
-    """How several classes become binary problems: one for each pair, or one for each class."""
-    class_weight: ClassWeight | None = None
-    """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
-    for the others."""
-    stopping: Stopping = Stopping()
-    """When to stop each training; nothing given means a relative duality gap of 1e-3 or 1,000
-    epochs."""
     validation: Validation = ValidationSplit(fraction=0.2)
     """The same for all entries: a `fraction` of the rows as a validation set, or cross-validation
     with `folds`, which trains every entry once for each fold and again on all rows."""
@@ -109,12 +101,8 @@ class ComparisonCreate(KindCreate):
     warm_starts: bool = True
     """If entries differ only in C or λ, solvers that converge to the optimum begin with the model
     of the next larger λ. False: all trainings begin at zero, and so do their curves."""
-    seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
-    """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
     model_name: ModelName | None = None
     """The best entry becomes a version of this model; without a name no model is kept."""
-    set_alias: NewAlias | None = None
-    """An alias to point to that version."""
 
     @model_validator(mode="after")
     def _something_to_compare(self) -> Self:
@@ -239,14 +227,7 @@ class ComparisonSummary(KindRead):
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
-        result = job.result or {}
-        return super().values(job) | {
-            "model": JobModelRead.of(job),
-            "best": result.get("best"),
-            "score": result.get("score"),
-            "trained_rows": result.get("trained_rows"),
-            "spec": job.spec,
-        }
+        return super().values(job) | {"model": JobModelRead.of(job)}
 
 
 class ComparisonResults(ReadModel):

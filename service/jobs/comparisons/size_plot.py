@@ -31,7 +31,7 @@ Points = list[tuple[float, float]]
 
 
 def plot(kind: SizePlot, entries: Sequence[Mapping[str, Any]]) -> str:
-    """Of the entries that have finished, at most eight kinds of them. Raises NotFound
+    """A picture of the entries that have finished, at most eight kinds of them. Raises NotFound
     (`plot-unavailable`)."""
     field, label = _AXIS[kind]
     lines: dict[str, Points] = {}

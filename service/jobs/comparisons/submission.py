@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,14 +10,12 @@ from service.datasets.dataset import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.collection.schemas import JobErrorRead
 from service.jobs.comparisons import KIND
-from service.jobs.comparisons.entries import entries_of, spec_of
+from service.jobs.comparisons.entries import check_sizes, entries_of, size_of, spec_of
 from service.jobs.comparisons.results import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
-from service.jobs.comparisons.sizes import check_sizes, size_of
 from service.jobs.core.submission import Draft, Submission
-from service.jobs.training.admission import check_labels, check_spec
-from service.jobs.training.memory_plan import peak_bytes, rows_stay_in_files
-from service.jobs.training.schemas import MAX_SEED, Folds, JobCreate, classes_in, default_scaling
+from service.jobs.training.admission import check_labels, check_spec, peak_bytes, rows_stay_in_files
+from service.jobs.training.schemas import Folds, JobCreate
 from service.settings import Limits
 from svm.errors import InvalidHyperparameter
 
@@ -29,12 +26,12 @@ class Comparisons(Submission[ComparisonCreate]):
     kind = KIND
 
     def draft(self, body: ComparisonCreate) -> Draft:
-        body, dataset, _, _ = self._checked(body)
+        body, dataset, _, _ = self._check(body)
         return Draft(body.model_dump(mode="json", by_alias=True), dataset, body.model_name)
 
     def plan(self, body: ComparisonCreate) -> ComparisonPlanRead:
         """What `queue` would queue. Raises as it does."""
-        body, dataset, entries, refusals = self._checked(body)
+        body, dataset, entries, refusals = self._check(body)
         each = 1 + (body.validation.folds if isinstance(body.validation, Folds) else 0)
         return ComparisonPlanRead(
             trainings=each * refusals.count(None),
@@ -46,24 +43,16 @@ class Comparisons(Submission[ComparisonCreate]):
             ],
         )
 
-    def _checked(
+    def _check(
         self, body: ComparisonCreate
     ) -> tuple[ComparisonCreate, Dataset, list[JobCreate], list[InvalidContent | None]]:
         """The request with defaults filled in, and its entries with their errors."""
         dataset = self.stores.datasets.find(body.dataset_id)
-        classes = classes_in(dataset, body.classes)
-        check_labels(dataset.only(classes), self.stores.limits.classes)
-        drawn = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
-        values = {
-            "dataset_id": dataset.id,
-            "classes": classes,
-            "seed": drawn,
-            "stopping": body.stopping.resolve(),
-            "scaling": body.scaling or default_scaling(dataset),
-        }
-        body = body.model_copy(update=values)
+        body = body.on(dataset)
+        labels = dataset.only(body.classes)
+        check_labels(labels, self.stores.limits.classes)
         if body.sizes is not None:
-            check_sizes(body.sizes, body.validation, dataset.only(classes))
+            check_sizes(body.sizes, body.validation, labels)
         entries = self._entries(body)
         refusals = refusals_of(entries, dataset, self.stores.limits)
         if None not in refusals:
@@ -105,7 +94,7 @@ def refusals_of(
     return [refusal(entry) for entry in entries]
 
 
-def error_of(refusal: InvalidContent | None) -> Error | None:
+def problem_of(refusal: InvalidContent | None) -> Error | None:
     """A refusal as the problem of an entry."""
     if refusal is None:
         return None
@@ -133,7 +122,7 @@ def _plan(
 ) -> EntryPlanRead:
     in_files: bool | None = None
     memory: int | None = None
-    error: dict[str, Any] | None = error_of(refusal)
+    error: dict[str, Any] | None = problem_of(refusal)
     if error is None:
         in_files = rows_stay_in_files(entry, dataset, worker_memory_bytes)
         memory = peak_bytes(entry, dataset, in_files=in_files)

@@ -46,7 +46,7 @@ RETRY_S = 1.0
 REPORT_S = 0.25
 """Shortest time between two reports."""
 REPORT_SHARE = 1e-3
-"""The same as a share of the time spent so far: it limits long jobs to a few thousand events."""
+"""This share of the time spent so far, too: it limits long jobs to a few thousand events."""
 CHECKPOINT_COST = 20
 """Time between two checkpoints, as a multiple of what one takes."""
 
@@ -348,6 +348,16 @@ class Work:
                 succeeded = False
             self._step(Saved(succeeded))
 
+    @contextmanager
+    def saving(self, packed: Callable[[], bytes]) -> Iterator[None]:
+        """If the block is interrupted to release the job, its checkpoint is saved."""
+        try:
+            yield
+        except Interrupted:
+            if self.command is Command.SAVE_AND_RELEASE:
+                self.save(packed())
+            raise
+
     def give_back(self) -> None:
         """End the attempt: the job is paused, or another worker resumes it from the checkpoint."""
         self.insist(lambda: self._leases.release(self.lease, self.latest_report()))
@@ -410,18 +420,18 @@ class Attempt(Work):
 
 
 @contextmanager
-def keeping(attempt: Work) -> Iterator[None]:
+def keep_lease(attempt: Work) -> Iterator[None]:
     """Keep the lease while the block runs."""
     ended = threading.Event()
     process = psutil.Process()
 
-    def keep_lease() -> None:
+    def beat() -> None:
         while not ended.wait(LOOK_S) and attempt.look(process.memory_info().rss):
             pass
 
     heartbeat = threading.Thread(
         target=copy_context().run,  # with the job in its log lines, as in this thread
-        args=(keep_lease,),
+        args=(beat,),
         name="heartbeat",
         daemon=True,
     )

@@ -1,4 +1,4 @@
-"""The events of a job, in order, each written in the transaction of its change.
+"""Changes of a job: its row, its revision and its events, in one transaction.
 
 An event's number is the revision that the change gave the job. The row is locked from the update to
 the commit, so of one job lower numbers are never seen after higher ones, on any database.
@@ -6,18 +6,24 @@ the commit, so of one job lower numbers are never seen after higher ones, on any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import anyio
 import sqlalchemy as sa
+from anyio.to_thread import run_sync
 
+from service.common.event_stream import Health
+from service.common.schemas import rfc3339
 from service.errors import NotFound
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import FINAL, State
+from service.jobs.callbacks import deliveries
+from service.jobs.core.job import FINAL, Job, State, sources
 from service.storage.database import Database, announce_work, now
-from service.storage.database.tables import job_events, job_trace, jobs
+from service.storage.database.tables import job_events, job_parts, job_trace, jobs
 
 
 class EventKind(StrEnum):
@@ -103,7 +109,7 @@ class Batch:
 
     events: tuple[Event, ...]
     revision: int
-    """Of the job, not later than when the events were read."""
+    """State of the job, not later than when the events were read."""
     complete: bool
     """No further event will come."""
 
@@ -165,3 +171,156 @@ class EventLog:
             with self._database.write() as connection:
                 for table in histories:
                     connection.execute(sa.delete(table).where(table.c.job_id == job_id))
+
+
+def lock_job(connection: sa.Connection, job_id: str) -> Job:
+    """The job, locked until the transaction ends. Raises NotFound."""
+    # SQLite has one writer at a time anyway, and no FOR UPDATE.
+    row = connection.execute(sa.select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
+    if row is None:
+        raise NotFound("not-found", f"there is no job {job_id}")
+    return Job.from_row(row)
+
+
+def move(target: State) -> sa.Update:
+    """An update to the state `target`, of jobs in a state that it may follow."""
+    values: dict[str, Any] = {"state": target}
+    if target is not State.RUNNING:
+        values |= {"worker": None, "lease_expires_at": None, "pause_requested": False}
+    if target in FINAL:
+        values |= {"checkpoint_key": None, "checkpoint_sha256": None, "finished_at": now()}
+    return sa.update(jobs).where(jobs.c.state.in_(sources(target))).values(values)
+
+
+def change(connection: sa.Connection, update: sa.Update, *builders: EventBuilder) -> Job | None:
+    """Update one job and record its events; None if no job matched."""
+    return carry_out(connection, revise(update), {}, *builders)
+
+
+def revise(update: sa.Update) -> sa.Executable:
+    """The update for `carry_out`. Statements that are built once are compiled once."""
+    return update.values(revision=jobs.c.revision + _EVENTS).returning(*jobs.c)
+
+
+def carry_out(
+    connection: sa.Connection,
+    update: sa.Executable,
+    values: Mapping[str, Any],
+    *builders: EventBuilder,
+) -> Job | None:
+    """As `change`, with an update from `revise`; `values` of columns and parameters."""
+    row = connection.execute(update, {"n_events": len(builders), **values}).one_or_none()
+    if row is None:
+        return None
+    job = Job.from_row(row)
+    record(connection, [job], *builders)
+    if job.is_final:
+        connection.execute(_DELETE_PARTS, {"ended": job.id})
+        if job.callback is not None:
+            deliveries.write(connection, job.id, job.callback, _report(job))
+    return job
+
+
+def _report(job: Job) -> dict[str, Any]:
+    """What a callback gets: the event `end`, and what job it is about."""
+    about = {"id": job.id, "kind": job.kind, "url": f"/v1/jobs/{job.id}", "tags": job.tags}
+    data = {**about, **end(job)[1]}
+    return {"type": f"job.{job.state}", "timestamp": rfc3339(job.finished_at), "data": data}
+
+
+_DELETE_PARTS = sa.delete(job_parts).where(job_parts.c.job_id == sa.bindparam("ended"))
+_EVENTS = sa.bindparam("n_events", type_=sa.Integer())
+
+
+POLL_S = 0.1
+GROUP = 8
+"""Waiting requests that continue in one turn of the event loop: other requests come between."""
+TURN_S = 2e-3
+FAILED_S = 1.0
+"""Time between two polls while the database does not answer."""
+
+logger = logging.getLogger(__name__)
+
+Condition = Callable[[Snapshot], bool]
+
+
+class Watcher:
+    """Wakes the long polls and event streams of this process. Belongs to one event loop.
+
+    A poll is one query for all jobs that are waited for; if there are none, there is no query.
+    """
+
+    def __init__(self, log: EventLog, health: Health) -> None:
+        self._log = log
+        self._health = health
+        self._waiters: set[_Waiter] = set()
+        self._wanted = asyncio.Event()
+        """There are waiters."""
+        self._reading: dict[tuple[str, int, int], asyncio.Task[Batch]] = {}
+
+    @property
+    def closing(self) -> bool:
+        """This process shuts down: waiting ends early."""
+        return self._health.draining
+
+    async def until(self, job_id: str, condition: Condition, timeout_s: float) -> bool:
+        """Wait until the job meets the condition or is deleted; False after the timeout.
+
+        Returns True early when the process shuts down.
+        """
+        waiter = _Waiter(job_id, condition)
+        self._waiters.add(waiter)
+        self._wanted.set()
+        try:
+            with anyio.move_on_after(timeout_s):
+                await waiter.woken.wait()
+        finally:
+            self._waiters.discard(waiter)
+        return waiter.woken.is_set()
+
+    async def read(self, job_id: str, after: int, limit: int) -> Batch:
+        """As `EventLog.read`; those who ask for the same at the same time share one query."""
+        key = job_id, after, limit
+        reading = self._reading.get(key)
+        if reading is None:
+            reading = asyncio.create_task(run_sync(self._log.read, *key))
+            self._reading[key] = reading
+            reading.add_done_callback(lambda _: self._reading.pop(key))
+        return await asyncio.shield(reading)  # one of them may be canceled
+
+    async def run(self) -> None:
+        """Poll until canceled."""
+        while True:
+            await self._wanted.wait()
+            await anyio.sleep(POLL_S)
+            if not self._waiters:
+                self._wanted.clear()
+                continue
+            try:
+                await self._poll()
+            except Exception:  # any error: waiting requests must not hang
+                logger.exception("changes of jobs cannot be read")
+                await anyio.sleep(FAILED_S)
+
+    async def _poll(self) -> None:
+        waiters = tuple(self._waiters)  # others may be added during the query
+        if not self.closing:
+            job_ids = list({waiter.job_id for waiter in waiters})
+            snapshots = await run_sync(self._log.snapshots, job_ids)
+            waiters = tuple(
+                waiter for waiter in waiters if waiter.is_met(snapshots.get(waiter.job_id))
+            )
+        for number, waiter in enumerate(waiters, 1):
+            waiter.woken.set()
+            if number % GROUP == 0:
+                await anyio.sleep(TURN_S)
+
+
+class _Waiter:
+    def __init__(self, job_id: str, condition: Condition) -> None:
+        self.job_id = job_id
+        self.woken = anyio.Event()
+        self._condition = condition
+
+    def is_met(self, job: Snapshot | None) -> bool:
+        return job is None or self._condition(job)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from service.common.keys import Scope
+
+KindName: TypeAlias = Literal["train", "predict", "evaluate", "compare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,20 +17,21 @@ class Kind:
     """A kind of job. Workers import `run`, the application imports `routes`; neither imports the
     other's libraries."""
 
-    name: str
+    name: KindName
     """In the table and in filters."""
     noun: str
-    """Of one job, such as `batch prediction`; its collection is `/v1/batch-predictions`, so the
-    plural must end in s; its schemas are called `BatchPredictionCreate`, `…Read` and `…Page`."""
+    """What one job is called, such as `batch prediction`. Its collection is
+    `/v1/batch-predictions`, so the plural must end in s; its schemas are called
+    `BatchPredictionCreate`, `…Read` and `…Page`."""
     scope: Scope
-    """Of keys that may queue, steer and delete such jobs."""
+    """Keys with it may queue, steer and delete such jobs."""
     package: str
     about: str
     """Its section of the OpenAPI document."""
     guide: str
     """The place below `/guide/` that explains it."""
     title: Callable[[Mapping[str, Any]], str]
-    """Of a job with this spec, on the dashboard."""
+    """Gives the title of a job with this spec, on the dashboard."""
 
     @property
     def section(self) -> str:
@@ -37,7 +40,7 @@ class Kind:
 
     @property
     def path(self) -> str:
-        """Of the collection."""
+        """The path of the collection."""
         return f"/v1/{self.noun.replace(' ', '-')}s"
 
     @property

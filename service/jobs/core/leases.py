@@ -15,10 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.jobs.core import events
-from service.jobs.core.changes import carry_out, move, revised
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import FINAL, State
-from service.jobs.core.lost_workers import resolve_lost
+from service.jobs.core.events import carry_out, change, move, revise
+from service.jobs.core.job import FINAL, MAX_ATTEMPTS_WITHOUT_PROGRESS, Job, State
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, now, put, transaction_lock
@@ -34,7 +32,7 @@ class Lease:
     """The right to work on a job, until it expires or is given back."""
 
     job: Job
-    """As it was when the lease began."""
+    """The job as it was when the lease began."""
 
     @property
     def key(self) -> dict[str, Any]:
@@ -100,14 +98,14 @@ class Leases:
     def __init__(
         self, database: Database, blobs: Blobs, running_per_caller: int | None = None
     ) -> None:
-        """Of a caller, at most `running_per_caller` jobs run at once."""
+        """At most `running_per_caller` jobs of a caller run at once."""
         self._database = database
         self._blobs = blobs
         waiting, ids = waiting_jobs(running_per_caller)
         self._look = sa.select(
             sa.exists().where(_expired()), sa.exists(ids.with_only_columns(sa.literal(1)))
         )
-        self._take = revised(
+        self._take = revise(
             move(State.RUNNING)
             .where(jobs.c.id == _first_of(waiting, ids))
             .values(
@@ -268,9 +266,9 @@ _BUSY = sa.select(
     + sa.select(sa.func.count()).where(job_parts.c.worker.like(_OF_HOST)).scalar_subquery()
 )
 _LOCK = sa.select(jobs).where(OWNED).with_for_update()
-_REPORT = revised(sa.update(jobs).where(OWNED))
+_REPORT = revise(sa.update(jobs).where(OWNED))
 _MOVE = {
-    target: revised(move(target).where(OWNED)) for target in (State.QUEUED, State.PAUSED, *FINAL)
+    target: revise(move(target).where(OWNED)) for target in (State.QUEUED, State.PAUSED, *FINAL)
 }
 
 
@@ -352,3 +350,55 @@ def _expired() -> sa.ColumnElement[bool]:
 
 def _checkpoint_key(lease: Lease, number: int) -> str:
     return f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"
+
+
+NEAR_THE_LIMIT = 0.75
+"""A worker that was lost while it used this part of its memory limit was killed for that: the limit
+is enforced at 0.95, and memory may have grown since the last heartbeat."""
+
+
+def resolve_lost(connection: sa.Connection, job: Job) -> Job:
+    """Move a job whose worker was lost to its next state."""
+    attempts = job.attempts_without_progress + 1
+    values: dict[str, Any] = {"attempts_without_progress": attempts}
+    if job.cancel_requested and not job.checkpoint_key:
+        target, values = State.CANCELED, {"stop_reason": "canceled"}
+    elif job.pause_requested:
+        target = State.PAUSED
+    elif attempts >= MAX_ATTEMPTS_WITHOUT_PROGRESS:
+        target, values = State.FAILED, {"stop_reason": "error", "error": _worker_lost(job)}
+    else:
+        target = State.QUEUED
+    builders = [events.warning(f"the worker of attempt {job.attempt} {_loss(job)}"), events.state]
+    if target in FINAL:
+        builders.append(events.end)
+    update = move(target).where(jobs.c.id == job.id).values(values)
+    changed = change(connection, update, *builders)
+    assert changed is not None, "the row is locked"
+    return changed
+
+
+def _worker_lost(job: Job) -> dict[str, Any]:
+    often = f"{MAX_ATTEMPTS_WITHOUT_PROGRESS} times without a new checkpoint"
+    detail = f"the worker was lost {often}; the last one {_loss(job)}"
+    hint = "look for the reason in the log of the workers"
+    if _out_of_memory(job):
+        hint = (
+            "train on less data or with a smaller feature map, or give workers more memory: "
+            "SVM_LIMITS__WORKER_MEMORY_BYTES"
+        )
+    return {"code": "worker-lost", "detail": detail, "hint": hint}
+
+
+def _loss(job: Job) -> str:
+    """How the worker of the job was lost, by its last heartbeat."""
+    if job.worker_memory_bytes is None or job.worker_memory_limit_bytes is None:
+        return "was lost before its first heartbeat"
+    used, limit = job.worker_memory_bytes / 2**30, job.worker_memory_limit_bytes / 2**30
+    seen = f"when it used {used:.2f} of {limit:.2f} GiB"
+    return f"ran out of memory: it was lost {seen}" if _out_of_memory(job) else f"was lost {seen}"
+
+
+def _out_of_memory(job: Job) -> bool:
+    used, limit = job.worker_memory_bytes, job.worker_memory_limit_bytes
+    return used is not None and limit is not None and used >= NEAR_THE_LIMIT * limit

@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from service.errors import Unavailable
-from service.jobs.core.lifecycle import ACTIVE, State
+from service.jobs.core.job import ACTIVE, State
 from service.jobs.core.store import JobStore
 from service.storage.database import Database, now
 from service.storage.database.tables import jobs

@@ -14,7 +14,7 @@ from service.errors import MAX_FAULTS, InvalidContent
 from service.models.versions import ModelVersion
 from service.rows.faults import listed
 from service.rows.spec import Label
-from service.rows.table.target import matched
+from service.rows.table.labels import match_labels
 from svm.data.columns import Column, Columns, PlainColumns
 from svm.data.matrices import is_sparse
 from svm.encoding.recoding import recoding
@@ -35,18 +35,18 @@ HINT = "use a dataset with the features that the model was trained on"
 
 
 def check_columns(dataset: Dataset, version: ModelVersion) -> None:
-    """Raises as `taken_by`, which needs the model itself for its levels."""
-    recoded_onto(dataset, version, kinds_of(version))
+    """Raises as `adapt_rows`, which needs the model itself for its levels."""
+    recode_onto(dataset, version, kinds_of(version))
 
 
-def taken_by(
+def adapt_rows(
     fitted: FittedPipeline, dataset: Dataset, version: ModelVersion
 ) -> Callable[[Any], Any]:
     """From rows of the dataset to rows as the model takes them: in its order, with its levels.
 
     Raises InvalidContent and InvalidData (`feature-mismatch`, `missing-value`).
     """
-    return recoded_onto(dataset, version, fitted.columns)
+    return recode_onto(dataset, version, fitted.columns)
 
 
 def kinds_of(version: ModelVersion) -> Columns:
@@ -78,7 +78,7 @@ def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.
     if dataset.classes is None:
         message = f"the labels have {dataset.n_distinct_labels} different values: not classes"
         raise InvalidData("target-continuous", message)
-    numbers = matched(dataset.classes, classes)
+    numbers = match_labels(dataset.classes, classes)
     if None in numbers:
         label = dataset.classes[numbers.index(None)]
         shown = ", ".join(repr(one) for one in classes[:5])
@@ -136,13 +136,14 @@ def _require_all(dataset: Dataset, expected: list[str]) -> None:
     raise _mismatch(message, expected, given[:MAX_FAULTS], missing[0], hint)
 
 
-def recoded_onto(dataset: Dataset, model: TakesColumns, onto: Columns) -> Callable[[Any], Any]:
-    """From rows of the dataset to those of the columns `onto` of a model. Raises as `taken_by`."""
+def recode_onto(dataset: Dataset, model: TakesColumns, onto: Columns) -> Callable[[Any], Any]:
+    """From rows of the dataset to those of the columns `onto` of a model. Raises as
+    `adapt_rows`."""
     order, given = positions(dataset, model), dataset.kinds
     plain = isinstance(onto, PlainColumns)
     if plain and dataset.is_plain:  # maybe sparse
         return lambda X: X if order is None else X[:, order]
-    if dataset.columns is None or model.columns is None:  # columns are matched by their place
+    if dataset.columns is None or model.columns is None:  # columns are match_labels by their place
         given = [replace(c, name=like.name) for c, like in zip(given, onto, strict=True)]
     used = {column.name for column in onto} if plain else set()
     for column in given:

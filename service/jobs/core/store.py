@@ -12,9 +12,17 @@ import sqlalchemy as sa
 
 from service.errors import Conflict, Corrupt, NotFound, ServiceError, Unavailable
 from service.jobs.core import events
-from service.jobs.core.changes import change, locked, move
-from service.jobs.core.job import Job
-from service.jobs.core.lifecycle import WAITING, Effect, State, cancellation, pausing, resumption
+from service.jobs.core.events import change, lock_job, move
+from service.jobs.core.job import (
+    ACTIVE,
+    WAITING,
+    Effect,
+    Job,
+    State,
+    cancellation,
+    pausing,
+    resumption,
+)
 from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
@@ -32,7 +40,7 @@ from service.storage.database.tables import datasets, job_tags, job_trace, jobs
 
 QUEUE_RETRY_S = 10
 KEPT_SHARE = 0.1
-"""Of the queue's length, for callers with fewer jobs in it than that."""
+"""This part of the queue's length is for callers with fewer jobs in it than that."""
 
 Also: TypeAlias = Callable[[sa.Connection, Job], None]
 AlsoAll: TypeAlias = Callable[[sa.Connection, list[Job | ServiceError]], None]
@@ -192,7 +200,7 @@ class JobStore:
     def cancel(self, job_id: str, *, keep_model: bool) -> tuple[Job, Effect]:
         """Cancel now, or request it of the worker. Raises NotFound, Conflict `invalid-state`."""
         with self._database.write(makes_room=True) as connection:
-            job = locked(connection, job_id)
+            job = lock_job(connection, job_id)
             effect = cancellation(
                 job.state, keep_model=keep_model, has_checkpoint=job.checkpoint_key is not None
             )
@@ -222,7 +230,7 @@ class JobStore:
     def pause(self, job_id: str) -> tuple[Job, Effect]:
         """Pause now, or request it of the worker. Raises NotFound, Conflict `invalid-state`."""
         with self._database.write(makes_room=True) as connection:
-            job = locked(connection, job_id)
+            job = lock_job(connection, job_id)
             effect = pausing(job.state, cancel_requested=job.cancel_requested)
             if effect is Effect.IMPOSSIBLE:
                 what = "is being canceled" if job.cancel_requested else f"has {job.state} already"
@@ -241,7 +249,7 @@ class JobStore:
         Raises NotFound, Conflict `invalid-state`.
         """
         with self._database.write() as connection:
-            job = locked(connection, job_id)
+            job = lock_job(connection, job_id)
             effect = resumption(job.state, pause_requested=job.pause_requested)
             if effect is Effect.IMPOSSIBLE:
                 raise Conflict("invalid-state", f"the job has {job.state} already")
@@ -260,7 +268,7 @@ class JobStore:
         `check` raises if the job must not be deleted. Raises NotFound, Conflict.
         """
         with self._database.write(makes_room=True) as connection:
-            job = locked(connection, job_id)
+            job = lock_job(connection, job_id)
             check(job)
             if not job.is_final:
                 raise Conflict("invalid-state", f"the job is {job.state}; cancel it first")
@@ -385,3 +393,29 @@ def _note(connection: sa.Connection, action: Action, job: Job, effect: Effect) -
     """Record a change; what changed nothing is not recorded."""
     if effect is not Effect.ALREADY:
         record(connection, action, f"jobs/{job.id}", kind=job.kind, state=job.state)
+
+
+WARM_START = jobs.c.spec["warm_start_from"].as_string()
+"""The version that a training begins with: `name/number`."""
+VALIDATION = jobs.c.spec["validation"]["dataset_id"].as_string()
+"""The dataset of a training's validation set, if it has its own."""
+MODEL_NAME = jobs.c.spec["model"]["name"].as_string()
+MODEL_VERSION = jobs.c.spec["model"]["version"].as_integer()
+"""The version that an evaluation or a batch prediction scores with."""
+
+
+def job_with_dataset(connection: sa.Connection, dataset_id: str) -> str | None:
+    """The id of a job that has not ended and reads the dataset."""
+    return _active(connection, (jobs.c.dataset_id == dataset_id) | (dataset_id == VALIDATION))
+
+
+def job_with_model(connection: sa.Connection, name: str, version: int | None = None) -> str | None:
+    """The id of a job that has not ended and reads the version, or (None) any of the model's."""
+    if version is None:
+        return _active(connection, (name == MODEL_NAME) | WARM_START.like(f"{name}/%"))
+    scores = (name == MODEL_NAME) & (version == MODEL_VERSION)
+    return _active(connection, scores | (f"{name}/{version}" == WARM_START))
+
+
+def _active(connection: sa.Connection, needs: sa.ColumnElement[bool]) -> str | None:
+    return connection.scalar(sa.select(jobs.c.id).where(needs, jobs.c.state.in_(ACTIVE)).limit(1))

@@ -13,7 +13,7 @@ import structlog
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull, Unavailable
-from service.jobs.callbacks.destinations import Destinations
+from service.jobs.callbacks.deliveries import Destinations
 from service.jobs.core.job import Job
 from service.jobs.core.kind import Kind
 from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob
@@ -47,7 +47,7 @@ class Stores:
     models: ModelRegistry
     limits: Limits
     destinations: Destinations
-    """Of callbacks."""
+    """Where callbacks may go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ stops or dies, it saves what it does and ends.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,20 +18,83 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
-from service.jobs.engine.forked import Forked
+from service.common.malloc import return_free_memory
 from service.settings import Settings
 from service.storage.machine_code import keep_machine_code
 from service.subprocesses import ONE_THREAD
+
+logger = logging.getLogger(__name__)
+
+
+class Forked:
+    """A process that does `prepare` at once, `run` after the first byte in its standard input, and
+    ends with it.
+
+    It has the members of `subprocess.Popen` that `Child` needs.
+    """
+
+    def __init__(self, prepare: Callable[[], None], run: Callable[[], None]) -> None:
+        gc.collect()
+        gc.freeze()  # a collection in either process would copy the pages that they share
+        return_free_memory()  # or each would have it once it writes there
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # or both processes would write what is in it
+        reader, writer = os.pipe()
+        told, teller = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become_child(reader, teller, prepare, run)
+        os.close(reader)
+        os.close(teller)
+        self.stdin = os.fdopen(writer, "wb", buffering=0)
+        self.stdout = os.fdopen(told, "rb", buffering=0)
+
+    def wait(self) -> int:
+        """Wait for its end, once. Its exit code, or less than 0 for a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def kill(self) -> None:
+        """End it at once."""
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _become_child(
+    reader: int, teller: int, prepare: Callable[[], None], run: Callable[[], None]
+) -> NoReturn:
+    def work() -> None:
+        os.setsid()  # Ctrl-C reaches the other process alone, which then stops this one
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(reader, 0)
+        os.dup2(teller, 1)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # among them the lock of the data directory
+        prepare()
+        gc.enable()
+        if os.read(0, 1):
+            run()
+
+    end_after(work)
+
+
+def end_after(work: Callable[[], None]) -> NoReturn:
+    """Do all that a forked process is for, and end it."""
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:
+        logger.exception("a forked process failed")
+    finally:
+        os._exit(code)
+
 
 STOP_S = 18
 """How long a stop may take before the child is killed; jobs then resume from their checkpoints."""
 HEALTHY_S = 60
 """A child that lived this long is started again at once."""
 MAX_PAUSE_S = 30.0
-
-logger = logging.getLogger(__name__)
 
 
 class Child:

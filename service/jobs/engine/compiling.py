@@ -49,7 +49,7 @@ def main() -> None:
 
 
 @contextmanager
-def told(attempt: Attempt) -> Iterator[None]:
+def report_compiling(attempt: Attempt) -> Iterator[None]:
     """During the block the progress of the job says when loops are compiled."""
     # Imported by workers in any case.
     from numba.core import event

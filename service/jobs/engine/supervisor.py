@@ -27,9 +27,9 @@ from pathlib import Path
 
 from service.common.logs import configure_logging
 from service.jobs.engine import compiling, worker_process
-from service.jobs.engine.forked import Forked
+from service.jobs.engine.child import Forked, end_after
 from service.settings import Settings
-from service.subprocesses.priorities import session_steps_back
+from service.subprocesses.working import session_steps_back
 
 LOOK_S = 0.5
 """How often to look at the memory of workers, while there are any."""
@@ -211,8 +211,8 @@ def _fork(work: Callable[[], None]) -> int:
     pid = os.fork()
     if pid > 0:
         return pid
-    code = 1
-    try:
+
+    def begin() -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -220,11 +220,8 @@ def _fork(work: Callable[[], None]) -> int:
         os.dup2(null, 0)
         os.close(null)
         work()
-        code = 0
-    except BaseException:
-        logger.exception("a forked process failed")
-    finally:
-        os._exit(code)
+
+    end_after(begin)
 
 
 def _write(pipe: int) -> None:

@@ -17,25 +17,29 @@ from pkgutil import iter_modules
 
 import structlog
 
-from service.datasets.kept import KeptDatasets
+from service.datasets.store import KeptDatasets
 from service.errors import ServiceError, StorageFull
 from service.jobs.context import RunContext
-from service.jobs.core.attempts import PASSING, Attempt, Command, keeping
+from service.jobs.core.attempts import PASSING, Attempt, Command, keep_lease
+from service.jobs.core.job import State
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
-from service.jobs.core.lifecycle import State
-from service.jobs.engine.compiling import told
+from service.jobs.engine.compiling import report_compiling
 from service.jobs.kinds import KINDS
-from service.jobs.parts.helping import Kept, PartWork, carry_out_part
-from service.jobs.parts.leases import PartLeases
-from service.jobs.parts.offers import Offers
-from service.jobs.spread.connection import Connection, check_database, check_store, check_versions
-from service.jobs.spread.hands import Hands
+from service.jobs.parts.leases import Kept, PartLeases, PartWork, carry_out_part
+from service.jobs.parts.lending import Offers
+from service.jobs.spread.connection import (
+    Connection,
+    DaskHelpers,
+    check_database,
+    check_store,
+    check_versions,
+)
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, follow_work
 from service.storage.database.audit import Actor, acting
-from service.subprocesses.priorities import step_back
+from service.subprocesses.working import step_back
 from svm.data.executors import one_blas_thread
 from svm.errors import Diverged, Interrupted, InvalidData
 
@@ -49,7 +53,7 @@ SAVE_S = 12.0
 RETRY_S = 5.0
 """Pause after an error of files or the database."""
 NICENESS = 10
-"""Of worker processes and their session: requests get the processor first."""
+"""Worker processes and their session have it: requests get the processor first."""
 
 WAKE = b"\xff"
 """No number of a signal: those are written to the same pipe."""
@@ -136,14 +140,16 @@ class Worker:
         if settings.dask_address is not None:
             unencrypted = settings.dask_unencrypted
             connection = Connection(settings.dask_address, unencrypted=unencrypted)
-        hands = (
-            None if connection is None or settings.sqlite_file else Hands(connection, take_parts)
+        dask_helpers = (
+            None
+            if connection is None or settings.sqlite_file
+            else DaskHelpers(connection, take_parts)
         )
 
         def on_offered() -> None:
             wake_others()
-            if hands is not None:
-                hands.ask()
+            if dask_helpers is not None:
+                dask_helpers.ask()
 
         context = RunContext(
             KeptDatasets(database, blobs),
@@ -196,7 +202,7 @@ class Worker:
             logger.info("job taken")
             try:
                 attempt = Attempt(lease, self._leases, self._settings, self._stopping)
-                with keeping(attempt), told(attempt):
+                with keep_lease(attempt), report_compiling(attempt):
                     carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
             except LeaseLost:
                 logger.info("the job was canceled, or another attempt took it")
@@ -216,7 +222,7 @@ class Worker:
             try:
                 given = lease, self._part_leases, self._settings, self._stopping
                 part = PartWork(*given, kept=self._kept)
-                with keeping(part):
+                with keep_lease(part):
                     carry_out_part(self._helpers[lease.job.kind], part)
             except LeaseLost:
                 logger.info("the part's job has ended, or does it itself")
@@ -231,14 +237,14 @@ def take_parts(expected: str) -> int:
     check_versions(expected)
     check_store(settings)
     check_database(settings)
-    worker = _hand()
+    worker = _helper_of_this_process()
     while worker.take_next_part():
         taken += 1
     return taken
 
 
 @cache
-def _hand() -> Worker:
+def _helper_of_this_process() -> Worker:
     return Worker(Settings(), threading.Event())
 
 

@@ -1,26 +1,33 @@
-"""Runs evaluations: a model is measured on a labeled dataset."""
+"""Runs evaluations: a model is measured on a labeled dataset, its columns by how much the accuracy
+depends on each, and its rows by whether they were trained on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import orjson
+from pydantic import ValidationError
 
+from service.errors import Corrupt, NotFound
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
+from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
-from service.jobs.core.model_columns import class_numbers
-from service.jobs.evaluations.importance import importance_of
-from service.jobs.evaluations.trained_rows import trained_rows
-from service.jobs.parts.helping import PartWork
-from service.jobs.scoring import Scoring, score, score_piece
-from service.jobs.training.summary import measured_on_trained
+from service.jobs.core.model_columns import adapt_rows, class_numbers
+from service.jobs.parts.leases import PartWork
+from service.jobs.scoring import BLOCK_ROWS, Scoring, score, score_piece
+from service.jobs.training.rows import LabeledRows, count_seen
+from service.jobs.training.schemas import JobCreate
+from service.jobs.training.summary import warn_of_trained_rows
 from service.models.versions import ModelVersion
 from service.rows.spec import Label
+from service.rows.table.row_hashes import Words, row_hashes
 from service.storage.database import new_id
+from svm.data.matrices import Indices, Matrix, is_sparse
+from svm.model.explanations import permutation_importance
 from svm.model.metrics import (
     RocCurve,
     calibration_metrics,
@@ -34,7 +41,7 @@ from svm.model.metrics import (
 )
 
 CURVE_POINTS = 201
-"""Of a ROC curve; of each of many classes fewer, but at least `FEWEST_POINTS`."""
+"""A ROC curve has so many; each of many classes fewer, but at least `FEWEST_POINTS`."""
 ALL_POINTS = 2010
 FEWEST_POINTS = 21
 
@@ -74,7 +81,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"metrics": headline, "unknown_cells": scored.unknown},
-            warnings=measured_on_trained(trained, len(codes), "rows"),
+            warnings=warn_of_trained_rows(trained, len(codes), "rows"),
             results=context.blobs.write(f"evaluations/{new_id('results')}", content),
         )
     )
@@ -138,3 +145,66 @@ def _points(curve: RocCurve) -> dict[str, Any]:
         "false_positive_rate": curve.false_positive_rate.tolist(),
         "true_positive_rate": curve.true_positive_rate.tolist(),
     }
+
+
+MAX_COLUMNS = 200
+MAX_ROWS = 2000
+SEED = 0
+
+
+def importance_of(scoring: Scoring, attempt: Attempt) -> dict[str, Any]:
+    """As JSON, the most important columns first. Raises Interrupted."""
+    n = scoring.dataset.n_samples
+    drawn = np.random.default_rng(SEED).permutation(n)[:MAX_ROWS]
+    rows = np.sort(drawn)
+    X = scoring.read(rows)
+    codes = scoring.data.codes
+    assert codes is not None
+    numbers = class_numbers(scoring.dataset, scoring.version.classes)[codes[rows]]
+    with np.errstate(all="ignore"):
+        measured = permutation_importance(
+            scoring.fitted,
+            X.toarray() if is_sparse(X) else X,
+            numbers,
+            seed=SEED,
+            check=attempt.check,
+        )
+    names = scoring.version.columns or [f"feature {j}" for j in range(len(measured))]
+    falls, errors = measured.T.tolist()
+    columns = [
+        {"name": names[j], "decrease": falls[j], "standard_error": errors[j]}
+        for j in np.argsort(-measured[:, 0], kind="stable").tolist()
+    ]
+    return {"n_samples": len(rows), "columns": columns}
+
+
+def trained_rows(context: RunContext, scoring: Scoring, attempt: Attempt) -> int | None:
+    """Rows are equal if the model sees the same values and label; None if its training data are not
+    known or not there. Raises Interrupted."""
+    version = scoring.version
+    if version.dataset_id is None or version.seed is None:
+        return None
+    try:
+        dataset = context.datasets.get(version.dataset_id)
+        data = context.datasets.open(dataset)
+        spec = JobCreate.from_spec(version.spec)
+    except (NotFound, Corrupt, ValidationError):
+        return None
+    trained = LabeledRows(data, dataset, spec.classes)
+    rows = trained.splits(spec.validation, version.seed)[0].training
+    taken = adapt_rows(scoring.fitted, dataset, version)
+
+    def hashes(read: Callable[[Indices], Matrix], rows: Indices, codes: Indices) -> Words:
+        found = np.empty(len(rows), dtype=np.uint64)
+        for start in range(0, len(rows), BLOCK_ROWS):
+            attempt.check()
+            some = slice(start, start + BLOCK_ROWS)
+            found[some] = row_hashes(read(rows[some]), codes[some])
+        return found
+
+    assert scoring.data.codes is not None
+    codes = class_numbers(scoring.dataset, version.classes)[scoring.data.codes]
+    measured = hashes(scoring.read, np.arange(len(codes)), codes)
+    return count_seen(
+        measured, hashes(lambda some: taken(data.X.read(some)), rows, trained.codes(rows))
+    )

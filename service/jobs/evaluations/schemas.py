@@ -161,16 +161,12 @@ class EvaluationSummary(KindRead):
 
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
-        headline = (job.result or {}).get("metrics", {})
-        return super().values(job) | {
+        return {
+            **super().values(job),
             "model": JobModelRead(**job.spec["model"]),
-            "accuracy": headline.get("accuracy"),
-            "roc_auc": headline.get("roc_auc"),
-            "n_samples": headline.get("n_samples"),
-            "trained_rows": headline.get("trained_rows"),
             "ignored_columns": job.spec.get("ignored_columns", []),
             "unlabeled_rows": job.spec.get("unlabeled_rows", 0),
-            "unknown_cells": (job.result or {}).get("unknown_cells"),
+            **(job.result or {}).get("metrics", {}),
         }
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from service.jobs.core.model_columns import check_columns, class_numbers, unused_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.evaluations import KIND
-from service.jobs.evaluations.importance import MAX_COLUMNS
-from service.jobs.evaluations.run import outputs_of
+from service.jobs.evaluations.run import MAX_COLUMNS, outputs_of
 from service.jobs.evaluations.schemas import EvaluationCreate
-from service.jobs.training.admission import refused
-from service.jobs.training.memory_plan import check_scores
+from service.jobs.training.admission import check_scores, refuse_at
 from service.rows.faults import invalid_field
 
 
@@ -19,7 +17,7 @@ class Evaluations(Submission[EvaluationCreate]):
     def draft(self, body: EvaluationCreate) -> Draft:
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
-        with refused("/dataset_id"):
+        with refuse_at("/dataset_id"):
             class_numbers(dataset, version.classes)
             check_columns(dataset, version)
         if body.importance and version.n_features > MAX_COLUMNS:

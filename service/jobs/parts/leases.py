@@ -6,14 +6,16 @@ there is a newer one, or no such row: the job has claimed the part then, or has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from service.jobs.core.job import Job
+from service.jobs.core.attempts import Work
+from service.jobs.core.job import Job, State
 from service.jobs.core.leases import (
     LEASE_S,
     ControlFlags,
@@ -25,11 +27,11 @@ from service.jobs.core.leases import (
     waiting_jobs,
     write_trace,
 )
-from service.jobs.core.lifecycle import State
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, now, transaction_lock
 from service.storage.database.tables import job_parts, jobs
+from svm.errors import Interrupted
 
 MAX_FAILURES = 2
 """After this many lost leases since its last checkpoint only the job itself does a part."""
@@ -237,3 +239,65 @@ def _write_report(
     reported = {"progress": report.progress, "elapsed_s": report.elapsed_s}
     _write(connection, lease, {**reported, **values})
     write_trace(connection, lease, report)
+
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Kept:
+    """What a worker has prepared for the parts of one job."""
+
+    job_id: str = ""
+    value: Any = None
+
+
+class PartWork(Work):
+    """A leased part. `job` is its job with the attempt, checkpoint and progress of the part."""
+
+    def __init__(
+        self,
+        lease: PartLease,
+        leases: PartLeases,
+        *given: Any,
+        kept: Kept | None = None,
+        **also: Any,
+    ) -> None:
+        super().__init__(lease, leases, *given, **also)
+        self.number = lease.number
+        self._part_leases = leases
+        self._kept = kept or Kept()
+
+    def once(self, make: Callable[[], T]) -> T:
+        """What `make` gave for an earlier part of the same job in this worker, or gives now."""
+        if self._kept.job_id != self.job.id:
+            self._kept.job_id, self._kept.value = "", None  # free its memory first
+            self._kept.value = make()
+            self._kept.job_id = self.job.id
+        value: T = self._kept.value
+        return value
+
+    def deliver(self, content: bytes) -> None:
+        """End the part with its result. Raises LeaseLost."""
+        write = self._part_leases.deliver
+        self.insist(lambda: write(self.lease, content, self.latest_report()))
+
+    def refuse(self) -> None:
+        """Leave the part to its job. Raises LeaseLost."""
+        self.insist(lambda: self._part_leases.refuse(self.lease))
+
+
+def carry_out_part(run: Callable[[PartWork], None], part: PartWork) -> None:
+    """Do a part, or give it back, whatever happens. Raises LeaseLost, and PASSING errors if this
+    process stops before the end could be written."""
+    try:
+        run(part)
+    except Interrupted:
+        part.give_back()
+    except LeaseLost:
+        raise
+    except Exception:  # such as a training that diverges, or a file that only this machine lacks
+        logger.info("part left to its job", exc_info=True)
+        part.refuse()

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import secrets
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,7 +55,7 @@ LOOK_S = 1.0
 RETRY_S = 5.0
 """… and, without a connection, how often to try."""
 TIMEOUT_S = 2.0
-"""Of each."""
+"""Time limit of each."""
 TLS_FILES = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
 FETCHES = 8
 """Answers that are fetched at once."""
@@ -75,7 +77,7 @@ class Connection:
         self.trouble = ""
         """Why there is no connection."""
         self.fetching = ThreadPoolExecutor(FETCHES, thread_name_prefix="dask-answers")
-        """Of answers, which can hang: never in Dask's own threads. They begin when needed."""
+        """Threads that fetch answers, which can hang: never Dask's own. They begin when needed."""
 
     @property
     def client(self) -> Any:
@@ -169,3 +171,31 @@ def check_private(address: str, *, unencrypted: bool) -> None:
                 f"{address} is not a private address ({ip}): use tls:// with the settings "
                 "of Dask for TLS, or say SVM_DASK_UNENCRYPTED=true"
             )
+
+
+class DaskHelpers:
+    """Asks each worker of Dask to take parts, once until it has answered: the task says nothing of
+    the parts, which are in the database."""
+
+    def __init__(self, connection: Connection, take_parts: Callable[[str], int]) -> None:
+        """`take_parts` is called in a worker of Dask, with the versions of this process."""
+        self._connection = connection
+        self._take_parts = take_parts
+        self._asked: dict[str, Any] = {}
+
+    def ask(self) -> None:
+        """There may be parts to take. What is lost here is no loss: the job does them itself."""
+        self._asked = {
+            worker: future for worker, future in self._asked.items() if not future.done()
+        }
+        for worker in self._connection.workers():
+            client = self._connection.client
+            if client is None or worker in self._asked:
+                continue
+            key = f"svm-parts-{secrets.token_hex(8)}"
+            try:
+                self._asked[worker] = client.submit(
+                    self._take_parts, versions(), key=key, workers=[worker], pure=False
+                )
+            except (OSError, RuntimeError, CancelledError) as error:
+                logger.warning("a worker of Dask could not be asked for help: %s", error)

@@ -17,17 +17,8 @@ from queue import Empty, SimpleQueue
 from statistics import median
 from typing import Any
 
+from service.jobs.spread import pass_worker
 from service.jobs.spread.connection import Connection, versions
-from service.jobs.spread.pass_worker import (
-    SETUP,
-    KeptRows,
-    NamedPass,
-    PassResult,
-    PassWorker,
-    Recipe,
-    WorkerReply,
-    reply,
-)
 from service.jobs.spread.remote_passes import RemotePasses, reading
 from svm.data.matrices import Indices, Matrix
 from svm.data.stored_rows import StoredRows
@@ -39,7 +30,7 @@ CELLS_TO_WORKER = 4
 SILENT_S, SILENT_TIMES = 5.0, 5.0
 """A worker is silent if it takes longer than this, and than this many times the median."""
 FIRST_S = 60.0
-"""The same for the first answer to a kind of pass, for which workers compile and fetch files …"""
+"""Patience for the first answer to a kind of pass, for which workers compile and fetch files …"""
 NEW_S = 8.0
 """… and for that of a worker that is new when others have answered: these can do its part."""
 REFUSED_S = 30.0
@@ -55,7 +46,7 @@ class _Sent:
     """A task on its way."""
 
     number: int
-    """Of its pass."""
+    """The number of its pass."""
     units: tuple[int, ...]
     worker: str
     started: float
@@ -63,7 +54,7 @@ class _Sent:
     times: int = 1
     """That these units were sent."""
     again: bool = False
-    """The same units were sent to another one, too."""
+    """Its units were sent to another one, too."""
 
 
 @dataclass
@@ -71,7 +62,7 @@ class _Pass:
     """The current one."""
 
     number: int
-    step: NamedPass
+    step: pass_worker.NamedPass
     fetch: bool
     left: set[int]
     sent: list[_Sent] = field(default_factory=list)
@@ -93,7 +84,7 @@ class DaskPasses(RemotePasses):
     def __init__(
         self,
         problem: Problem,
-        recipe: Recipe,
+        recipe: pass_worker.Recipe,
         connection: Connection,
         *,
         warn: Callable[[str], None],
@@ -106,8 +97,8 @@ class DaskPasses(RemotePasses):
         self._interrupted = problem.interrupted
         self._warn = warn
         self._silent_s = silent_s
-        self._own = PassWorker(KeptRows(self.layout, Here(problem), 0))
-        self._replies: SimpleQueue[tuple[_Sent, WorkerReply | None]] = SimpleQueue()
+        self._own = pass_worker.PassWorker(pass_worker.KeptRows(self.layout, Here(problem), 0))
+        self._replies: SimpleQueue[tuple[_Sent, pass_worker.WorkerReply | None]] = SimpleQueue()
         self._seconds: dict[Any, deque[float]] = defaultdict(lambda: deque(maxlen=32))
         self._not_before: dict[str, float] = {}
         """When a worker that refused is asked again."""
@@ -126,13 +117,15 @@ class DaskPasses(RemotePasses):
         """Have workers fetch files and read rows, while this process trains on a sample of them.
         Their answers are those of a pass that is over."""
         every = range(self.layout.n_cells)
-        now = _Pass(self.passes, NamedPass(Pass(function=reading), (), ()), False, set(every))
+        now = _Pass(
+            self.passes, pass_worker.NamedPass(Pass(function=reading), (), ()), False, set(every)
+        )
         for worker, share in self._shares(sorted(every), self._usable()):
-            self._send(now, share, worker, (SETUP,))
+            self._send(now, share, worker, (pass_worker.SETUP,))
 
     def carry_out(
-        self, units: Sequence[int], step: NamedPass, *, fetch: bool = False
-    ) -> Iterator[PassResult]:
+        self, units: Sequence[int], step: pass_worker.NamedPass, *, fetch: bool = False
+    ) -> Iterator[pass_worker.PassResult]:
         self.passes += 1
         now = _Pass(self.passes, step, fetch, set(units))
         workers = self._usable()
@@ -191,7 +184,7 @@ class DaskPasses(RemotePasses):
             if client is None:
                 raise OSError("no connection")
             sent.future = client.submit(
-                *(reply, task, self._versions),
+                *(pass_worker.reply, task, self._versions),
                 key=f"svm-{secrets.token_hex(12)}",
                 pure=False,
                 workers=[worker],
@@ -212,8 +205,8 @@ class DaskPasses(RemotePasses):
         self._replies.put((sent, answered))
 
     def _receive(
-        self, now: _Pass, sent: _Sent, answered: WorkerReply | None
-    ) -> Iterator[PassResult]:
+        self, now: _Pass, sent: _Sent, answered: pass_worker.WorkerReply | None
+    ) -> Iterator[pass_worker.PassResult]:
         units = tuple(sorted(now.left.intersection(sent.units)))
         if answered is not None and answered.refusal:
             self._leave_alone(sent.worker, answered)
@@ -234,7 +227,9 @@ class DaskPasses(RemotePasses):
         if units:
             yield from self._again(now, sent)
 
-    def _accept(self, now: _Pass, answer: PassResult, by: _Sent | None = None) -> PassResult:
+    def _accept(
+        self, now: _Pass, answer: pass_worker.PassResult, by: _Sent | None = None
+    ) -> pass_worker.PassResult:
         now.left.difference_update(answer.checksums)
         self.moved_bytes += 0 if by is None else answer.size_bytes
         for late in now.sent:
@@ -242,7 +237,7 @@ class DaskPasses(RemotePasses):
                 self._late.setdefault(late, {}).update(answer.checksums)
         return answer
 
-    def _again(self, now: _Pass, sent: _Sent) -> Iterator[PassResult]:
+    def _again(self, now: _Pass, sent: _Sent) -> Iterator[pass_worker.PassResult]:
         """Another worker does the same; or this process, if that was silent or lost, too."""
         sent.again = True
         units = tuple(sorted(now.left.intersection(sent.units)))
@@ -265,8 +260,8 @@ class DaskPasses(RemotePasses):
             self._silent.add(sent.worker)
         return silent
 
-    def _do_here(self, now: _Pass, units: tuple[int, ...]) -> PassResult:
-        answer = PassResult(missing=("",))
+    def _do_here(self, now: _Pass, units: tuple[int, ...]) -> pass_worker.PassResult:
+        answer = pass_worker.PassResult(missing=("",))
         missing: tuple[str, ...] = ()
         while answer.missing:
             self._interrupted()
@@ -274,7 +269,7 @@ class DaskPasses(RemotePasses):
             missing = answer.missing
         return self._accept(now, answer)
 
-    def _leave_alone(self, worker: str, answered: WorkerReply) -> None:
+    def _leave_alone(self, worker: str, answered: pass_worker.WorkerReply) -> None:
         known = worker in self._not_before
         self._not_before[worker] = time.monotonic() + REFUSED_S
         if known:
@@ -283,7 +278,7 @@ class DaskPasses(RemotePasses):
         logger.error(message)
         self._warn(message)
 
-    def _compare(self, sent: _Sent, answered: WorkerReply | None) -> None:
+    def _compare(self, sent: _Sent, answered: pass_worker.WorkerReply | None) -> None:
         """A late answer must have the bits of the one that was taken."""
         taken = self._late.pop(sent, {})
         if answered is None or answered.answer is None:

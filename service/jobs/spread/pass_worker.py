@@ -34,7 +34,7 @@ SETUP = "setup"
 LABELS, WEIGHTS = "labels", "weights"
 """Names of row values that every pass reads."""
 Name: TypeAlias = str
-"""Of row values."""
+"""The name of row values."""
 Piece: TypeAlias = tuple[Name, int]
 """Row values in one cell of the layout."""
 
@@ -59,7 +59,7 @@ class Layout:
     edges: Indices
     """Positions of the rows at which the leaves begin, and their number."""
     leaves: int
-    """Of a cell, a power of two."""
+    """Leaves of a cell, a power of two."""
     weighted: bool
 
     @property
@@ -123,7 +123,7 @@ class Task:
 
     @property
     def size_bytes(self) -> int:
-        """Of its arrays."""
+        """Bytes of its arrays."""
         arguments = [a for step in (self.step, *self.earlier) for a in step.one.given]
         arrays = (*self.given.values(), *arguments)
         return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
@@ -131,7 +131,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassResult:
-    """Of a process to a task."""
+    """What a process answers to a task."""
 
     missing: tuple[Name, ...] = ()
     """It needs the same task again with how these were made."""
@@ -147,7 +147,7 @@ class PassResult:
 
     @property
     def size_bytes(self) -> int:
-        """Of its arrays."""
+        """Bytes of its arrays."""
         arrays = (*self.nodes.values(), *self.notes.values(), *self.values.values())
         return sum(array.nbytes for array in arrays)
 
@@ -164,7 +164,7 @@ class KeptRows:
         self._lock = Lock()
 
     def operand(self, leaf: int) -> Any:
-        """Of the rows of a leaf."""
+        """The rows of a leaf, as an operand of compiled loops."""
         kept = self._operands.get(leaf)
         if kept is not None:
             return kept
@@ -331,7 +331,7 @@ KEPT = 2
 """Trainings that a process keeps values of rows for, and sets of rows that it keeps, also for
 trainings to come."""
 MEMORY_SHARE = 0.5
-"""Of the memory limit of a worker, for rows that stay in memory."""
+"""This part of a worker's memory limit is for rows that stay in memory."""
 
 logger = logging.getLogger(__name__)
 
@@ -363,7 +363,7 @@ class WorkerReply:
 
 
 def reply(task: Task, expected: str) -> WorkerReply:
-    """Of this process to a task of a process with the `expected` versions."""
+    """The reply of this process to a task of a process with the `expected` versions."""
     from distributed import get_worker
 
     own = f"{socket.gethostname()}:{os.getpid()}", get_worker().address
@@ -378,7 +378,7 @@ def reply(task: Task, expected: str) -> WorkerReply:
 
 
 def answer(task: Task) -> PassResult:
-    """Of this process. Raises NoAccess, and what reading the rows raises."""
+    """What this process computes. Raises NoAccess, and what reading the rows raises."""
     with _lock:
         keeper = _keepers.get(task.training)
         if keeper is None and task.setup is not None:

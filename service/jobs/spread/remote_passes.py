@@ -17,19 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from service.jobs.spread.pass_worker import (
-    LABELS,
-    SETUP,
-    WEIGHTS,
-    Layout,
-    Name,
-    NamedPass,
-    PassResult,
-    Piece,
-    Recipe,
-    Setup,
-    Task,
-)
+from service.jobs.spread import pass_worker
 from svm.data.matrices import Floats, Vector
 from svm.data.shards import Sum
 from svm.problem.passes import Cluster, Pass, Passed, RowValues, Run
@@ -42,7 +30,7 @@ GIVEN = 8
 class RemoteValues:
     """Values of rows that other processes keep, or make again. `np.asarray` fetches them."""
 
-    def __init__(self, owner: RemotePasses, name: Name, n: int, origin: Origin) -> None:
+    def __init__(self, owner: RemotePasses, name: pass_worker.Name, n: int, origin: Origin) -> None:
         self.name = name
         self.origin = origin
         self._owner = owner
@@ -60,7 +48,7 @@ class RemoteValues:
 class Made:
     """Row values come from a pass, which read others."""
 
-    step: NamedPass
+    step: pass_worker.NamedPass
     before: tuple[Origin, ...]
 
 
@@ -68,7 +56,7 @@ class Made:
 class Given:
     """Row values come from this process."""
 
-    name: Name
+    name: pass_worker.Name
     values: npt.NDArray[Any]
 
 
@@ -81,7 +69,9 @@ class RemotePasses(Cluster):
     A subclass has the processes: its `carry_out` has each part computed at least once.
     """
 
-    def __init__(self, problem: Problem, recipe: Recipe, cells: int, training: str) -> None:
+    def __init__(
+        self, problem: Problem, recipe: pass_worker.Recipe, cells: int, training: str
+    ) -> None:
         """`cells`: about how many parts there are; `training` is the name of this one, in all
         processes."""
         super().__init__(problem.executor)
@@ -90,29 +80,29 @@ class RemotePasses(Cluster):
         while -(-n_leaves // (2 * leaves)) >= cells:
             leaves *= 2
         weights = problem.unequal_weights
-        self.layout = Layout(problem.leaves, leaves, weights is not None)
+        self.layout = pass_worker.Layout(problem.leaves, leaves, weights is not None)
         self.training = training
-        self._setup = Setup(self.layout, recipe)
+        self._setup = pass_worker.Setup(self.layout, recipe)
         self._n = problem.n_samples
         self._names = (f"{k}" for k in count())
         self._held: weakref.WeakSet[RemoteValues] = weakref.WeakSet()
-        self._row_values = [Given(LABELS, problem.y)]
+        self._row_values = [Given(pass_worker.LABELS, problem.y)]
         if weights is not None:
-            self._row_values.append(Given(WEIGHTS, weights))
+            self._row_values.append(Given(pass_worker.WEIGHTS, weights))
         self._given: OrderedDict[int, RemoteValues] = OrderedDict()
         self._later: list[Made] = []
         """Passes that only make row values. They are computed with the next one, in one task."""
 
     @abstractmethod
     def carry_out(
-        self, units: Sequence[int], step: NamedPass, *, fetch: bool = False
-    ) -> Iterator[PassResult]:
+        self, units: Sequence[int], step: pass_worker.NamedPass, *, fetch: bool = False
+    ) -> Iterator[pass_worker.PassResult]:
         """The answers for all units of a pass, each once. Raises Interrupted."""
 
     def compute(self, one: Pass, of: Sequence[RowValues]) -> Passed:
         held = [self._held_of(values) for values in of]
         n_made = one.makes + one.chooses
-        step = NamedPass(
+        step = pass_worker.NamedPass(
             one, tuple(some.name for some in held), tuple(next(self._names) for _ in range(n_made))
         )
         made = Made(step, tuple(some.origin for some in held))
@@ -135,22 +125,22 @@ class RemotePasses(Cluster):
     def task(
         self,
         units: Sequence[int],
-        step: NamedPass,
-        missing: Sequence[Name] = (),
+        step: pass_worker.NamedPass,
+        missing: Sequence[pass_worker.Name] = (),
         *,
         fetch: bool = False,
-    ) -> Task:
-        """Of some units, with how the missing values were made, and the passes that had to wait."""
-        if SETUP in missing:
-            missing = (SETUP, *self.layout.row_values, *step.of)
+    ) -> pass_worker.Task:
+        """A task of some units, with how missing values were made, and passes that had to wait."""
+        if pass_worker.SETUP in missing:
+            missing = (pass_worker.SETUP, *self.layout.row_values, *step.of)
         origins: list[Origin] = [own for own in self._row_values if own.name in missing]
         origins += [held.origin for held in self._held if held.name in missing]
-        earlier: dict[Name, NamedPass] = {}
+        earlier: dict[pass_worker.Name, pass_worker.NamedPass] = {}
         if missing:
             origins += self._later
         else:
             earlier = {made.step.makes[0]: made.step for made in self._later}
-        given: dict[Piece, npt.NDArray[Any]] = {}
+        given: dict[pass_worker.Piece, npt.NDArray[Any]] = {}
         while origins:
             match origins.pop():
                 case Made(step=made, before=before) if made.makes[0] not in earlier:
@@ -159,19 +149,19 @@ class RemotePasses(Cluster):
                 case Given(name=name, values=values):
                     for cell in self._cells(units, step):
                         given[name, cell] = values[self.layout.rows(cell)]
-        return Task(
+        return pass_worker.Task(
             training=self.training,
             step=step,
             units=tuple(units),
             live=frozenset(some.name for some in self._held),
             also=tuple(name for made in self._later for name in made.step.makes),
             fetch=fetch,
-            setup=self._setup if SETUP in missing else None,
+            setup=self._setup if pass_worker.SETUP in missing else None,
             earlier=tuple(earlier.values()),
             given=given,
         )
 
-    def _cells(self, units: Sequence[int], step: NamedPass) -> list[int]:
+    def _cells(self, units: Sequence[int], step: pass_worker.NamedPass) -> list[int]:
         each = self.layout.cells_together(step.one)
         cells = (cell for unit in units for cell in range(unit * each, (unit + 1) * each))
         return [cell for cell in cells if cell < self.layout.n_cells]
@@ -180,14 +170,14 @@ class RemotePasses(Cluster):
         """(n_samples,)"""
         if isinstance(held.origin, Given):
             return held.origin.values
-        step = NamedPass(Pass(function=nothing), (held.name,), ())
+        step = pass_worker.NamedPass(Pass(function=nothing), (held.name,), ())
         values: dict[int, Vector] = {}
         for answer in self.carry_out(range(self.layout.n_cells), step, fetch=True):
             values |= answer.values
         self._later.clear()
         return np.concatenate([values[unit] for unit in range(self.layout.n_cells)])
 
-    def _new(self, name: Name, origin: Origin) -> RemoteValues:
+    def _new(self, name: pass_worker.Name, origin: Origin) -> RemoteValues:
         held = RemoteValues(self, name, self._n, origin)
         self._held.add(held)
         return held

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
-from service.datasets.files import DatasetFiles
+from service.datasets.store import DatasetFiles
 from service.jobs.spread.connection import Connection, check_store
 from service.jobs.spread.dask_passes import DaskPasses
 from service.settings import Settings
@@ -44,7 +44,7 @@ class DatasetRecipe:
             mask = np.zeros(dataset.n_samples, dtype=bool)
             mask[rows] = True
             chosen = np.packbits(mask)
-        small = replace(dataset, tags={}, warnings=[], statistics=None, class_counts=None)
+        small = replace(dataset, tags={}, warnings=[], statistics={}, class_counts=None)
         return cls(small, chosen, prepared.steps)
 
     def open(self) -> OpenRows:
@@ -76,7 +76,7 @@ AUTO_SHARDS = 512
 """From this number on, 4 GiB of numbers, a step takes much longer than its messages."""
 
 
-def spreading(
+def choose_spread(
     mode: SpreadMode,
     connection: Connection | None,
     dataset: Dataset,

@@ -1,10 +1,12 @@
-"""The rows of a training job: training sets, validation sets, and how a model scores on them."""
+"""The rows of a training job: training sets, validation sets of the same or of another dataset, and
+how a model scores on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData
-from service.jobs.training.schemas import Folds, ValidationDataset, ValidationSplit
+from service.errors import InvalidContent
+from service.jobs.core.model_columns import class_numbers, positions, recode_onto
+from service.jobs.training.schemas import Folds, JobCreate, ValidationDataset, ValidationSplit
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.matrices import Indices, Matrix, is_sparse
-from svm.data.splitting import fold_numbers, split
+from svm.data.splitting import fold_numbers, held_out_rows, split
 from svm.data.stored_rows import StoredRows, pieces
 from svm.encoding.recoding import recoding
+from svm.errors import InvalidData
 from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
 from svm.model.pipeline import FittedPipeline
 
@@ -189,7 +194,7 @@ class LabeledRows:
         return Confusion(total, weighted)
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
-        """Of a size that bounds the memory for features and scores."""
+        """The rows in pieces of a size that bounds the memory for features and scores."""
         width = fitted.features.n_outputs if fitted.encoder.is_plain else fitted.n_features
         for piece in pieces(self._X, max(width, len(fitted.intercepts)), rows):
             self._interrupted()
@@ -203,3 +208,107 @@ class LabeledRows:
         if isinstance(X, StoredRows):
             return X.rewritten(lambda piece: recoded(np.asarray(piece)))
         return recoded(X)
+
+
+POINTER = "/validation/dataset_id"
+
+
+def rare_classes(
+    validation: ValidationSplit | Folds | ValidationDataset | None, dataset: Dataset
+) -> tuple[str, ...]:
+    """Warnings about classes with so few rows that not all of their measures say something;
+    `dataset` has the classes that are trained on."""
+    counts = zip(dataset.classes or (), dataset.class_counts or (), strict=True)
+    match validation:
+        case Folds(folds=folds):
+            return tuple(
+                f"Class {label!r} has {count} {'row' if count == 1 else 'rows'}: it was measured "
+                f"in {count if count > 1 else 0} of {folds} folds, and trained on in all."
+                for label, count in counts
+                if count < folds
+            )
+        case ValidationSplit(fraction=fraction, stratify=True):
+            return tuple(
+                f"Class {label!r} has {count} {'row' if count == 1 else 'rows'}, too few to hold "
+                f"out {fraction:g} of them: all are trained on, and the class is not measured."
+                for label, count in counts
+                if held_out_rows(count, fraction) == 0
+            )
+    return ()
+
+
+def check_measured(spec: JobCreate, dataset: Dataset) -> None:
+    """Raises InvalidContent if too few rows are held out: none for a fold, or of a class none to
+    learn its probability from. `dataset` has the classes that are trained on."""
+    counts = dataset.class_counts or ()
+    match spec.validation:
+        case Folds(folds=folds):
+            pointer, least = "/validation/folds", folds
+            held_out = [count if count > 1 else 0 for count in counts]
+        case ValidationSplit(fraction=fraction, stratify=True):
+            pointer, least = "/validation/fraction", 1
+            held_out = [held_out_rows(count, fraction) for count in counts]
+        case _:
+            return
+    code = "class-too-small"
+    if sum(held_out) < least:
+        message = "the classes have too few rows to hold some of them out"
+        raise InvalidContent.at(pointer, code, message, "use no validation, or give more rows")
+    if spec.calibration is not None and 0 in held_out:
+        number = held_out.index(0)
+        label = (dataset.classes or ())[number]
+        message = f"class {label!r} has {counts[number]} rows: none is left to fit probabilities on"
+        hint = "leave out `calibration`, or the class with `classes`"
+        raise InvalidContent.at("/calibration", code, message, hint)
+
+
+def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> None:
+    """Raises InvalidContent if the rows of `validation` cannot measure a model that is trained on
+    the dataset."""
+    with _refused():
+        numbers = class_numbers(validation, dataset.classes or ())
+        recode_onto(validation, dataset, dataset.kinds)
+    kept = dataset.only(spec.classes).classes or ()
+    trained = {number for number, label in enumerate(dataset.classes or ()) if label in kept}
+    if trained.isdisjoint(numbers.tolist()):
+        shown = ", ".join(repr(label) for label in kept[:5])
+        message = f"no row of the validation set has one of the classes {shown}"
+        raise InvalidContent.at(POINTER, "unknown-class", message)
+
+
+def rows_of(
+    data: LoadedData | DataInFiles, validation: Dataset, dataset: Dataset, spec: JobCreate
+) -> LabeledRows:
+    """The rows of `validation` in the columns and classes of the dataset; those of classes that the
+    training leaves out are left out, too. Raises InvalidContent and InvalidData."""
+    assert data.codes is not None
+    codes = class_numbers(validation, dataset.classes or ()).astype(np.int32)[data.codes]
+    taken = recode_onto(validation, dataset, dataset.kinds)
+
+    def taken_as(X: Any) -> Any:
+        made = taken(X)
+        if dataset.sparse:
+            from scipy.sparse import csr_array  # workers only: the API stays small
+
+            return made if is_sparse(made) else csr_array(made)
+        return made.toarray() if is_sparse(made) else made
+
+    same = positions(validation, dataset) is None and validation.is_plain
+    if isinstance(data.X, StoredRows):
+        if not same or validation.sparse != dataset.sparse:
+            data = replace(data, X=data.X.rewritten(taken_as, dataset.n_features))
+    else:
+        data = replace(data, X=taken_as(data.X))
+    return LabeledRows(replace(data, codes=codes), dataset, spec.classes)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Report what is wrong with the validation set at its place in the request."""
+    try:
+        yield
+    except InvalidData as error:
+        raise InvalidContent.at(POINTER, error.code, error.message) from None
+    except InvalidContent as error:
+        faults = tuple(replace(fault, pointer=POINTER) for fault in error.faults)
+        raise InvalidContent(error.code, error.detail, faults, extra=error.extra) from None

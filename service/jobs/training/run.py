@@ -8,27 +8,24 @@ from typing import Any
 import numpy as np
 
 from service.jobs.context import RunContext
-from service.jobs.core.attempts import Attempt, Command
+from service.jobs.core.attempts import Attempt
+from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
-from service.jobs.parts.helping import PartWork
+from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
+from service.jobs.training import summary
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import (
-    CHECKPOINT_LOST,
-    final_progress,
-    finish_with_model,
-    measured_on_trained,
-    result_of,
-    unproven,
+from service.jobs.training.training_sequence import (
+    GROUPS,
+    JobTrainings,
+    TrainingSequence,
+    trace_rows,
 )
-from service.jobs.training.training_sequence import GROUPS, TrainingSequence, trace_rows
-from service.jobs.training.trainings import Trainings
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.blobs import BlobDamaged
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
-from svm.errors import CheckpointMismatch, Interrupted
+from svm.errors import CheckpointMismatch
 from svm.model.calibration import cross_fit
 from svm.model.metrics import calibration_metrics, explain_unpredicted
 from svm.model.pipeline import FittedPipeline
@@ -55,7 +52,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     Raises what the training raises, Interrupted after the checkpoint was saved, and LeaseLost.
     """
     attempt.check()
-    trainings = Trainings(context, attempt)
+    trainings = JobTrainings(context, attempt)
     spec = trainings.spec
     with file_errors_reported():  # rows that stay in files are copied to a scratch file
         sequence, warnings = _sequence(context, attempt, trainings)
@@ -74,21 +71,21 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if "validation" in metrics:
         measured = metrics["validation"]
         total = sum(map(sum, measured["confusion_matrix"]))
-        said = measured_on_trained(measured["trained_rows"], total, "validation rows")
+        said = summary.warn_of_trained_rows(measured["trained_rows"], total, "validation rows")
         warnings = (*warnings, *said)
     warnings += explain_unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
-    summary = result_of(result, metrics)
+    measures = summary.result_of(result, metrics)
     if canceled:
-        summary["stop_reason"] = "canceled"
-    attempt.show(final_progress(attempt, canceled, summary), [])
+        measures["stop_reason"] = "canceled"
+    attempt.show(summary.final_progress(attempt, canceled, measures), [])
     outcome = Outcome(
         state=State.CANCELED if canceled else State.SUCCEEDED,
-        stop_reason=summary["stop_reason"],
+        stop_reason=measures["stop_reason"],
         converged=result.converged,
-        result=summary,
-        warnings=(*warnings, *trainings.warnings, *result.warnings, *unproven(result)),
+        result=measures,
+        warnings=(*warnings, *trainings.warnings, *result.warnings, *summary.unproven(result)),
     )
-    finish_with_model(
+    summary.finish_with_model(
         context,
         attempt,
         outcome,
@@ -98,7 +95,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         rows=trainings.splits[0].training,
         request=spec,
         spec=spec.with_solver(result.warm_start.pipeline.solver),
-        result=summary,
+        result=measures,
         n_support_vectors=result.n_support_vectors,
     )
 
@@ -123,20 +120,20 @@ def _calibrated(
 
 
 def _sequence(
-    context: RunContext, attempt: Attempt, trainings: Trainings
+    context: RunContext, attempt: Attempt, trainings: JobTrainings
 ) -> tuple[TrainingSequence, tuple[str, ...]]:
     """The job's trainings, at the last checkpoint or at their start, and warnings."""
     given = attempt, trainings, Lending(context.offers, attempt)
     try:
         return TrainingSequence(*given, context.checkpoint(attempt.job)), ()
     except (BlobDamaged, CheckpointMismatch):
-        return TrainingSequence(*given, None), (CHECKPOINT_LOST,)
+        return TrainingSequence(*given, None), (summary.CHECKPOINT_LOST,)
 
 
 def help(context: RunContext, part: PartWork) -> None:
     """Train a fold, or some pairs of the model, for another worker. Raises as `run`."""
     part.check()
-    trainings = part.once(lambda: Trainings(context, part))
+    trainings = part.once(lambda: JobTrainings(context, part))
     trainings.work = part
     saved: Arrays = context.checkpoint(part.job) or {}
     number = 0 if part.number in GROUPS else part.number
@@ -151,17 +148,13 @@ def help(context: RunContext, part: PartWork) -> None:
         def packed() -> bytes:
             return pack(own | under("training", training.checkpoint(pairs)))
 
-        try:
+        with part.saving(packed):
             for progress in training:
                 before_s = part.elapsed_s - training.elapsed_s
                 rows = [] if number else trace_rows(progress, before_s, training)
                 part.show({"fraction": progress.fraction}, rows)
                 if part.checkpoint_is_due:
                     part.save(packed())
-        except Interrupted:
-            if part.command is Command.SAVE_AND_RELEASE:
-                part.save(packed())
-            raise
         if number == 0:
             return part.deliver(packed())
         measured, scores = trainings.measure(number, training.result())

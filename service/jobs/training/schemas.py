@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -18,12 +20,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from service.common.names import INVALID_NAME, NAME, AliasName, DatasetReference, ModelName
-from service.common.schemas import ShownAs, Tags, WriteModel
+from service.common.schemas import ShownAs, WriteModel
 from service.datasets.dataset import Dataset
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
-from service.jobs.collection.schemas import Callback
-from service.models.aliases import LATEST
-from service.models.versions import ModelVersion
+from service.jobs.collection.schemas import KindCreate
+from service.models.versions import LATEST
 from service.rows.spec import Label
 from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate
@@ -178,19 +179,12 @@ def require_class(known: Sequence[Label], label: Label, pointer: str) -> None:
         )
 
 
-class JobCreate(WriteModel):
-    """A training: which data, which solver, when to stop, and what happens to the model."""
+class TrainingOptions(KindCreate):
+    """What a training and all entries of a comparison have in common."""
 
-    dataset_id: Annotated[str, Field(pattern=r"^(ds_[0-9a-f]{32}|latest)$")]
-    """The dataset to train on; `latest` is the one uploaded last."""
-    model_name: ModelName
-    """The model that gets a new version."""
     classes: Classes = None
     """Train on the rows of these classes only; the others stay in the dataset. By default on
     all."""
-    solver: SolverChoice = Field(default_factory=cast("Callable[[], AnyChoice]", CHOICES["auto"]))
-    """How to train; `GET /v1/solvers` explains each. `auto`, the default, chooses by the data; the
-    job's `notes` say which and why, the `spec` of the model version shows it."""
     encoding: Encoding = Encoding()
     """How categories, dates and missing cells become numbers, learned on the training rows and kept
     in the model. Tables of finite numbers need none."""
@@ -207,6 +201,37 @@ class JobCreate(WriteModel):
     for the others."""
     stopping: Stopping = Stopping()
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
+    seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
+    """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
+    set_alias: NewAlias | None = None
+    """An alias to point to the new version when the job succeeds."""
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
+        """The request that a job or a model version has stored. Raises ValidationError if it is of
+        another release."""
+        return cls.model_validate_json(json.dumps(spec))
+
+    def on(self, dataset: Dataset) -> Self:
+        """This request with what follows from the dataset, and with a seed."""
+        values = {
+            "dataset_id": dataset.id,
+            "scaling": self.scaling or default_scaling(dataset),
+            "classes": classes_in(dataset, self.classes),
+            "stopping": self.stopping.resolve(),
+            "seed": secrets.randbelow(MAX_SEED + 1) if self.seed is None else self.seed,
+        }
+        return self.model_copy(update=values)
+
+
+class JobCreate(TrainingOptions):
+    """A training: which data, which solver, when to stop, and what happens to the model."""
+
+    model_name: ModelName
+    """The model that gets a new version."""
+    solver: SolverChoice = Field(default_factory=cast("Callable[[], AnyChoice]", CHOICES["auto"]))
+    """How to train; `GET /v1/solvers` explains each. `auto`, the default, chooses by the data; the
+    job's `notes` say which and why, the `spec` of the model version shows it."""
     validation: AnyValidation | None = None
     """How to measure the model on rows that it was not trained on: a `fraction` of the rows
     as a validation set, cross-validation with `folds`, or another dataset."""
@@ -221,8 +246,6 @@ class JobCreate(WriteModel):
     """More points of the learning curve than epochs 1, 2, 4, 8 … and the end, in
     `GET /v1/jobs/{id}/trace`: the cost before the first update, and after every one or every few
     epochs or updates. Neither the model nor the end of the training depends on it."""
-    priority: Annotated[int, Ge(-100), Le(100)] = 0
-    """Jobs with a higher priority start first."""
     spread: Literal["auto", "never", "always"] = "auto"
     """Whether other machines share the passes of this training, if the service has a cluster of
     Dask: `newton` and `gradient-descent` with all rows in a batch do, with two classes. `auto`: if
@@ -231,15 +254,6 @@ class JobCreate(WriteModel):
     """A model version to begin with instead of zero, such as `iris/3`, or an alias, such as
     `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` lists
     what a solver inherits from which others."""
-    seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
-    """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
-    set_alias: NewAlias | None = None
-    """An alias to point to the new version when the job succeeds."""
-    tags: Tags = Field(default_factory=dict)
-    """Your own keys and values, to find the job by."""
-    callback: Annotated[Callback | None, Field(exclude=True)] = None
-    """A URL that gets a signed POST request when the job has ended, at least once. The host must be
-    one that the operator allows; `GET /v1/jobs/{id}/deliveries` shows what became of it."""
 
     def pipeline(self) -> Pipeline:
         """What to train, without the data and the limits of this service."""
@@ -253,29 +267,8 @@ class JobCreate(WriteModel):
             stopping=self.stopping.resolve(),
         )
 
-    def on(self, dataset: Dataset) -> Self:
-        """The same request with what follows from the dataset."""
-        values = {
-            "dataset_id": dataset.id,
-            "scaling": self.scaling or default_scaling(dataset),
-            "classes": classes_in(dataset, self.classes),
-        }
-        return self.model_copy(update=values)
-
-    def normalized(
-        self, dataset_id: str, seed: int, start: ModelVersion | None = None
-    ) -> dict[str, Any]:
-        """The same request as plain JSON with all defaults written out."""
-        values = {
-            "dataset_id": dataset_id,
-            "seed": seed,
-            "stopping": self.stopping.resolve(),
-            "warm_start_from": start and f"{start.model_name}/{start.version}",
-        }
-        return self.model_copy(update=values).model_dump(mode="json", by_alias=True)
-
     def with_solver(self, solver: AnyChoice) -> dict[str, Any]:
-        """The same as plain JSON, with the solver that was chosen for `auto`."""
+        """This request as plain JSON, with the solver that was chosen for `auto`."""
         return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
 
 

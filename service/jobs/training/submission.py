@@ -2,30 +2,88 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 
 from service.common.schemas import ReadModel
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, NotFound
 from service.jobs.core.submission import Draft, Submission
-from service.jobs.spread.plan import SpreadPlanRead, spread_plan
 from service.jobs.training import KIND
-from service.jobs.training.admission import check_trainable
-from service.jobs.training.memory_plan import data_size, peak_bytes, rows_stay_in_files
+from service.jobs.training.admission import (
+    check_trainable,
+    data_size,
+    peak_bytes,
+    rows_stay_in_files,
+)
+from service.jobs.training.rows import POINTER
 from service.jobs.training.schemas import (
-    MAX_SEED,
     Folds,
     JobCreate,
     ValidationDataset,
     ValidationSplit,
 )
-from service.jobs.training.validation_set import POINTER
 from service.jobs.training.warm_starts import check_start, find_start
 from service.models.versions import ModelVersion
 from service.storage.machine_code import is_compiling
+from svm.data.shards import expected_shards
 from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
+from svm.model.pipeline import Pipeline
+from svm.solvers.newton import FLOAT_BYTES
+from svm.training.estimates import DataSize, encoded_sizes, expected_passes
+from svm.transforms.features import Identity, Square, n_outputs
+
+LABEL_BYTES = 1
+
+
+class SpreadPlanRead(ReadModel):
+    """What the passes of a training take if other machines share them."""
+
+    shards: int
+    """Runs of rows, of about a million numbers each, over which passes are sums. `spread: auto`
+    asks other machines from more than 512 on."""
+    passes: int
+    """How often rows are read, by the steps of trainings that were counted. `newton` takes about 4
+    steps for each decimal digit of the relative gap, less 2, and 5 fewer if there are enough rows
+    to begin on a sample; each step reads all rows once, and those near the margin twice more.
+    `gradient-descent` reads all rows once in each epoch, of which there are at most those that
+    `stopping` allows, and then as `newton` for its certificate. Preparation and metrics, which the
+    job's own worker computes, are not counted."""
+    bytes_once: int
+    """Sent once: the labels and weights of all rows, and to each worker which rows they are."""
+    bytes_per_epoch: int
+    """To and from each worker in a step of `newton` or an epoch of `gradient-descent`."""
+    memory_bytes: int
+    """In all workers together: labels, weights and scores of the rows. Beside them each worker
+    keeps the rows that fit in half of its memory, and reads the others again in each pass."""
+
+
+def spread_plan(pipeline: Pipeline, size: DataSize, n: int) -> SpreadPlanRead | None:
+    """The plan of a training on n rows of data of this size; None if other machines cannot share
+    it. For `auto` the one of `newton`."""
+    if size.n_classes != 2:
+        return None
+    if size.table is not None:
+        size = encoded_sizes(pipeline, size, size.table)[-1]
+    d = n_outputs(pipeline.features, size.n_features)
+    sparse = size.sparse and isinstance(pipeline.features, Identity | Square)
+    stored = size.stored_values * d // size.n_features if sparse else size.n_samples * d
+    values = stored * n // size.n_samples
+    shards = expected_shards(n, d, values)
+    expected = expected_passes(
+        pipeline.solver, pipeline.stopping, n, d, values, sparse=sparse, shards=shards
+    )
+    if expected is None:
+        return None
+    weighted = size.weighted or pipeline.class_weight is not None
+    row_bytes = LABEL_BYTES + (FLOAT_BYTES if weighted else 0)
+    return SpreadPlanRead(
+        shards=shards,
+        passes=expected.passes,
+        bytes_once=n * row_bytes + (0 if n == size.n_samples else -(-size.n_samples // 8)),
+        bytes_per_epoch=FLOAT_BYTES * expected.epoch_numbers,
+        memory_bytes=n * (row_bytes + FLOAT_BYTES * expected.row_values),
+    )
 
 
 class JobPlanRead(ReadModel):
@@ -56,13 +114,13 @@ class Trainings(Submission[JobCreate]):
     kind = KIND
 
     def draft(self, body: JobCreate) -> Draft:
-        body, dataset, start, _ = self._checked(body)
-        seed = secrets.randbelow(MAX_SEED + 1) if body.seed is None else body.seed
-        return Draft(body.normalized(dataset.id, seed, start), dataset, body.model_name, start)
+        body, dataset, start, _ = self._check(body)
+        spec = body.model_dump(mode="json", by_alias=True)
+        return Draft(spec, dataset, body.model_name, start)
 
     def plan(self, body: JobCreate) -> JobPlanRead:
         """What `queue` would queue, and what it would cost. Raises as it does."""
-        body, dataset, _, validation = self._checked(body)
+        body, dataset, _, validation = self._check(body)
         limit = self.stores.limits.worker_memory_bytes
         in_files = rows_stay_in_files(body, dataset, limit, validation)
         n_classes = len(body.classes or dataset.classes or ())
@@ -81,7 +139,7 @@ class Trainings(Submission[JobCreate]):
             spread=spread_plan(body.pipeline(), size, _trained_rows(body, n_samples)),
         )
 
-    def _checked(
+    def _check(
         self, body: JobCreate
     ) -> tuple[JobCreate, Dataset, ModelVersion | None, Dataset | None]:
         """The request with what follows from the dataset, the dataset, the version that the
@@ -90,12 +148,14 @@ class Trainings(Submission[JobCreate]):
         body = body.on(dataset)
         if isinstance(body.validation, ValidationDataset):
             validation = self._validation(body.validation)
-            named = ValidationDataset(dataset_id=validation.id)
-            body = body.model_copy(update={"validation": named})
+            found = ValidationDataset(dataset_id=validation.id)
+            body = body.model_copy(update={"validation": found})
         check_trainable(body, dataset, self.stores.limits, validation)
         start = find_start(body, self.stores.models)
         if start is not None:
             check_start(body, dataset, start, self.stores.datasets)
+            named = f"{start.model_name}/{start.version}"
+            body = body.model_copy(update={"warm_start_from": named})
         return body, dataset, start, validation
 
     def _validation(self, named: ValidationDataset) -> Dataset:
@@ -106,7 +166,7 @@ class Trainings(Submission[JobCreate]):
 
 
 def _trained_rows(body: JobCreate, n_samples: int) -> int:
-    """Of the training that makes the model: n_samples without those of a validation set."""
+    """How many rows make the model: n_samples without those of a validation set."""
     if isinstance(body.validation, ValidationSplit):
         return n_samples - held_out_rows(n_samples, body.validation.fraction)
     return n_samples

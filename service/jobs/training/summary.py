@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,14 +11,14 @@ import numpy as np
 from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
+from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.lifecycle import State
 from service.jobs.training.rows import Confusion
 from service.jobs.training.schemas import JobCreate
-from service.models.described import described
+from service.models.files import describe_table
 from svm.data.matrices import Indices
 from svm.model.pipeline import FittedPipeline
-from svm.stopping import StopReason
+from svm.stopping import Stopping, StopReason
 from svm.training.curve import Progress
 from svm.training.results import TrainingResult
 from svm.training.warm_start import WarmStart
@@ -40,7 +41,7 @@ def progress_of(progress: Progress) -> dict[str, Any]:
 def final_progress(
     attempt: Attempt, canceled: bool, model: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Of a job with this model: `epochs`, `updates` and `certificate` are read from it."""
+    """Progress of a job that ended with this model, with its epochs, updates and certificate."""
     done = attempt.progress.get("fraction", 0.0) if canceled else 1.0
     shown = {"fraction": done, "eta_s": 0.0}
     if model is None:
@@ -64,7 +65,7 @@ def unproven(result: TrainingResult) -> tuple[str, ...]:
     return (f"The training ended before it converged ({reason}). {reason.advice}",)
 
 
-def measured_on_trained(trained: int | None, n_samples: int, what: str) -> tuple[str, ...]:
+def warn_of_trained_rows(trained: int | None, n_samples: int, what: str) -> tuple[str, ...]:
     """A warning, if half of the rows that a model is measured on, or more, are of its training."""
     if trained is None or 2 * trained < n_samples:
         return ()
@@ -77,7 +78,7 @@ def measured_on_trained(trained: int | None, n_samples: int, what: str) -> tuple
 
 def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The `result` of a job and of its model version."""
-    table = described(result.fitted)
+    table = describe_table(result.fitted)
     encoding = {} if table is None else {"encoding": table["notes"]}
     return {
         "metrics": {**metrics, **encoding},
@@ -149,7 +150,8 @@ def finish_with_model(
             prepared,
             model_name=request.model_name,
             job_id=attempt.job.id,
-            dataset=dataset,
+            dataset_id=dataset.id,
+            dataset_digest=dataset.matrix_digest,
             spec=spec,
             seed=request.seed,
             result=result if reading is None else {**result, "reading": dict(reading)},
@@ -157,3 +159,74 @@ def finish_with_model(
             set_alias=None if outcome.state is State.CANCELED else request.set_alias,
         ),
     )
+
+
+SPACING = math.log(1.3)
+"""How far apart the times of two points are that are compared: closer ones are noise."""
+
+LONGEST = math.log(1000.0)
+"""Forecasts of a thousand times the time so far say nothing."""
+
+
+class Forecast:
+    """Gap and epoch are powers of the time between two points. The gap of a stochastic solver stays
+    on one power; that of a fast one falls by ever higher powers, which a third point shows."""
+
+    def __init__(self, stopping: Stopping) -> None:
+        resolved = stopping.resolve()
+        self._gap, self._epochs = resolved.duality_gap, resolved.max_epochs
+        self._points: list[tuple[float, float, float]] = []
+        self._end_s: float | None = None
+
+    def after(self, progress: Progress, elapsed_s: float) -> float | None:
+        """Seconds to the end, from progress after `elapsed_s` seconds of training; None if there is
+        no forecast."""
+        if progress.evaluation is not None:
+            self.add(elapsed_s, progress.relative_gap, progress.epoch)
+        return self.left(elapsed_s)
+
+    def left(self, elapsed_s: float) -> float | None:
+        """Seconds to the end that was forecast; None if there is none, or if it has passed."""
+        if self._end_s is None or elapsed_s > self._end_s:
+            return None
+        return self._end_s - elapsed_s
+
+    def add(self, elapsed_s: float, gap: float | None, epoch: int) -> None:
+        """A new evaluation, after `elapsed_s` seconds of training."""
+        if gap is not None and gap > 0.0 and elapsed_s > 0.0 and epoch > 0:
+            growth = self._growth(elapsed_s, gap, epoch)
+            self._end_s = None if growth > LONGEST else elapsed_s * math.exp(growth)
+
+    def _growth(self, elapsed_s: float, gap: float, epoch: int) -> float:
+        """The logarithm of the factor from now to the end; infinite before there are two points."""
+        if self._gap is not None and gap <= self._gap:
+            return 0.0
+        now = math.log(elapsed_s), math.log(gap), math.log(epoch)
+        kept = [point for point in self._points if now[0] - point[0] >= SPACING][-2:]
+        if not self._points or now[0] - self._points[-1][0] >= SPACING:
+            self._points = [*self._points[-2:], now]
+        if not kept:
+            return math.inf
+        growth = [math.inf]
+        fall = _slope(kept[-1], now, 1)
+        if self._gap is not None and fall < 0.0:
+            faster = 0.0
+            if len(kept) == 2 and (before := _slope(kept[0], kept[1], 1)) < 0.0:
+                faster = 2.0 * math.log(fall / before) / (now[0] - kept[0][0])
+            growth.append(_time_to(now[1] - math.log(self._gap), -fall, min(max(faster, 0.0), 1.0)))
+        rise = _slope(kept[-1], now, 2)
+        if self._epochs is not None and rise > 0.0:
+            growth.append(max(0.0, math.log(self._epochs) - now[2]) / rise)
+        return min(growth)
+
+
+def _slope(before: tuple[float, ...], after: tuple[float, ...], k: int) -> float:
+    return (after[k] - before[k]) / (after[0] - before[0])
+
+
+def _time_to(distance: float, power: float, faster: float) -> float:
+    """The logarithm of the factor in time after which ln gap has fallen by `distance`, if the power
+    grows like t^faster."""
+    if faster < 1e-3:
+        return distance / power
+    return math.log1p(faster * distance / power) / faster

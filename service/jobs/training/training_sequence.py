@@ -8,23 +8,164 @@ folds, or without folds groups of the pairs of its model.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import fields
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from service.jobs.core.attempts import Attempt, Command
+from service.jobs.context import RunContext
+from service.jobs.core.attempts import Attempt, Command, Work
 from service.jobs.parts.lending import Lending
-from service.jobs.training.forecast import Forecast
-from service.jobs.training.summary import progress_of
-from service.jobs.training.trainings import Trainings
+from service.jobs.spread.spreading import choose_spread
+from service.jobs.training import summary
+from service.jobs.training.admission import rows_stay_in_files
+from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
+from service.jobs.training.schemas import JobCreate, ValidationDataset
+from service.jobs.training.warm_starts import load_start
+from service.settings import Settings
 from service.storage.arrays import Arrays, below, pack, under
-from svm.data.matrices import Vector
+from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.training.curve import Evaluation, Progress
+from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
-from svm.training.training import Training
+from svm.training.training import Execution, Training
+from svm.training.warm_start import WarmStart
+
+
+def threads_of(settings: Settings, work: Work) -> int | Callable[[], int]:
+    """That a training may use: those of its worker, or with one for each, what others leave."""
+    own = len(os.sched_getaffinity(0)) // max(1, settings.workers)
+    return own if own > 1 else work.threads
+
+
+class JobTrainings:
+    """Training 0 makes the model, the others measure the folds."""
+
+    def __init__(self, context: RunContext, work: Work) -> None:
+        """Read the rows. Raises what the stores raise."""
+        self.spec = spec = JobCreate.from_spec(work.job.spec)
+        assert spec.seed is not None
+        self.dataset = dataset = context.datasets.get(work.job.dataset_id)
+        other = None
+        if isinstance(spec.validation, ValidationDataset):
+            other = context.datasets.get(spec.validation.dataset_id)
+        limits = context.settings.limits
+        in_files = rows_stay_in_files(spec, dataset, limits.worker_memory_bytes, other)
+        read = context.datasets.open if in_files else context.datasets.load
+        self.rows = rows = LabeledRows(read(dataset), dataset, spec.classes)
+        self.splits = rows.splits(spec.validation, spec.seed)
+        first = self.splits[0]
+        watched = None if first.validation is None else (rows, first.validation)
+        if other is not None:
+            measured = rows_of(read(other), other, dataset, spec)
+            watched = measured, measured.everything
+        self._watched = watched
+        """Rows to measure the model on."""
+        start = load_start(spec, dataset, first.training, context.models, context.datasets)
+        self._start: WarmStart | None = None if start is None else start[0]
+        rare = rare_classes(spec.validation, dataset.only(spec.classes))
+        self.warnings = rare if start is None else (*rare, *start[1])
+        self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
+        self._settings = context.settings
+        self._connection = context.connection
+        self.work = work
+        self.prepared: Prepared | None = None
+        """Rows of the model's training, if another one of the same pairs follows."""
+
+    def begin(self, number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
+        """Begin a training with a time budget in seconds, or continue it from a checkpoint.
+
+        Raises CheckpointMismatch.
+        """
+        spec, split, pipeline = self.spec, self.splits[number], self.spec.pipeline()
+        begun = self._start if number == 0 else None
+        like = None if begun is None else begun.fitted
+        stopping = replace(pipeline.stopping, time_budget_s=budget_s)
+        watched = None if number else self._watched
+        assert spec.seed is not None
+        prepared = None if number else self.prepared
+        rows: tuple[Any, Any] = (None, None)
+        described: dict[str, Any] = {}
+        if prepared is None:
+            rows = self.rows.of(split.training, like)
+            described = self.rows.described(split.training, like)
+        asked = spec.spread, self._connection, self.dataset, split.training
+        how = Execution(
+            interrupted=self.work.check,
+            threads=threads_of(self._settings, self.work),
+            digest=split.digest,
+            prepared=prepared,
+            spread=choose_spread(*asked, self._warn),
+        )
+        return Training(
+            replace(pipeline, stopping=stopping),
+            *rows,
+            **described,
+            seed=spec.seed,
+            validation=None if watched is None else watched[0].of(watched[1], like),
+            warm_start=begun,
+            checkpoint=checkpoint,
+            bounds_kernel=number == 0,
+            trace=spec.trace if number == 0 else None,
+            how=how,
+        )
+
+    def _warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings += (message,)
+
+    def measure(self, number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:
+        """The metrics of fold `number`, 1 …, as JSON; and the scores of its rows, if they are
+        kept."""
+        validation = self.splits[number].validation
+        assert validation is not None
+        measured = summary.fold_of(result, _metrics_of(self.rows, validation, result))
+        keeps = self.spec.calibration is not None
+        return measured, self.rows.scores(result.fitted, validation)[0] if keeps else None
+
+    def metrics(
+        self, result: TrainingResult, folds: Mapping[int, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """By part of the data. Of folds, by number, each row was predicted by the training that did
+        not see it."""
+        metrics = {"train": _metrics_of(self.rows, self.splits[0].training, result)}
+        if self._watched is not None:
+            rows, some = self._watched
+            trained = self.rows.hashes[self.splits[0].training]
+            metrics["validation"] = {
+                **_metrics_of(rows, some, result),
+                "trained_rows": count_seen(rows.hashes[some], trained),
+            }
+        elif folds:
+            each = list(folds.values())
+            metrics["validation"] = {
+                **summary.metrics_of_folds(summary.sum_of_folds(each), each),
+                "trained_rows": self.rows.seen([self.splits[k] for k in folds]),
+            }
+        return metrics
+
+    def held_out(
+        self, model: TrainingResult, of_folds: Mapping[int, Vector]
+    ) -> tuple[Vector, Indices] | None:
+        """Scores of rows by a training that did not see them, and their classes by number; None if
+        a job with folds was canceled before any of them was done. `of_folds`: by number."""
+        if self._watched is not None:
+            return self._watched[0].scores(model.fitted, self._watched[1])
+        if not of_folds:
+            return None
+        of_rows = [self.splits[k].validation for k in sorted(of_folds)]
+        rows = [some for some in of_rows if some is not None]
+        scores = [of_folds[k] for k in sorted(of_folds)]
+        return np.concatenate(scores), self.rows.codes(np.concatenate(rows))
+
+
+def _metrics_of(rows: LabeledRows, some: Indices, result: TrainingResult) -> dict[str, Any]:
+    return rows.confusion(result.fitted, some).metrics()
+
 
 SHORTEST_S = 1e-3
 """The time for a training if the budget is spent."""
@@ -41,7 +182,7 @@ class TrainingSequence:
     """By fold: of its rows, if they are kept."""
 
     def __init__(
-        self, attempt: Attempt, trainings: Trainings, lending: Lending, saved: Arrays | None
+        self, attempt: Attempt, trainings: JobTrainings, lending: Lending, saved: Arrays | None
     ) -> None:
         """`saved` is the last checkpoint.
 
@@ -62,7 +203,7 @@ class TrainingSequence:
         self._current = 0
         """The number of the training, 0 for the model's; -1 between two folds."""
         self._spent_s = 0.0
-        self._forecast: tuple[Training, Forecast] | None = None
+        self._forecast: tuple[Training, summary.Forecast] | None = None
         model, budget_s = below("model", saved), trainings.budget_s / count
         self._training: Training | None = trainings.begin(0, budget_s, model or None)
         if "folds" in saved:
@@ -89,19 +230,18 @@ class TrainingSequence:
         attempt = self._attempt
         attempt.may_end = True
         try:
-            attempt.check()
-            self._train_model()
-            while len(self._folds) < self._count - 1:
+            with attempt.saving(self._packed):
                 attempt.check()
-                self._absorb_folds()
-                if self._current < 0:
-                    self._choose_fold()
-                else:
-                    self._train_fold(self._current)
+                self._train_model()
+                while len(self._folds) < self._count - 1:
+                    attempt.check()
+                    self._absorb_folds()
+                    if self._current < 0:
+                        self._choose_fold()
+                    else:
+                        self._train_fold(self._current)
             return False
         except Interrupted:
-            if attempt.command is Command.SAVE_AND_RELEASE:
-                attempt.save(self._packed())
             if attempt.command is not Command.KEEP_AND_END or not self._has_model:
                 raise
             if not self._has_finished:
@@ -177,17 +317,13 @@ class TrainingSequence:
     def _choose_fold(self) -> None:
         """Begin the next fold that is not lent, or claim one that no one does, or wait."""
         left = [number for number in range(1, self._count) if number not in self._folds]
-        for number in left:
-            if number not in self._lending:
-                self._current = number
-                return
-        if (claimed := self._lending.claim(left)) is not None:
-            self._current, content = claimed
+        if not left:
+            return
+        if (chosen := self._lending.choose(left)) is not None:
+            self._current, content = chosen
             self._fold_saved = below("training", content)
-        elif left:
-            self._lending.wait()
-            shown = {**self._attempt.progress, **self._overall(0.0)}
-            self._attempt.show(shown, [])
+        else:
+            self._attempt.show({**self._attempt.progress, **self._overall(0.0)}, [])
 
     def _train_fold(self, number: int) -> None:
         if self._training is None:
@@ -264,7 +400,7 @@ class TrainingSequence:
         attempt = self._attempt
         shown: dict[str, Any] = dict(attempt.progress)
         if number == 0:
-            shown = progress_of(progress)
+            shown = summary.progress_of(progress)
         # Without the work of lost workers since their checkpoints, and without loading data.
         elapsed_s = self._spent_s + training.elapsed_s
         shown |= self._overall(progress.fraction)
@@ -292,7 +428,7 @@ class TrainingSequence:
     def _left_s(self, progress: Progress, training: Training, elapsed_s: float) -> float | None:
         """For all trainings, if each takes as long as this one; at most the rest of the budget."""
         if self._forecast is None or self._forecast[0] is not training:
-            self._forecast = training, Forecast(training.pipeline.stopping)
+            self._forecast = training, summary.Forecast(training.pipeline.stopping)
         own = training.elapsed_s
         left = self._forecast[1].after(progress, own)
         if left is None:

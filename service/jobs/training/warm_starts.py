@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 from pydantic import ValidationError
 
@@ -112,7 +110,7 @@ def _seen_rows(
 
 def _pipeline_of(start: ModelVersion) -> Pipeline:
     try:
-        return JobCreate.model_validate_json(json.dumps(start.spec)).pipeline()
+        return JobCreate.from_spec(start.spec).pipeline()
     except ValidationError:
         raise InvalidData(CODE, "the version was made by another release: train it again") from None
 

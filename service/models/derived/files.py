@@ -1,7 +1,8 @@
 """Derived files as rows and blobs: each is rendered once, and deleted with its version.
 
 A file that shows data, such as points in a plot, is also deleted with the dataset. The database
-deletes the rows; the sweep then deletes blobs without a row.
+deletes the rows; the sweep then deletes blobs without a row. The messages between the service and
+the process that renders files are here, too.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import Any, BinaryIO
 
 import sqlalchemy as sa
 
+from service.models.files import PreparedVersion
 from service.models.versions import ModelVersion
-from service.storage.blobs import BlobDamaged, Blobs
+from service.storage.blobs import Blob, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.tables import derived_files
+from service.subprocesses.working import Messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class DerivedFiles:
 
     def find(self, version: ModelVersion, name: str) -> DerivedFile | None:
         """The file of this name, if it was rendered already."""
-        statement = sa.select(derived_files).where(*_named(version, name))
+        key = {"model_name": version.model_name, "version": version.version, "name": name}
+        statement = sa.select(derived_files).filter_by(**key)
         with self._database.read() as connection:
             row = connection.execute(statement).one_or_none()
         return None if row is None else DerivedFile(**row._mapping)
@@ -90,10 +94,35 @@ class DerivedFiles:
             self.blobs.delete(blob.key)
 
 
-def _named(version: ModelVersion, name: str) -> tuple[sa.ColumnElement[bool], ...]:
-    columns = derived_files.c
-    return (
-        columns.model_name == version.model_name,
-        columns.version == version.version,
-        columns.name == name,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Render:
+    """Render a file of a version and store it."""
+
+    model: str
+    version: int
+    name: str
+    """A key of `render_process.FILES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The file is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModel:
+    """Read a model from a file."""
+
+    path: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedModel:
+    """The model's file is stored; its row is not written yet."""
+
+    prepared: PreparedVersion
+    origin: dict[str, Any]
+
+
+MESSAGES = Messages(Render, Rendered, ReadModel, ImportedModel, PreparedVersion, Blob)

@@ -8,17 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from service.common.logs import configure_logging
 from service.datasets.store import DatasetStore
 from service.errors import InvalidContent, ServiceError
-from service.models.derived.files import DerivedFiles
-from service.models.derived.messages import MESSAGES, ImportedModel, ReadModel, Render, Rendered
-from service.models.exports.write import EXPORTS, export
+from service.models import exports, plots
+from service.models.derived.files import (
+    MESSAGES,
+    DerivedFiles,
+    ImportedModel,
+    ReadModel,
+    Render,
+    Rendered,
+)
+from service.models.exports import ExportFormat
+from service.models.exports.write import export
 from service.models.imports.checking import model_of
-from service.models.imports.reading import read
-from service.models.plots.kinds import PLOTS, draw
+from service.models.imports.files import read
+from service.models.plots import PlotKind, drawing, measured
+from service.models.plots.boundary import boundary
+from service.models.plots.curves import cost, learning_curve
 from service.models.registry import ModelRegistry
 from service.models.sources import Sources
 from service.settings import Settings
@@ -32,9 +42,30 @@ MEMORY_BYTES = 2 * 1024**3
 Product = tuple[dict[str, Any], str | None]
 """Facts about a file for its row, and the id of the dataset whose data it shows."""
 
+_DRAW: dict[PlotKind, Callable[[Sources], drawing.Picture]] = {
+    "boundary": boundary,
+    "learning-curve": learning_curve,
+    "cost-by-epoch": partial(cost, "epoch"),
+    "cost-by-update": partial(cost, "updates"),
+    "cost-by-time": partial(cost, "elapsed_s"),
+    "confusion": measured.confusion,
+    "roc": measured.roc,
+    "margins": measured.margins,
+    "reliability": measured.reliability,
+}
+
+
+def draw(kind: PlotKind, sources: Sources, path: Path) -> Product:
+    """Write a plot. Raises NotFound (`plot-unavailable`), InvalidContent if it is not possible."""
+    with drawing.style():
+        picture = _DRAW[kind](sources)
+        path.write_bytes(drawing.write(picture))
+    return {}, picture.dataset_id
+
+
 FILES: dict[str, Callable[[Sources, Path], Product]] = {
-    **{name: partial(draw, kind) for name, kind in PLOTS.items()},
-    **{name: partial(export, form) for name, form in EXPORTS.items()},
+    **{plots.file_name(kind): partial(draw, kind) for kind in get_args(PlotKind)},
+    **{exports.file_name(form): partial(export, form) for form in get_args(ExportFormat)},
 }
 """By file name: writes the file."""
 

@@ -10,8 +10,14 @@ import anyio
 from anyio.to_thread import run_sync
 
 from service.errors import InvalidContent, NotFound
-from service.models.derived.files import DerivedFile, DerivedFiles
-from service.models.derived.messages import MESSAGES, ImportedModel, ReadModel, Render
+from service.models.derived.files import (
+    MESSAGES,
+    DerivedFile,
+    DerivedFiles,
+    ImportedModel,
+    ReadModel,
+    Render,
+)
 from service.models.versions import ModelVersion
 from service.settings import Settings
 from service.subprocesses.pool import ChildPool, TookTooLong

@@ -23,7 +23,7 @@ from service.models.schemas import ModelVersionRead
 from service.models.versions import ModelVersion
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from service.web.access.routing import Routes
+from service.web.access.scopes import Routes
 from service.web.bodies.idempotency import Once
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
@@ -210,16 +210,16 @@ def _add_import(
             async def keep() -> Response:
                 model = await renderer.read(path, body.media_type)
                 imported = {"format": _IMPORTED[body.media_type], "origin": model.origin}
-                also = once.record(_created)
+                also = once.record(_reply_to)
                 version = await run_sync(
                     registry.add_imported, model.prepared, name, imported, also
                 )
-                return _created(version)
+                return _reply_to(version)
 
             return await once.perform(keep)
 
 
-def _created(version: ModelVersion) -> Response:
+def _reply_to(version: ModelVersion) -> Response:
     read = ModelVersionRead.of(version)
     location = f"/v1/models/{version.model_name}/versions/{version.version}"
     headers = {"Location": location, "ETag": etag_of(read)}

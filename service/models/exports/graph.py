@@ -15,27 +15,19 @@ from onnx import TensorProto, helper
 
 from service.errors import InvalidContent
 from service.models.exports.nodes import Graph
-from service.models.exports.probabilities import add_probability
 from service.models.exports.table_graph import (
     add_linear_scores,
     add_outputs,
     input_names,
     table_inputs,
 )
-from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.data.matrices import Vector, dense
 from svm.encoding.encoder import PlainEncoder
 from svm.kernel.kernels import AnyKernel, GaussianKernel, PolynomialKernel
+from svm.model.calibration import CLOSEST, Calibration
 from svm.model.pipeline import FittedPipeline
-from svm.transforms.features import (
-    FeatureMap,
-    Identity,
-    Interactions,
-    Nystroem,
-    Polynomial,
-    RandomFourier,
-    Square,
-    Terms,
-)
+from svm.transforms import features as maps
+from svm.transforms.features import FeatureMap
 
 OPSET = 17
 OPSET_ML = 3
@@ -73,13 +65,13 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
     decision = _decision(graph, fitted, scores)
     graph.op("Identity", decision, output="decision")
     if classes == 2:
-        above = graph.op("Greater", decision, graph.constant(np.float64(0.0)))
+        above = graph.op("Greater", decision, 0.0)
         code = graph.op("Cast", above, to=TensorProto.INT64)
     else:
         code = graph.op("ArgMax", decision, axis=1, keepdims=0)
     kind = fitted.classes.dtype.kind
     labels = fitted.classes.astype(np.int64) if kind in "iu" else fitted.classes
-    graph.op("Gather", graph.constant(labels), code, output="label")
+    graph.op("Gather", labels, code, output="label")
     shape: list[str | int | None] = ["n"] if classes == 2 else ["n", classes]
     outputs = [
         helper.make_tensor_value_info("label", _LABELS[kind], ["n"]),
@@ -90,8 +82,11 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         outputs.append(
             helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["n", classes])
         )
-    inputs, opsets = [_rows(fitted)], [helper.make_opsetid("", OPSET)]
-    if not plain:
+    opsets = [helper.make_opsetid("", OPSET)]
+    if plain:
+        shape = ["n", fitted.n_features]
+        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape)]
+    else:
         inputs = table_inputs(fitted.columns)
         opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
     proto = helper.make_graph(graph.nodes, name, inputs, outputs, graph.initializers)
@@ -100,51 +95,47 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
     )
 
 
-def _rows(fitted: FittedPipeline) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", fitted.n_features])
-
-
 def _scores(graph: Graph, fitted: FittedPipeline) -> str:
     encoder = fitted.encoder
     if isinstance(encoder, PlainEncoder):
-        Z = _scaled(graph, fitted, "X")
-    elif fitted.kernel is None and isinstance(fitted.features.spec, Identity):
+        Z = _scale(graph, fitted, "X")
+    elif fitted.kernel is None and isinstance(fitted.features.spec, maps.Identity):
         return add_linear_scores(graph, fitted, encoder)
     else:
         Z = add_outputs(graph, fitted, encoder)
     Z = _features(graph, fitted.features, Z)
     if fitted.kernel is not None:
         assert fitted.support_vectors is not None
-        Z = _kernel(graph, fitted.kernel, Z, _dense(fitted.support_vectors))
+        Z = _kernel(graph, fitted.kernel, Z, dense(fitted.support_vectors))
     return graph.product(Z, fitted.coefficients.T, fitted.intercepts)
 
 
-def _scaled(graph: Graph, fitted: FittedPipeline, X: str) -> str:
+def _scale(graph: Graph, fitted: FittedPipeline, X: str) -> str:
     if fitted.scaling.offset is not None:
-        X = graph.op("Sub", X, graph.constant(fitted.scaling.offset))
+        X = graph.op("Sub", X, fitted.scaling.offset)
     if fitted.scaling.scale is not None:
-        X = graph.op("Div", X, graph.constant(fitted.scaling.scale))
+        X = graph.op("Div", X, fitted.scaling.scale)
     return X
 
 
 def _features(graph: Graph, features: FeatureMap, X: str) -> str:
     W, weights = features.directions, features.weights
     match features.spec:
-        case Square():
+        case maps.Square():
             return graph.op("Mul", X, X)
-        case Polynomial(degree=degree):
+        case maps.Polynomial(degree=degree):
             return _products(graph, X, features.n_inputs, degree, 0)
-        case Interactions():
+        case maps.Interactions():
             return _products(graph, X, features.n_inputs, 2, 1)
-        case Terms():
+        case maps.Terms():
             assert weights is not None
             return _terms(graph, X, weights)
-        case RandomFourier():
+        case maps.RandomFourier():
             assert W is not None
             assert weights is not None
             waves = graph.op("Cos", graph.product(X, W.T, weights))
-            return graph.op("Mul", waves, graph.constant(np.float64(math.sqrt(2 / len(weights)))))
-        case Nystroem(kernel=kernel):
+            return graph.op("Mul", waves, math.sqrt(2 / len(weights)))
+        case maps.Nystroem(kernel=kernel):
             assert W is not None
             assert weights is not None
             return graph.product(_kernel(graph, kernel, X, W), weights.T)
@@ -188,46 +179,37 @@ def _kernel(graph: Graph, kernel: AnyKernel, X: str, vectors: Vector) -> str:
     products = graph.product(X, vectors.T)
     if isinstance(kernel, GaussianKernel):
         norms = graph.op("ReduceSumSquare", X, axes=[1], keepdims=1)
-        minus = graph.op("Mul", products, graph.constant(np.float64(-2.0)))
-        distances = graph.op("Add", graph.op("Add", minus, norms), _norms(graph, vectors))
-        distances = graph.op("Max", distances, graph.constant(np.float64(0.0)))
-        return graph.op(
-            "Exp", graph.op("Mul", distances, graph.constant(np.float64(-float(kernel.gamma))))
+        minus = graph.op("Mul", products, -2.0)
+        distances = graph.op(
+            "Add", graph.op("Add", minus, norms), np.einsum("ij,ij->i", vectors, vectors)
         )
+        distances = graph.op("Max", distances, 0.0)
+        return graph.op("Exp", graph.op("Mul", distances, -float(kernel.gamma)))
     if isinstance(kernel, PolynomialKernel):
-        scaled = graph.op("Mul", products, graph.constant(np.float64(kernel.gamma)))
-        shifted = graph.op("Add", scaled, graph.constant(np.float64(kernel.coef0)))
-        return graph.op("Pow", shifted, graph.constant(np.float64(kernel.degree)))
+        scaled = graph.op("Mul", products, float(kernel.gamma))
+        shifted = graph.op("Add", scaled, float(kernel.coef0))
+        return graph.op("Pow", shifted, float(kernel.degree))
     return products
-
-
-def _norms(graph: Graph, vectors: Vector) -> str:
-    return graph.constant(np.einsum("ij,ij->i", vectors, vectors))
 
 
 def _decision(graph: Graph, fitted: FittedPipeline, scores: str) -> str:
     classes = len(fitted.classes)
     if classes == 2:
-        return graph.reshaped(scores, -1)
+        return graph.reshape(scores, -1)
     if fitted.multiclass == "one-vs-rest":
         return scores
     signs = np.zeros((len(fitted.intercepts), classes))
     for k, (i, j) in enumerate(combinations(range(classes), 2)):
         signs[k, i], signs[k, j] = -1.0, 1.0
-    half, minus = graph.constant(np.float64(0.5)), graph.constant(np.float64(-0.5))
-    above = graph.op("Greater", scores, graph.constant(np.float64(0.0)))
+    half, minus = graph.constant(0.5), graph.constant(-0.5)
+    above = graph.op("Greater", scores, 0.0)
     votes = graph.product(graph.op("Where", above, half, minus), signs)
-    votes = graph.op("Add", votes, graph.constant(np.float64(0.5 * (classes - 1))))
+    votes = graph.op("Add", votes, 0.5 * (classes - 1))
     sums = graph.product(scores, signs)
     largest = graph.op("ReduceMax", graph.op("Abs", sums), axes=[1], keepdims=1)
-    largest = graph.op("Max", largest, graph.constant(np.float64(1.0)))
-    shares = graph.op("Div", graph.op("Div", sums, largest), graph.constant(np.float64(3.0)))
+    largest = graph.op("Max", largest, 1.0)
+    shares = graph.op("Div", graph.op("Div", sums, largest), 3.0)
     return graph.op("Add", votes, shares)
-
-
-def _dense(vectors: Matrix) -> Vector:
-    dense: Vector = vectors.toarray() if is_sparse(vectors) else vectors
-    return dense
 
 
 def _count(fitted: FittedPipeline) -> int:
@@ -237,3 +219,98 @@ def _count(fitted: FittedPipeline) -> int:
     if fitted.features.directions is not None:
         count += fitted.features.directions.size
     return int(count)
+
+
+def add_probability(
+    graph: Graph, fitted: FittedPipeline, calibration: Calibration, scores: str
+) -> None:
+    classes = len(fitted.classes)
+    if calibration.name == "sigmoid":
+        slope, shift = calibration.knots.T
+        line = graph.op("Mul", scores, -slope)
+        positive = graph.op("Sigmoid", graph.op("Sub", line, shift))
+    else:
+        positive = _interpolate(graph, calibration, scores)
+    one = graph.constant(1.0)
+    if classes == 2:
+        negative = graph.op("Sub", one, positive)
+        graph.op("Concat", negative, positive, axis=1, output="probability")
+        return
+    if fitted.multiclass == "one-vs-one":
+        positive = _couple(graph, positive, classes)
+    positive = graph.op("Max", positive, 0.0)
+    sums = graph.op("ReduceSum", positive, np.array([1], dtype=np.int64), keepdims=1)
+    some = graph.op("Greater", sums, 0.0)
+    shares = graph.op("Div", positive, graph.op("Where", some, sums, one))
+    graph.op("Where", some, shares, 1.0 / classes, output="probability")
+
+
+def _interpolate(graph: Graph, calibration: Calibration, scores: str) -> str:
+    """Straight lines between knots, constant beyond them."""
+    assert calibration.values is not None
+    assert calibration.starts is not None
+    starts, problems = calibration.starts, calibration.n_problems
+    width = max(2, int(np.diff(starts).max()))
+    knots, values = np.full((problems, width), np.inf), np.zeros((problems, width))
+    last = np.zeros(problems, dtype=np.int64)
+    for k in range(problems):
+        x = calibration.knots[starts[k] : starts[k + 1]]
+        y = calibration.values[starts[k] : starts[k + 1]]
+        if len(x) == 1:  # a level: its line has two ends
+            x, y = np.array([x[0], np.nextafter(x[0], np.inf)]), np.array([y[0], y[0]])
+        knots[k, : len(x)], values[k, : len(y)] = x, y
+        last[k] = len(x) - 2
+    zero, one = graph.constant(0), graph.constant(1)
+    apart = graph.op("Unsqueeze", scores, np.array([2], dtype=np.int64))
+    reached = graph.op("GreaterOrEqual", apart, knots)
+    counted = graph.op(
+        "ReduceSum",
+        graph.op("Cast", reached, to=TensorProto.INT64),
+        np.array([2], dtype=np.int64),
+        keepdims=0,
+    )
+    at = graph.op("Sub", counted, one)
+    at = graph.op("Min", graph.op("Max", at, zero), last)
+    at = graph.op("Add", at, np.arange(problems, dtype=np.int64) * width)
+    after = graph.op("Add", at, one)
+    flat_knots, flat_values = graph.constant(knots.ravel()), graph.constant(values.ravel())
+    x0, x1 = graph.op("Gather", flat_knots, at), graph.op("Gather", flat_knots, after)
+    y0, y1 = graph.op("Gather", flat_values, at), graph.op("Gather", flat_values, after)
+    share = graph.op("Div", graph.op("Sub", scores, x0), graph.op("Sub", x1, x0))
+    share = graph.op("Clip", share, 0.0, 1.0)
+    return graph.op("Add", y0, graph.op("Mul", share, graph.op("Sub", y1, y0)))
+
+
+def _couple(graph: Graph, positive: str, classes: int) -> str:
+    """Proportional to the class probabilities of `svm.model.calibration.coupled`.
+
+    Its p solves Qp + b1 = 0, so p is a multiple of (Q + 11ᵀ)⁻¹1, and the matrix is positive
+    definite: elimination needs no pivots.
+    """
+    likely = graph.op("Clip", positive, CLOSEST, 1.0 - CLOSEST)
+    unlikely = graph.op("Sub", 1.0, likely)
+    none = graph.op("Mul", graph.columns(likely, [0]), 0.0)
+    every = graph.op("Concat", likely, unlikely, none, axis=1)
+    pairs = classes * (classes - 1) // 2
+    source = np.full((classes, classes), 2 * pairs)
+    for k, (i, j) in enumerate(combinations(range(classes), 2)):
+        source[j, i], source[i, j] = k, pairs + k
+    r = graph.reshape(graph.columns(every, source.ravel()), -1, classes, classes)
+    crossed = graph.op("Mul", r, graph.op("Transpose", r, perm=[0, 2, 1]))
+    squares = graph.op("ReduceSumSquare", r, axes=[1], keepdims=1)
+    diagonal = graph.op("Mul", squares, np.eye(classes))
+    system = graph.op("Sub", diagonal, crossed)
+    system = graph.op("Add", system, np.ones((classes, classes)))
+    first = graph.op("Gather", system, np.array([0], dtype=np.int64), axis=2)
+    zeros = graph.op("Mul", first, 0.0)
+    right = graph.op("Add", zeros, 1.0)
+    system = graph.op("Concat", system, right, axis=2)
+    for k in range(classes):
+        here = graph.constant(np.array([k], dtype=np.int64))
+        row = graph.op("Gather", system, here, axis=1)
+        row = graph.op("Div", row, graph.op("Gather", row, here, axis=2))
+        unit = np.zeros((classes, 1))
+        unit[k] = 1.0
+        column = graph.op("Sub", graph.op("Gather", system, here, axis=2), unit)
+        system = graph.op("Sub", system, graph.op("Mul", column, row))
+    return graph.op("Gather", system, np.int64(classes), axis=2)

@@ -29,9 +29,11 @@ class Graph:
         self.initializers.append(numpy_helper.from_array(array, name))
         return name
 
-    def op(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+    def op(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
+        """`inputs` are names of values, or numbers and arrays, which become constants."""
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
         name = output or self._name(f"v{len(self.nodes)}")
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        self.nodes.append(helper.make_node(kind, names, [name], **attributes))
         return name
 
     def _name(self, name: str) -> str:
@@ -42,10 +44,10 @@ class Graph:
     def product(self, X: str, W: Vector, b: Vector | None = None) -> str:
         """XW + b. MatMul would lose eight digits: onnxruntime fuses neighboring factors into an
         attribute of single precision."""
-        return self.op("Gemm", *(X, self.constant(W)), *(() if b is None else (self.constant(b),)))
+        return self.op("Gemm", X, W, *(() if b is None else (b,)))
 
     def columns(self, values: str, which: Sequence[int] | Any) -> str:
-        return self.op("Gather", values, self.constant(np.asarray(which, dtype=np.int64)), axis=1)
+        return self.op("Gather", values, np.asarray(which, dtype=np.int64), axis=1)
 
-    def reshaped(self, values: str, *shape: int) -> str:
-        return self.op("Reshape", values, self.constant(np.array(shape, dtype=np.int64)))
+    def reshape(self, values: str, *shape: int) -> str:
+        return self.op("Reshape", values, np.array(shape, dtype=np.int64))

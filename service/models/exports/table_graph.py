@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper
 
 from service.models.exports.nodes import Graph
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import MISSING_TEXTS
 from svm.data.columns import UNKNOWN, Columns
 from svm.data.matrices import Indices, Vector
 from svm.encoding.encoder import Encoder
@@ -68,7 +68,7 @@ def add_linear_scores(graph: Graph, fitted: FittedPipeline, encoder: Encoder) ->
         parts.append(graph.product(numbers, weights[:n_numbers]))
     for place, outputs in _categories(graph, encoder):
         own = np.concatenate([weights[outputs], np.zeros((1, weights.shape[1]))])
-        parts.append(graph.op("Gather", graph.constant(own), place, axis=0))
+        parts.append(graph.op("Gather", own, place, axis=0))
     total = graph.constant(fitted.intercepts[None, :])
     for part in parts:
         total = graph.op("Add", total, part)
@@ -81,7 +81,7 @@ def add_outputs(graph: Graph, fitted: FittedPipeline, encoder: Encoder) -> str:
     parts = [] if numbers is None else [numbers]
     for place, outputs in _categories(graph, encoder):
         every = graph.constant(np.arange(len(outputs))[None, :])
-        ones = graph.op("Equal", graph.reshaped(place, -1, 1), every)
+        ones = graph.op("Equal", graph.reshape(place, -1, 1), every)
         parts.append(graph.op("Cast", ones, to=TensorProto.DOUBLE))
     return graph.op("Concat", *parts, axis=1)
 
@@ -97,20 +97,20 @@ def _numbers(graph: Graph, fitted: FittedPipeline, encoder: Encoder) -> str | No
         if column.kind == "category":
             continue
         gaps[j] = graph.op("IsNaN", name)
-        filled = graph.op("Where", gaps[j], graph.constant(np.zeros((1, 1))), name)
+        filled = graph.op("Where", gaps[j], np.zeros((1, 1)), name)
         values += _date_parts(graph, filled) if column.kind == "date" else [filled]
     mask = graph.op("Concat", *(gaps[j] for j in encoder.sources.tolist()), axis=1)
     joined = graph.op("Concat", *values, axis=1)
-    joined = graph.op("Where", mask, graph.constant(encoder.fills[None, :]), joined)
+    joined = graph.op("Where", mask, encoder.fills[None, :], joined)
     if len(encoder.indicated):
         indicated = graph.op("Concat", *(gaps[j] for j in encoder.indicated.tolist()), axis=1)
         indicators = graph.op("Cast", indicated, to=TensorProto.DOUBLE)
         joined = graph.op("Concat", joined, indicators, axis=1)
     scaling = fitted.scaling.first(encoder.n_numbers)
     if scaling.offset is not None:
-        joined = graph.op("Sub", joined, graph.constant(scaling.offset))
+        joined = graph.op("Sub", joined, scaling.offset)
     if scaling.scale is not None:
-        joined = graph.op("Div", joined, graph.constant(scaling.scale))
+        joined = graph.op("Div", joined, scaling.scale)
     return joined
 
 
@@ -129,7 +129,7 @@ def _categories(graph: Graph, encoder: Encoder) -> Iterator[tuple[str, Indices]]
         values = [*places[:-2].tolist(), *[int(places[-1])] * len(missing)]
         place = graph.op(
             "LabelEncoder",
-            graph.reshaped(names[j], -1),
+            graph.reshape(names[j], -1),
             domain="ai.onnx.ml",
             keys_strings=keys,
             values_int64s=values,
@@ -143,33 +143,23 @@ def _date_parts(graph: Graph, days: str) -> list[str]:
 
     Years begin in March: then a leap day is the last one (Hinnant, `civil_from_days`).
     """
-
-    def whole(number: int) -> str:
-        return graph.constant(np.int64(number))
-
-    def divided(value: str, by: int) -> str:
-        return graph.op("Div", value, whole(by))
-
-    def times(value: str, by: int) -> str:
-        return graph.op("Mul", value, whole(by))
-
     floor = graph.op("Cast", graph.op("Floor", days), to=TensorProto.INT64)
-    z = graph.op("Add", floor, whole(719_468))  # days since 0000-03-01
-    era = divided(z, 146_097)
-    day = graph.op("Sub", z, times(era, 146_097))
-    leaps = graph.op("Sub", divided(day, 36_524), divided(day, 1_460))
-    leaps = graph.op("Sub", leaps, divided(day, 146_096))
-    year = divided(graph.op("Add", day, leaps), 365)
-    before = graph.op("Sub", divided(year, 4), divided(year, 100))
-    before = graph.op("Add", before, times(year, 365))
+    z = graph.op("Add", floor, 719_468)  # days since 0000-03-01
+    era = graph.op("Div", z, 146_097)
+    day = graph.op("Sub", z, graph.op("Mul", era, 146_097))
+    leaps = graph.op("Sub", graph.op("Div", day, 36_524), graph.op("Div", day, 1_460))
+    leaps = graph.op("Sub", leaps, graph.op("Div", day, 146_096))
+    year = graph.op("Div", graph.op("Add", day, leaps), 365)
+    before = graph.op("Sub", graph.op("Div", year, 4), graph.op("Div", year, 100))
+    before = graph.op("Add", before, graph.op("Mul", year, 365))
     day_of_year = graph.op("Sub", day, before)
-    month = divided(graph.op("Add", times(day_of_year, 5), whole(2)), 153)  # 0 is March
-    late = graph.op("Less", month, whole(10))
-    month = graph.op("Add", month, graph.op("Where", late, whole(3), whole(-9)))
-    year = graph.op("Add", year, times(era, 400))
-    year = graph.op("Add", year, graph.op("Where", late, whole(0), whole(1)))
-    weekday = graph.op("Mod", graph.op("Add", z, whole((3 - 719_468) % 7)), whole(7))
-    weekday = graph.op("Add", weekday, whole(1))
+    month = graph.op("Div", graph.op("Add", graph.op("Mul", day_of_year, 5), 2), 153)  # 0 is March
+    late = graph.op("Less", month, 10)
+    month = graph.op("Add", month, graph.op("Where", late, 3, -9))
+    year = graph.op("Add", year, graph.op("Mul", era, 400))
+    year = graph.op("Add", year, graph.op("Where", late, 0, 1))
+    weekday = graph.op("Mod", graph.op("Add", z, (3 - 719_468) % 7), 7)
+    weekday = graph.op("Add", weekday, 1)
     parts = [graph.op("Cast", part, to=TensorProto.DOUBLE) for part in (year, month, weekday)]
     return [*parts, days]
 

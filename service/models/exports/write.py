@@ -1,32 +1,36 @@
-"""Writes the files of exports, each with its parity. For the process that renders files."""
+"""Writes the files of exports, each with its parity, which compares its predictions with the
+service's on the training rows. For the process that renders files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from service import __version__
 from service.errors import InvalidContent
-from service.models.exports import ExportFormat, document, file_name, plain
+from service.models.exports import ExportFormat, document, plain
 from service.models.exports.document import About
-from service.models.exports.parity import parity_of
 from service.models.schemas import ModelVersionRead
 from service.models.sources import Sources
 from service.models.versions import ModelVersion
-from svm.data.matrices import Vector
+from svm.data.matrices import Vector, dense
 from svm.model.serialization import to_arrays
-
-EXPORTS: dict[str, ExportFormat] = {file_name(form): form for form in get_args(ExportFormat)}
-"""By file name."""
 
 _ORIGIN = (
     *("name", "version", "created_at", "digest", "dataset_digest", "job_id", "seed", "spec"),
     *("metrics", "certificate", "converged", "stop_reason", "epochs", "updates"),
     *("n_support_vectors", "reading"),
 )
+MOST_ROWS = 100_000
+BLOCK_VALUES = 4_000_000
+"""Values of the dense rows that are compared at once."""
+
+Predict: TypeAlias = Callable[[Vector], tuple[Any, Vector]]
+"""Labels (n,) and decision values of dense rows (n, n_features)."""
 
 
 def export(form: ExportFormat, sources: Sources, path: Path) -> tuple[dict[str, Any], None]:
@@ -101,3 +105,30 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
     entry.key, entry.value = document.NAME, json.dumps(described, ensure_ascii=False)
     path.write_bytes(model.SerializeToString(deterministic=True))
     return parity
+
+
+def parity_of(sources: Sources, predict: Predict, measured_with: str) -> dict[str, Any] | None:
+    """None without data.
+
+    `labels_equal`: the share of rows with the same label. `max_score_difference`: the largest
+    |a - b| / max(1, |b|) of decision values; 1 is the margin.
+    """
+    fitted = sources.fitted
+    equal, largest, count = 0, 0.0, 0
+    step = max(1, BLOCK_VALUES // max(fitted.n_features, fitted.features.n_inputs))
+    for X in sources.blocks(MOST_ROWS, step):
+        rows = dense(X)
+        labels, decision = predict(rows)
+        expected = fitted.decision_function(X)
+        equal += int((np.asarray(labels) == fitted.labels_from_decision(expected)).sum())
+        differences = np.abs(decision - expected) / np.maximum(1.0, np.abs(expected))
+        largest = max(largest, float(differences.max()))
+        count += len(rows)
+    if count == 0:
+        return None
+    return {
+        "rows": count,
+        "labels_equal": equal / count,
+        "max_score_difference": largest,
+        "measured_with": measured_with,
+    }

@@ -9,11 +9,12 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from service.models.artifacts import BLOCK_VALUES, blocks, release
 from service.models.exports.document import Parts
-from service.models.imports.parts import ARRAYS, REAL, invalid
-from service.models.imports.table_columns import check_table
-from service.models.mapped import BLOCK_VALUES, blocks, release
+from service.models.imports.files import ARRAYS, REAL, invalid
+from service.rows.cell_texts.number_text import MAX_LEVELS, MAX_LEVELS_IN_ALL, in_order
 from service.settings import Limits
+from svm.data.columns import Column, Columns
 from svm.data.matrices import Vector, is_sparse
 from svm.errors import InvalidData
 from svm.kernel.kernels import AnyKernel, GaussianKernel
@@ -53,7 +54,7 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
     if columns is not None and len(columns) != model.n_features:
         raise invalid(f"it names {len(columns)} columns, but has {model.n_features} features")
     if not model.encoder.is_plain:
-        check_table(model.columns, columns, limits)
+        _check_table(model.columns, columns, limits)
     return model
 
 
@@ -153,3 +154,32 @@ def _ascending(values: Vector, starts: npt.NDArray[np.int64], *, strictly: bool)
             return False
         release(values)
     return True
+
+
+def _check_table(table: Columns, names: list[str] | None, limits: Limits) -> None:
+    """Raises InvalidContent (`invalid-model`) for what our own training does not make."""
+    own = [column.name for column in table]
+    if names is not None and names != own:
+        raise invalid("their names are not those of the document's `columns`", "columns")
+    if len(set(own)) < len(own):
+        raise invalid("a name comes twice", "columns")
+    if sum(len(column.levels) for column in table) > MAX_LEVELS_IN_ALL:
+        raise invalid(f"they have more than {MAX_LEVELS_IN_ALL:,} levels", "columns")
+    for column in table:
+        _check_levels(column, limits)
+
+
+def _check_levels(column: Column, limits: Limits) -> None:
+    levels = column.levels
+    if column.kind != "category":
+        if levels:
+            raise invalid("only a category has levels", "columns")
+        return
+    if len(levels) > MAX_LEVELS:
+        raise invalid(f"a category has more than {MAX_LEVELS:,} levels", "columns")
+    if any(not level or level != level.strip() for level in levels):
+        raise invalid("a level is empty or has blanks around it", "columns")
+    if max(map(len, levels), default=0) > limits.cell_bytes:
+        raise invalid("a level is too long", "columns")
+    if len(set(levels)) < len(levels) or list(levels) != in_order(levels):
+        raise invalid("the levels of a category are not in order, each once", "columns")

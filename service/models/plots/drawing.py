@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -20,6 +20,7 @@ from matplotlib.path import Path
 
 from service.errors import NotFound
 from service.models.plots.palette import CARD, COLORS, DARK_STYLE, FONT, INK, LINE
+from service.models.versions import ModelVersion
 
 SHOWN_CLASSES = 10
 """More classes have no distinct colors and no legend."""
@@ -59,7 +60,13 @@ class Picture:
 
     figure: Figure
     title: str
-    description: str
+    description: str = ""
+    dataset_id: str | None = None
+    """The dataset whose data it shows."""
+
+    def describe(self, description: str, dataset_id: str | None = None) -> Picture:
+        """The finished picture."""
+        return replace(self, description=description, dataset_id=dataset_id)
 
 
 def unavailable(why: str) -> NotFound:
@@ -68,15 +75,20 @@ def unavailable(why: str) -> NotFound:
 
 
 def axes(
-    title: str, rows: int = 1, size: tuple[float, float] = (5.2, 4.0), **options: Any
-) -> tuple[Figure, list[Axes]]:
-    """A figure with `rows` axes below each other and one title."""
+    version: ModelVersion,
+    what: str,
+    rows: int = 1,
+    size: tuple[float, float] = (5.2, 4.0),
+    **options: Any,
+) -> tuple[Picture, list[Axes]]:
+    """A picture of `what` of the version, with `rows` axes below each other and one title."""
+    title = f"{what} of {version.model_name} version {version.version}"
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasSVG(figure)
     grid = figure.subplots(rows, 1, squeeze=False, **options)
     column: list[Axes] = list(grid[:, 0])
     column[0].set_title(plain(title))
-    return figure, column
+    return Picture(figure, title), column
 
 
 def color(code: int) -> str:
@@ -109,7 +121,7 @@ def dots(ax: Axes, points: npt.NDArray[Any], color: str, size: float, *, square:
     ax.add_patch(shape)
 
 
-def thinned(values: npt.NDArray[Any], most: int = 250) -> npt.NDArray[Any]:
+def thin_out(values: npt.NDArray[Any], most: int = 250) -> npt.NDArray[Any]:
     """At most `most` rows, evenly spread, with the first and the last."""
     if len(values) <= most:
         return values
@@ -138,7 +150,7 @@ def write(picture: Picture) -> bytes:
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     # Round to a hundredth of a point, in attributes only, not in texts.
-    svg = re.sub(r"<[a-z][^>]*>", lambda tag: _DECIMALS.sub(_rounded, tag[0]), svg)
+    svg = re.sub(r"<[a-z][^>]*>", lambda tag: _DECIMALS.sub(_round, tag[0]), svg)
     svg = re.sub(r'style="([^"]*)"', _as_attributes, svg)
     svg = re.sub(r"\s*\n\s*", "\n", svg)
     opening, rest = svg.split(">", 1)
@@ -158,5 +170,5 @@ _COLOR = re.compile(r"\b(fill|stroke): (#[0-9a-f]{6})(?:; |$)")
 _DECIMALS = re.compile(r"-?\d+\.\d{3,}")
 
 
-def _rounded(number: re.Match[str]) -> str:
+def _round(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")

@@ -11,14 +11,8 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from service.errors import InvalidContent
-from service.models.plots.drawing import (
-    SHOWN_CLASSES,
-    Picture,
-    axes,
-    color,
-    names_of,
-    unavailable,
-)
+from service.models.plots import drawing
+from service.models.plots.drawing import SHOWN_CLASSES, names_of, unavailable
 from service.models.plots.palette import CARD, COLORS, FAINT, INK
 from service.models.sources import ScoredRows, Sources
 from svm.data.matrices import Vector
@@ -34,16 +28,14 @@ SHADES = 8
 BINS = 40
 
 
-def confusion(sources: Sources) -> tuple[Picture, str | None]:
+def confusion(sources: Sources) -> drawing.Picture:
     """Uses the metrics of the version, not the data."""
     version = sources.version
     subset = _measured_subset(version.result.get("metrics", {}))
     if subset is None:
         raise unavailable(f"{version.model_name} version {version.version} has no confusion matrix")
     counts = np.asarray(version.result["metrics"][subset]["confusion_matrix"])
-    title = f"Confusion matrix of {version.model_name} version {version.version}"
-    size = (5.2, 4.8)
-    figure, (ax,) = axes(title, 1, size)
+    picture, (ax,) = drawing.axes(version, "Confusion matrix", 1, (5.2, 4.8))
     shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
     _shade(ax, shares)
     n = len(counts)
@@ -64,18 +56,17 @@ def confusion(sources: Sources) -> tuple[Picture, str | None]:
         f"Rows: true class; columns: predicted class; shades: share of the true class. "
         f"{right:,} of {counts.sum():,} {rows} rows are on the diagonal."
     )
-    return Picture(figure, title, description), None
+    return picture.describe(description)
 
 
-def roc(sources: Sources) -> tuple[Picture, str | None]:
+def roc(sources: Sources) -> drawing.Picture:
     """A curve for each class against the others; one curve for two classes.
 
     Raises NotFound (`plot-unavailable`) without data.
     """
     version, rows = sources.version, _rows(sources, "ROC curve")
     decision = sources.fitted.decision_from_scores(rows.scores)
-    title = f"ROC of {version.model_name} version {version.version}"
-    figure, (ax,) = axes(title, 1, (4.8, 4.8))
+    picture, (ax,) = drawing.axes(version, "ROC", 1, (4.8, 4.8))
     columns = {1: decision} if decision.ndim == 1 else dict(enumerate(decision.T))
     curves: dict[int, RocCurve] = {}
     for code, values in columns.items():
@@ -95,7 +86,7 @@ def roc(sources: Sources) -> tuple[Picture, str | None]:
             thin.false_positive_rate,
             thin.true_positive_rate,
             label=label,
-            **({"color": color(code)} | style),
+            **({"color": drawing.color(code)} | style),
         )
     ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
     ax.grid(True)
@@ -103,17 +94,16 @@ def roc(sources: Sources) -> tuple[Picture, str | None]:
         ax.legend(loc="lower right")
     areas = [curve.area for curve in curves.values()]
     of = "one curve for each class against the others" if len(curves) > 1 else names[1]
-    description = f"{of}; {rows.described}. Area under the curve: {np.mean(areas):.4f}"
+    description = f"{of}; {rows.description}. Area under the curve: {np.mean(areas):.4f}"
     description += " on average." if len(curves) > 1 else "."
-    return Picture(figure, title, description), version.dataset_id
+    return picture.describe(description, version.dataset_id)
 
 
-def margins(sources: Sources) -> tuple[Picture, str | None]:
+def margins(sources: Sources) -> drawing.Picture:
     """Raises NotFound (`plot-unavailable`) without data."""
     version, rows = sources.version, _rows(sources, "distribution of margins")
     values = smallest_margins(sources.fitted, rows)
-    title = f"Margins of {version.model_name} version {version.version}"
-    figure, (ax,) = axes(title, 1, (5.2, 3.6))
+    picture, (ax,) = drawing.axes(version, "Margins", 1, (5.2, 3.6))
     edges = _edges(values)
     inside = np.clip(values, edges[0], edges[-1])
     groups = {
@@ -135,11 +125,11 @@ def margins(sources: Sources) -> tuple[Picture, str | None]:
     ax.legend()
     of = ", the smallest of the row's binary problems" if len(version.classes) > 2 else ""
     shares = ", ".join(f"{name} {chosen.mean():.1%}" for name, (chosen, _) in groups.items())
-    description = f"Margin y f(x){of}; {rows.described}: {shares}."
-    return Picture(figure, title, description), version.dataset_id
+    description = f"Margin y f(x){of}; {rows.description}: {shares}."
+    return picture.describe(description, version.dataset_id)
 
 
-def reliability(sources: Sources) -> tuple[Picture, str | None]:
+def reliability(sources: Sources) -> drawing.Picture:
     """Raises InvalidContent (`not-calibrated`), NotFound (`plot-unavailable`) without metrics."""
     version, fitted = sources.version, sources.fitted
     if fitted.calibration is None:
@@ -152,9 +142,9 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
     if measured is None:
         raise unavailable("there is no reliability diagram: the probabilities were not measured")
     bins = measured["reliability"]
-    title = f"Reliability of {version.model_name} version {version.version}"
-    figure, (ax, below) = axes(
-        title, 2, (4.8, 5.2), sharex=True, gridspec_kw={"height_ratios": [3, 1]}
+    heights = {"height_ratios": [3, 1]}
+    picture, (ax, below) = drawing.axes(
+        version, "Reliability", 2, (4.8, 5.2), sharex=True, gridspec_kw=heights
     )
     predicted = [one["mean_probability"] for one in bins]
     ax.plot([0, 1], [0, 1], "--", color=FAINT, linewidth=0.8)
@@ -171,7 +161,7 @@ def reliability(sources: Sources) -> tuple[Picture, str | None]:
         f"probability; {total:,} validation rows, each with a calibration that was fitted on "
         f"others. Expected calibration error {error:.4f}."
     )
-    return Picture(figure, title, description), None
+    return picture.describe(description)
 
 
 def smallest_margins(fitted: FittedPipeline, rows: ScoredRows) -> Vector:

@@ -36,7 +36,8 @@ def cut_data(
 ) -> tuple[bytes, NDArray[np.float64]] | None:
     """A document with its first member `data` replaced by MARK, and that member's numbers: (1, n)
     of a list of numbers, (n_samples, n_features) of a list of lists. None if these are not of this
-    width, TooLarge is raised for more than `most_rows`."""
+    width, or the document is longer than HEAD_BYTES without them; TooLarge is raised for more than
+    `most_rows`."""
     match = _DATA.search(text)
     if match is None:
         return None
@@ -46,7 +47,7 @@ def cut_data(
         end = 0 if last is None else last.end()
     else:
         end = text.find(b"]", start) + 1
-    if end == 0:
+    if end == 0 or _head_bytes(text, start, end) > HEAD_BYTES:
         return None
     large = end - start > json_numbers.PIECE_BYTES  # which is read in parts, without a copy
     data = memoryview(text)[start:end] if large else text[start:end]
@@ -55,7 +56,15 @@ def cut_data(
     else:
         values = json_numbers.read_list(data, most_rows * n_features)
         X = None if values is None else values[None]
-    return None if X is None else (b"".join((text[:start], _MARK, text[end:])), X)
+    return None if X is None else (_head(text, start, end), X)
+
+
+def _head_bytes(text: bytes, start: int, end: int) -> int:
+    return len(text) - (end - start) + len(_MARK)
+
+
+def _head(text: bytes, start: int, end: int) -> bytes:
+    return b"".join((text[:start], _MARK, text[end:]))
 
 
 def cut_span(text: bytes) -> tuple[bytes, Span]:
@@ -75,11 +84,10 @@ def cut_span(text: bytes) -> tuple[bytes, Span]:
         raise invalid(("inputs",), message) from None
     if data is None:
         raise invalid(("inputs", 0, "data"), "give a list of numbers")
-    head = b"".join((text[: data.start], _MARK, text[data.end :]))
-    if len(head) > HEAD_BYTES:
+    if _head_bytes(text, data.start, data.end) > HEAD_BYTES:
         message = f"beside the `data` of its tensor the document has more than {HEAD_BYTES:,} bytes"
         raise invalid((), message)
-    return head, data
+    return _head(text, data.start, data.end), data
 
 
 def from_span(

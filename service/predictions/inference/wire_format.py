@@ -18,7 +18,7 @@ from service.common.answerer import RawHeaders, Reply
 from service.common.encodings import inflate
 from service.common.strict_json import MAX_DEPTH, decode_json
 from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
-from service.predictions.answers import Answer
+from service.predictions.batcher import Prediction
 from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
     HEAD_BYTES,
@@ -47,8 +47,8 @@ MAX_DIGITS = 18
 """Of a length in a header."""
 REMEMBERED_BYTES = 2048
 """The longest JSON part, without numbers that are cut out, whose meaning is remembered."""
-MOST_REMEMBERED = 16
-"""By one exchange."""
+MOST_REMEMBERED = 128
+"""They take at most 1 MiB in all."""
 
 Numbers: TypeAlias = (
     NDArray[np.float64] | Callable[[str, tuple[int, int], Columns], NDArray[Any]] | None
@@ -59,7 +59,7 @@ _INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
 _OUTPUT = frozenset({"name", "parameters"})
 
 
-class Asked(NamedTuple):
+class InferRequest(NamedTuple):
     """What an `infer` body asks for."""
 
     X: Matrix
@@ -78,7 +78,7 @@ class Head(NamedTuple):
 
     id: str | None
     tensors: tuple[tuple[str, bool], ...]
-    """As `Asked` has them."""
+    """As `InferRequest` has them."""
     datatype: str
     shape: tuple[int, int]
     has_data: bool
@@ -88,12 +88,18 @@ class Head(NamedTuple):
     """The `binary_data_size`, if it is given."""
 
 
+Heads: TypeAlias = dict[tuple[bytes, str], Head]
+"""Those that were read, by their text and the model, for all exchanges: clients send the same JSON
+part with other numbers."""
+
+
 class InferenceExchange:
     """Reads by the length of the JSON part alone: clients send any Content-Type, or none."""
 
-    def __init__(self, headers: RawHeaders, limits: Limits) -> None:
+    def __init__(self, headers: RawHeaders, limits: Limits, heads: Heads) -> None:
         """Raises InvalidRequest `invalid-header`."""
         self._limits = limits
+        self._heads = heads
         self._encoding = self._reply_encoding = ""
         self._head_bytes: int | None = None
         for name, value in headers:
@@ -108,10 +114,8 @@ class InferenceExchange:
                 # without it they get the reply sooner.
                 self._reply_encoding = value.strip().decode()
         self.is_binary = self._head_bytes is not None and not self._encoding
-        self._heads: dict[tuple[bytes, str], Head] = {}
-        """Clients send the same JSON part with other numbers; by its text and the model."""
 
-    def read(self, body: bytes, model: LoadedModel) -> Asked:
+    def read(self, body: bytes, model: LoadedModel) -> InferRequest:
         """Raises InvalidRequest, InvalidContent, TooLarge, UnsupportedFormat."""
         if self._encoding:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
@@ -122,27 +126,29 @@ class InferenceExchange:
         if end == len(body):
             cut = cut_data(body, model.n_features, self._limits.predict_rows)
             with suppress(ServiceError):  # found and reported again in the whole text
-                if cut is not None and len(cut[0]) <= HEAD_BYTES:
-                    return self._asked(*cut, _NOTHING, model)
+                if cut is not None:
+                    return self._request(*cut, _NOTHING, model)
         text, rest = bytes(body[:end]), memoryview(body)[end:]
         if len(text) <= HEAD_BYTES:
-            return self._asked(text, None, rest, model)
+            return self._request(text, None, rest, model)
         head, span = cut_span(text)
-        return self._asked(head, partial(from_span, text, span), rest, model)
+        return self._request(head, partial(from_span, text, span), rest, model)
 
-    def _asked(self, text: bytes, numbers: Numbers, data: memoryview, model: LoadedModel) -> Asked:
+    def _request(
+        self, text: bytes, numbers: Numbers, data: memoryview, model: LoadedModel
+    ) -> InferRequest:
         """`numbers` are those of the tensor, which MARK replaces in the text, or read them."""
-        head = self._heads.get((text, model.key))
-        if head is None:
-            head = self._head(text, model)
-            if len(text) <= REMEMBERED_BYTES:
-                if len(self._heads) >= MOST_REMEMBERED:
-                    self._heads.clear()
-                self._heads[text, model.key] = head
+        key = text, model.key
+        known = self._heads.get(key)
+        head = known or self._head(text, model)
         given = self._values(head, numbers, data, model.features)
+        if known is None and len(text) <= REMEMBERED_BYTES and head.data in (None, MARK):
+            if len(self._heads) >= MOST_REMEMBERED:
+                self._heads.clear()
+            self._heads[key] = head
         X = model.features.marked(given)
         unknown = None if model.unknown is None else model.unknown.find(X, partial(iter, given))
-        return Asked(X, head.id, head.tensors, unknown)
+        return InferRequest(X, head.id, head.tensors, unknown)
 
     def _head(self, text: bytes, model: LoadedModel) -> Head:
         document = _members(_parse(text), _REQUEST, ())
@@ -192,7 +198,7 @@ class InferenceExchange:
             values = from_json(head.data, head.datatype, head.shape, columns)
         return columns.checked(np.ascontiguousarray(values, np.float64))
 
-    def reply(self, asked: Asked, answer: Answer) -> Reply:
+    def reply(self, asked: InferRequest, answer: Prediction) -> Reply:
         model = answer.model
         tensors, parts, parameters = [], [], []
         if asked.unknown is not None:

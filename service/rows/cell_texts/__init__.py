@@ -1,0 +1,1 @@
+"""What texts of cells mean, the same in uploads, predictions and downloads."""

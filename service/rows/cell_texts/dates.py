@@ -1,4 +1,5 @@
-"""Dates in texts: ISO 8601, and other forms that a whole column decides."""
+"""Dates in texts: ISO 8601, and other forms that a whole column decides; times of day and durations
+as numbers of seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 
-from service.rows.cell_texts.digits import Digits, Numbers, Plan, Values, number_of
+from service.rows.cell_texts.number_text import Digits, Numbers, Plan, Values, number_of
 
 _TIME = (
     r"(?:(?:T|,? |:)(?P<hour>[0-9]{1,2})(?:[:时時]|시 ?)(?P<minute>[0-9]{2})"
@@ -87,6 +88,21 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST = 48
 _EXACT = 1 << 53
 _DAY_SECONDS = 86_400
+_CLOCK = (
+    r"(?P<hours>[0-9]{1,3}):(?P<minutes>[0-5][0-9])(?::(?P<seconds>[0-5][0-9](?:\.[0-9]{1,9})?))?"
+)
+_TIMES = {
+    "hh:mm": _CLOCK,
+    "hh:mm am": r"(?P<hours>0?[1-9]|1[0-2]):(?P<minutes>[0-5][0-9])"
+    r"(?::(?P<seconds>[0-5][0-9]))? ?(?P<half>[AaPp])\.?[Mm]\.?",
+    "1 days 02:00:00": rf"(?P<days>-?[0-9]+) days? {_CLOCK}",
+    "1h 30m": r"(?=.)(?:(?P<days>[0-9]+) ?d(?:ays?)?)? ?(?:(?P<hours>[0-9]+) ?h(?:(?:ou)?rs?)?)? ?"
+    r"(?:(?P<minutes>[0-9]+) ?m(?:in(?:ute)?s?)?)? ?(?:(?P<seconds>[0-9]+) ?s(?:ec(?:ond)?s?)?)?",
+    "PT1H30M": r"P(?=.)(?:(?P<days>[0-9]+)D)?(?:T(?=.)(?:(?P<hours>[0-9]+)H)?"
+    r"(?:(?P<minutes>[0-9]+)M)?(?:(?P<seconds>[0-9]+(?:\.[0-9]+)?)S)?)?",
+}
+TIMES = {form: re.compile(pattern) for form, pattern in _TIMES.items()}
+_SECONDS = {"days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
 
 
 def days(text: str, form: str = ISO) -> float | None:
@@ -218,3 +234,35 @@ def iso(value: float) -> str:
     if moment.time() == datetime.min.time():
         return moment.date().isoformat()
     return moment.isoformat().replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeForm:
+    """Reads the times of a column."""
+
+    name: str
+
+    def value(self, text: str) -> float | None:
+        """Seconds since midnight, or of a duration; None if the text is not a time."""
+        match = TIMES[self.name].fullmatch(text) if len(text) <= LONGEST else None
+        if match is None:
+            return None
+        given = match.groupdict()
+        total = sum(float(given.get(name) or 0) * of for name, of in _SECONDS.items())
+        if "half" in given and int(given["hours"]) == 12:
+            total -= 12 * 3600
+        return total + 12 * 3600 * ((given.get("half") or "").lower() == "p")
+
+    def plan(self, shape: str) -> Plan | None:
+        """Each text is read alone: few of them differ."""
+        return None
+
+
+def time_form_of(texts: Iterable[str]) -> str | None:
+    """The form in which all of these texts are times."""
+    forms = list(TIMES)
+    for text in texts:
+        forms = [form for form in forms if TimeForm(form).value(text) is not None]
+        if not forms:
+            break
+    return forms[0] if forms else None

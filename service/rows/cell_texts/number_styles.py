@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from service.rows.cell_texts.digits import MOST_DIGITS, Digits, Plan, Values, number_of
+from service.rows.cell_texts.number_text import MOST_DIGITS, Digits, Plan, Values, number_of
 
 _GROUPS = "[1-9][0-9]{0,2}"
 _COMMAS = f"{_GROUPS}(?:,[0-9]{{2,3}})*,[0-9]{{3}}"

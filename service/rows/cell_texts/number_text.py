@@ -1,9 +1,15 @@
-"""What text counts as a number, in uploads and predictions alike, and what to say of text that only
-looks like one."""
+"""What the text of a cell means, in uploads and predictions alike: a number, a boolean, a missing
+cell or a level; and what to say of text that only looks like a number."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NOT_FINITE = frozenset({"nan", "inf", "infinity"})
@@ -24,6 +30,28 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _UNDERSCORES = re.compile(r"[0-9]_[0-9]")
 _LONGEST = 40
 """Characters of a text that a hint writes in another way."""
+MISSING_TEXTS = frozenset(
+    {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "\\N", "?", "."}
+)
+"""In any column, labels included."""
+MISSING_VALUES = MISSING_TEXTS | {
+    *("na", "NAN", "-nan", "Null", "None", "none", "#NA", "-", "--", "missing", "Missing"),
+    *("n.a.", "N.A.", "k.A.", "..", "\u2014", "\u2013", "#NULL!", "(null)", "not available"),
+    *("NaT", "0000-00-00", "0000-00-00 00:00:00"),
+}
+"""In columns whose other cells are numbers, booleans or dates; else some of these are levels."""
+MAX_LEVELS = 10_000
+"""Of one column."""
+MIN_LISTS = 5
+MAX_LEVELS_IN_ALL = 100_000
+Digits: TypeAlias = npt.NDArray[np.uint8]
+"""(texts, digits of each), from 0 to 9."""
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Values: TypeAlias = npt.NDArray[np.float64]
+NINES = str.maketrans("012345678", "9" * 9)
+NINES_OF_BYTES = bytes.maketrans(b"012345678", b"9" * 9)
+MOST_DIGITS = 15
+"""Of a number that float64 holds whatever they are."""
 
 
 def plain_text(text: str) -> str:
@@ -59,3 +87,73 @@ def number_hint(text: str) -> str | None:
     if _UNDERSCORES.search(text):
         return "write the digits without _"
     return None
+
+
+def values_of(words: Iterable[str], value: Callable[[str], float | None]) -> frozenset[float]:
+    """The values of those words that are numbers or dates, such as -999 in a column of numbers: a
+    cell that is written in another way, as -999.0, is missing, too."""
+    others = (word for word in words if word not in MISSING_VALUES and word not in BOOLEANS)
+    return frozenset(one for word in others if (one := value(word)) is not None)
+
+
+def in_order(texts: Iterable[str]) -> list[str]:
+    """Sorted: numerically if all of them are numbers, else by code point."""
+    levels = sorted(texts)
+    if all(NUMBER.fullmatch(level) for level in levels):
+        levels.sort(key=float)
+    return levels
+
+
+def alike(levels: Iterable[str]) -> tuple[str, str] | None:
+    """Two levels that differ in case or blanks only."""
+    seen: dict[str, str] = {}
+    for level in levels:
+        other = seen.setdefault("".join(level.split()).casefold(), level)
+        if other != level:
+            return other, level
+    return None
+
+
+def separator_of_lists(levels: Collection[str]) -> str | None:
+    """The mark between the elements of lists, if most levels are lists of fewer elements."""
+    for mark in "|;,":
+        lists = [level for level in levels if mark in level]
+        elements = {one.strip() for level in lists for one in level.split(mark)}
+        if 2 * len(lists) > len(levels) > MIN_LISTS and 2 * len(elements) < len(levels):
+            return mark
+    return None
+
+
+def level_of(value: float | bool | str) -> str:
+    """The text of a value that is used as a category."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return str(int(value))
+    return plain_text(value.strip()) if isinstance(value, str) else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Reads all texts of a shape."""
+
+    shape: str
+    read: Callable[[Digits], Values]
+    """The values of texts, NaN for one that has to be read alone."""
+
+
+class Form(Protocol):
+    """How the texts of a column are written."""
+
+    def value(self, text: str, /) -> float | None:
+        """The value of a text; None if it is not written so."""
+
+    def plan(self, shape: str, /) -> Plan | None:
+        """What reads all texts of a shape; None if each is read alone."""
+
+
+def number_of(digits: Digits) -> Numbers:
+    """The whole numbers that digits make, the first one being the highest."""
+    powers = 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
+    number: Numbers = digits @ powers
+    return number

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.rows.cell_texts import dates, times
-from service.rows.cell_texts.digits import Form
+from service.rows.cell_texts import dates
 from service.rows.cell_texts.encodings import is_text_codec, marked
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
+from service.rows.cell_texts.number_text import MISSING_VALUES, Form, values_of
 from service.rows.cell_texts.text import bad_encoding
-from service.rows.cell_texts.times import TimeForm
-from service.rows.cell_texts.words import MISSING_VALUES, values_of
 
 ANY_DELIMITER = "\t !#$%&*,/:;<=>?@^|~"
 """Marks that an upload may name."""
@@ -82,7 +80,7 @@ class Reading:
             decimal=decimal,
             numbers=numbers,
             dates=forms("dates", dates.FORMS),
-            times=forms("times", times.FORMS),
+            times=forms("times", dates.TIMES),
             odd={name: _words(notes, "odd") for name, notes in columns.items() if "odd" in notes},
             positions=_positions(document),
         )
@@ -118,7 +116,7 @@ class Reading:
     def form(self, name: str) -> Form | None:
         """Of the texts of a column of numbers; None if they are plain."""
         if name in self.times:
-            return TimeForm(self.times[name])
+            return dates.TimeForm(self.times[name])
         style = self.style(name)
         return None if style.plain else style
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.errors import ServiceError
-from service.rows.cell_texts.number_text import is_value
+from service.rows.cell_texts.number_text import MISSING_VALUES, is_value
 from service.rows.cell_texts.text import BOM, records, slices
-from service.rows.cell_texts.words import MISSING_VALUES
 
 MOST_ABOVE = 20
 MOST_BELOW = 5
@@ -172,7 +171,7 @@ def _agree(lines: Iterable[str], delimiter: str) -> bool:
     return width > 1
 
 
-def tidied(
+def tidy(
     path: Path, new: Path, text: str, delimiter: str, is_header: Callable[[list[str]], bool]
 ) -> Tidied:
     """The file, or a copy without what is not of its table. `text`: how it begins; `is_header` says

@@ -235,7 +235,8 @@ def _read(
     check_width: bool = True,
 ) -> NDArray[np.float64]:
     """`order`: the positions of the features in a row of `width` cells."""
-    layout = Layout(columns.n_features, columns.names, None)
+    features = range(columns.n_features)
+    layout = Layout(n_cells=columns.n_features, names=columns.names, features=features)
     faults = Faults()
     blocks = []
     values: list[list[float]] = []

@@ -19,8 +19,8 @@ from service.rows.json_reading.stream import (
     raw_elements,
     whole,
 )
+from service.rows.kinds.building import build
 from service.rows.kinds.feature import Batch
-from service.rows.kinds.typed_tables import build
 from service.rows.spec import ParseSpec
 from service.rows.table.layout import check_columns
 from service.rows.table.writers import Table

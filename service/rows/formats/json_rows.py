@@ -31,12 +31,11 @@ from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import explained, in_order, plain_table
 from service.rows.json_reading.numbers import ROWS
 from service.rows.json_reading.stream import Span, elements, members, value
+from service.rows.kinds.building import batches_of_lists, build, may_be_plain
 from service.rows.kinds.feature import Batch
-from service.rows.kinds.typed_tables import batches_of_lists, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
-from service.rows.table.labels import Labels, wrong_count
+from service.rows.table.labels import Labels, Target, wrong_count
 from service.rows.table.layout import NO_TARGET, check_columns
-from service.rows.table.target import Target
 from service.rows.table.writers import Table
 
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
@@ -103,7 +102,7 @@ def _read_parts(
 
         table = build(spec, n_cells, names, passes)
     if labeled:
-        table = replace(table, target=_read_labels(path, parts["labels"], table.n_samples))
+        table = replace(table, labels=_read_labels(path, parts["labels"], table.n_samples))
     return table
 
 

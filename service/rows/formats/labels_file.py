@@ -12,8 +12,7 @@ from service.rows.cell_texts.text import records, slices, unterminated
 from service.rows.faults import Faults
 from service.rows.formats import npy
 from service.rows.spec import NPY, TSV, ParseSpec
-from service.rows.table.labels import Labels, wrong_count
-from service.rows.table.target import Target
+from service.rows.table.labels import Labels, Target, wrong_count
 
 
 def read(spec: ParseSpec, n_samples: int) -> tuple[Target, list[dict[str, Any]]]:

@@ -20,12 +20,10 @@ from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import read_list
-from service.rows.kinds.weights import write_weights
 from service.rows.spec import ParseSpec, RowLimits, Rows
-from service.rows.table.filling import fill, is_full
 from service.rows.table.labels import Labels
 from service.rows.table.layout import NO_TARGET
-from service.rows.table.writers import SparseWriter, Table
+from service.rows.table.writers import SparseWriter, Table, fill, is_full, write_weights
 
 _COMMENT = re.compile(r"#[^\n]*")
 _BLANKS = re.compile(r"[ \t]+")
@@ -126,7 +124,7 @@ def read(spec: ParseSpec) -> Table:
             "layout": "dense" if dense else "sparse",
             "share_stored": writer.n_stored / (done * n_features),
         },
-        target=labels.finish() if labeled else None,
+        labels=labels.finish() if labeled else None,
         weight=WEIGHT if weights else None,
     )
 

@@ -22,11 +22,11 @@ from service.rows.faults import Faults, inflates_too_much, listed, refuse, shown
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.cells import explained, in_order, plain_table
 from service.rows.json_reading.stream import MAX_DEPTH, loads
+from service.rows.kinds.building import build, may_be_plain
 from service.rows.kinds.feature import Batch
-from service.rows.kinds.typed_tables import PLACEHOLDER, build, may_be_plain
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.layout import check_columns, distinct_names
-from service.rows.table.row_numbers import ignoring
+from service.rows.table.left_out import ignoring
 from service.rows.table.writers import Table
 
 CELLS_AT_ONCE = 500_000
@@ -167,7 +167,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 def _cells(row: Any, keys: list[str]) -> list[Any]:
     if type(row) is not dict:
-        return [PLACEHOLDER] * len(keys)
+        return [None] * len(keys)
     cells = _flat(row)
     return [cells.get(key) for key in keys]
 

@@ -16,11 +16,9 @@ from service.rows.faults import Faults, refuse, too_many
 from service.rows.formats import npy
 from service.rows.formats.shared.archive import Archive, BadArchive
 from service.rows.spec import ParseSpec
-from service.rows.table.filling import fill, is_full
-from service.rows.table.labels import Labels, wrong_count
+from service.rows.table.labels import Labels, Target, wrong_count
 from service.rows.table.layout import NO_TARGET, check_n_features
-from service.rows.table.target import Target
-from service.rows.table.writers import SparseWriter, Table
+from service.rows.table.writers import SparseWriter, Table, fill, is_full
 
 MEMBERS = {"X.npy", "y.npy"}
 SPARSE = {"data.npy", "indices.npy", "indptr.npy", "shape.npy", "format.npy"}
@@ -45,7 +43,7 @@ def read(spec: ParseSpec) -> Table:
     table = npy.read(replace(spec, data=str(arrays["X.npy"]), target=target))
     if not labeled:
         return table
-    return replace(table, target=_labels(arrays["y.npy"], table.n_samples))
+    return replace(table, labels=_labels(arrays["y.npy"], table.n_samples))
 
 
 def _read_sparse(spec: ParseSpec, arrays: dict[str, Path]) -> Table:

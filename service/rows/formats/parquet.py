@@ -25,12 +25,11 @@ from service.errors import Fault, InvalidContent
 from service.rows.cell_faults import HINT, CellFault
 from service.rows.faults import Faults, inflates_too_much, refuse
 from service.rows.formats import npy
+from service.rows.kinds.building import build, may_be_plain
 from service.rows.kinds.feature import Batch
-from service.rows.kinds.typed_tables import build, may_be_plain
 from service.rows.spec import ParseSpec, ReadLimits
-from service.rows.table.labels import Labels, too_many_texts
+from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
 from service.rows.table.layout import make_layout
-from service.rows.table.target import MAX_CLASSES
 from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
 from service.storage.locked_duckdb import connect, identifier, literal
 

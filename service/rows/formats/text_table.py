@@ -14,19 +14,19 @@ from service.rows.cell_texts.text import Slice, check_lengths, slices, untermina
 from service.rows.faults import Faults
 from service.rows.formats.shared import plain_table
 from service.rows.formats.shared.cells import has_long_cell
-from service.rows.kinds.blocks.cells import Cells
+from service.rows.kinds.blocks import Cells
 from service.rows.kinds.building import PLACEHOLDER, Builder
 from service.rows.kinds.dialect import (
     COMMENT,
     Dialect,
     is_blank,
     is_comment,
-    recognized,
+    recognize,
     split_records,
 )
 from service.rows.kinds.feature import Batch
-from service.rows.kinds.roles import ColumnRoles, arranged
 from service.rows.spec import ParseSpec, ReadLimits
+from service.rows.table.layout import Layout, make_layout
 from service.rows.table.writers import Table
 
 Columns: TypeAlias = list[Sequence[str]]
@@ -37,10 +37,10 @@ DELIMITER_HINT = "give one value for each column; put a text with the delimiter 
 def read(spec: ParseSpec) -> Table:
     """Write the arrays. Raises ServiceError with every fault of the file."""
     try:
-        dialect = recognized(spec)
+        dialect = recognize(spec)
     except csv.Error:
         raise unterminated(1) from None
-    columns = arranged(spec, dialect.n_cells, dialect.names, dialect.unnamed)
+    columns = make_layout(spec, dialect.n_cells, dialect.names, dialect.unnamed)
     table = plain_table.read(spec, dialect, columns)
     blank: list[int] = []
 
@@ -90,7 +90,7 @@ def _batches(
     dialect: Dialect,
     limits: ReadLimits,
     faults: Faults,
-    columns: ColumnRoles,
+    columns: Layout,
     blank: list[int],
 ) -> Iterator[Batch]:
     """The cells of some rows, column by column; a row with another width is a fault. How many rows
@@ -168,9 +168,7 @@ def _checked(rows: list[list[str]], width: int, done: int, faults: Faults) -> li
     return kept
 
 
-def _without_long(
-    batch: Columns, limit: int, done: int, faults: Faults, roles: ColumnRoles
-) -> Columns:
+def _without_long(batch: Columns, limit: int, done: int, faults: Faults, roles: Layout) -> Columns:
     """The cells; one that is too long is a fault, another is in its place."""
     columns: list[Sequence[str]] = []
     read = {*roles.features, roles.target, roles.weight}
@@ -184,7 +182,7 @@ def _without_long(
                 message = f"has more than {limit:,} bytes"
                 hint = "is a delimiter or a quote missing?"
                 fault = CellFault("csv-cell-too-large", message, cell, hint)
-                faults.add(*fault, row=row, column=roles.name(position))
+                faults.add(*fault, row=row, column=roles.column(position))
                 cells[row - done - 1] = PLACEHOLDER
         columns.append(cells)
     return columns

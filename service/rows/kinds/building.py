@@ -6,37 +6,48 @@ read again. Then the raw values are written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from service.errors import InvalidContent
-from service.rows.cell_texts.levels import MAX_LEVELS_IN_ALL
-from service.rows.cell_texts.words import MISSING_VALUES
-from service.rows.faults import Faults, no_features, refuse, too_many
-from service.rows.kinds.blocks.all_columns import AllColumns
+from service.errors import MAX_FAULTS, InvalidContent
+from service.rows.cell_faults import ragged
+from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
+from service.rows.faults import Faults, no_features, refuse, shown, too_many
+from service.rows.kinds.blocks import AllColumns
 from service.rows.kinds.deciding import decide
-from service.rows.kinds.decisions import Again, Gatherer, Ignored, Kept, Question, Wrong
-from service.rows.kinds.describing import (
-    ignored_columns,
-    likely_labels,
-    reading,
-    table_columns,
-    warnings,
+from service.rows.kinds.feature import (
+    Again,
+    Batch,
+    Feature,
+    Gatherer,
+    Ignored,
+    Kept,
+    KeptFeatures,
+    Passes,
+    Question,
+    Wrong,
 )
-from service.rows.kinds.feature import Feature, KeptFeatures, Passes
-from service.rows.kinds.form_column import FormColumn
-from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
+from service.rows.kinds.gathering import (
+    MOST_LABELS,
+    FormColumn,
+    TextColumn,
+    TypedColumn,
+    ValueColumn,
+    Words,
+)
 from service.rows.kinds.locating import add_wrong, refuse_undecided
 from service.rows.kinds.proposing_labels import LabelColumn
-from service.rows.kinds.roles import ColumnRoles
-from service.rows.kinds.typed import TypedColumn
-from service.rows.kinds.weights import write_weights
 from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
-from service.rows.table.raw import RawWriter, kept_kinds
-from service.rows.table.writers import Table
+from service.rows.table.layout import ASKED, Layout, make_layout
+from service.rows.table.left_out import ignoring
+from service.rows.table.writers import RawWriter, Table, kept_kinds, write_weights
+from svm.data.columns import Column, Kind
 
 MAX_PASSES = 6
 PLACEHOLDER = "\0"
@@ -44,13 +55,14 @@ PLACEHOLDER = "\0"
 has such a cell."""
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 """Of the different texts of all columns in memory."""
+LIST_HINT = "a single row is [[1, 2]], not [1, 2]"
 
 
 class Builder:
     """Makes the table of one upload."""
 
     def __init__(
-        self, spec: ParseSpec, columns: ColumnRoles, passes: Passes, *, typed: bool = False
+        self, spec: ParseSpec, columns: Layout, passes: Passes, *, typed: bool = False
     ) -> None:
         """`typed`: cells are values of JSON, else texts."""
         self._typed = typed
@@ -79,31 +91,31 @@ class Builder:
                 feature.decision = several
         add_wrong(self._features, self._columns, self._passes, faults)
         if labels is not None:
-            labels.propose(likely_labels(self._features, self._columns))
+            labels.propose(_likely_labels(self._features, self._columns))
         faults.check()
         refuse_undecided(self._features, self._columns)
         kept = self._kept()
         target = None if labels is None else labels.finish()
+        ignored = _ignored_columns(self._features, self._columns)
         if not kept:
-            raise no_features(ignored_columns(self._features, self._columns))
-        table = table_columns(kept, self._columns)
+            raise no_features(ignored)
+        layout = self._columns
+        columns = _columns_of(kept, layout)
         self._write_weights()
+        table = kept_kinds(columns)
         self._write(kept, table)
-        ignored = ignored_columns(self._features, self._columns)
-        layout = self._columns.layout
-        names = [str(self._columns.name(feature.position)) for feature, _ in kept]
         return Table(
             n_samples=self._n_samples,
             n_features=len(kept),
             sparse=False,
-            columns=None if layout.names is None else names,
-            target_name=layout.target_name,
-            target=target,
-            table=kept_kinds(table),
-            weight=self._columns.weight_name,
+            columns=layout.names and [one.name for one in columns],
+            target=layout.target_name,
+            labels=target,
+            table=table,
+            weight=layout.weight_name,
             ignored=ignored,
-            reading=reading(kept, table, self._marks, self._spec.missing),
-            warnings=[*layout.warnings, *warnings(kept, ignored, self._columns)],
+            reading=_reading(kept, columns, self._marks, self._spec.missing),
+            warnings=[*layout.warnings, *_warnings(kept, ignored, layout)],
         )
 
     def _begin(self) -> list[Feature]:
@@ -118,30 +130,29 @@ class Builder:
         for position in (*self._columns.features, *(() if weight is None else (weight,))):
             kind = self._kind(position)
             if self._typed:
-                features.append(Feature(position, TypedColumn(kind)))
+                features.append(Feature(position, partial(TypedColumn, kind)))
                 continue
-            plain = kind in (None, "number") and self._spec.decimal != ","
-            gatherer: Gatherer = TextColumn(self._words)
-            if plain:
+            make: Callable[[], Gatherer] | None = None
+            if kind in (None, "number") and self._spec.decimal != ",":
                 trial = ValueColumn(self._words)
                 trial.add(first[position])
                 if trial.n_values - trial.n_booleans > len(trial.exceptions):
-                    gatherer = ValueColumn(self._words)
-            if several and isinstance(gatherer, TextColumn) and kind in (None, "number", "date"):
-                gatherer = self._of_head(first[position], position)
-            features.append(Feature(position, gatherer, isinstance(gatherer, ValueColumn)))
+                    make = partial(ValueColumn, self._words)
+            if make is None and several and kind in (None, "number", "date"):
+                make = self._of_head(first[position], position)
+            features.append(Feature(position, make or partial(TextColumn, self._words)))
         return features
 
-    def _of_head(self, texts: Sequence[str], position: int) -> Gatherer:
+    def _of_head(self, texts: Sequence[str], position: int) -> Callable[[], Gatherer] | None:
         """What reads a column as its first cells are written, if only one form is possible."""
         head = TextColumn(self._words)
         head.add(texts)
         decision = decide(head, self._question(position, comma_likely=True))
         if not isinstance(decision, Kept) or decision.form is None:
-            return TextColumn(self._words)
+            return None
         notes = {name: note for name, note in decision.notes.items() if name != "odd"}
         form, kind = decision.form, decision.kind
-        return FormColumn(self._words, form, kind, notes, tentative=True)
+        return partial(FormColumn, self._words, form, kind, notes, tentative=True)
 
     def _question(
         self,
@@ -153,20 +164,17 @@ class Builder:
     ) -> Question:
         spec = self._spec
         return Question(
+            spec=spec,
             words=self._words,
-            asked=frozenset(spec.missing),
             kind=self._kind(position),
             wanted=position in self._columns.wanted,
             decimal=spec.decimal or decimal,
-            grouped=spec.thousands != "none",
+            odd=spec.odd_cells == "missing" and position != self._columns.weight,
             tried_plain=tried_plain,
             comma_likely=comma_likely,
-            fixed=spec.decimal is not None,
-            odd=spec.odd_cells == "missing" and position != self._columns.weight,
-            day_first=spec.day_first,
         )
 
-    def _kind(self, position: int) -> str | None:
+    def _kind(self, position: int) -> Kind | None:
         """The one that a column must have."""
         return "number" if position == self._columns.weight else self._columns.kinds.get(position)
 
@@ -174,7 +182,7 @@ class Builder:
         columns = self._columns
         labels = None
         if columns.target is not None:
-            name = columns.name(columns.target)
+            name = columns.column(columns.target)
             labels = LabelColumn(self._spec, faults, name, columns.label_kind)
         n_samples = 0
         features = AllColumns(self._features)
@@ -227,13 +235,11 @@ class Builder:
             )
             feature.decision = decide(feature.gatherer, question)
             if isinstance(feature.decision, Again):
-                feature.gatherer = feature.decision.gatherer()
-                feature.tried_plain |= isinstance(feature.gatherer, ValueColumn)
+                feature.make = feature.decision.gatherer
                 again = True
         if again:  # those that are decided are read as they were
             for feature in self._features:
-                if not isinstance(feature.decision, Again):
-                    feature.gatherer = feature.gatherer.fresh()
+                feature.begin()
         return again
 
     def _kept(self) -> KeptFeatures:
@@ -257,12 +263,12 @@ class Builder:
         values = np.concatenate([block[:, -1] for block in blocks(self._folder / "spool")])
         if decision.values is not None:
             values = decision.values[values.astype(np.int64)]
-        write_weights(self._folder, values, self._columns.name(weight))
+        write_weights(self._folder, values, self._columns.column(weight))
 
     def _write(self, kept: KeptFeatures, table: list[TableColumn]) -> None:
         place = {feature.position: i for i, feature in enumerate(self._features)}
         places = [place[feature.position] for feature, _ in kept]
-        with RawWriter(self._folder, kept_kinds(table), len(table), self._spec.limits) as writer:
+        with RawWriter(self._folder, table, len(kept), self._spec.limits) as writer:
             for block in blocks(self._folder / "spool"):
                 columns = [block[:, i] for i in places]
                 for i, (_, decision) in enumerate(kept):
@@ -271,3 +277,115 @@ class Builder:
                 writer.add(np.column_stack(columns))
             writer.finish()
         (self._folder / "spool").unlink()
+
+
+def _columns_of(kept: KeptFeatures, columns: Layout) -> list[Column]:
+    """The features with their kinds; without names they are called by their position."""
+    named = columns.names is not None
+    return [
+        Column(
+            str(columns.column(feature.position)) if named else str(i),
+            decision.kind,
+            tuple(decision.levels),
+            decision.missing,
+        )
+        for i, (feature, decision) in enumerate(kept)
+    ]
+
+
+def _ignored_columns(features: Sequence[Feature], columns: Layout) -> list[dict[str, str]]:
+    """Those that the caller ignores, then those that are not fit to be features."""
+    proposed = [
+        {"name": str(columns.column(one.position)), "reason": one.decision.reason}
+        for one in features
+        if isinstance(one.decision, Ignored)
+    ]
+    return [*columns.ignored, *proposed]
+
+
+def _warnings(
+    kept: KeptFeatures, ignored: list[dict[str, str]], columns: Layout
+) -> Iterator[dict[str, Any]]:
+    for one in ignored:
+        if one["reason"] != ASKED:
+            yield ignoring(one["name"], one["reason"])
+    for feature, decision in kept:
+        for code, message in decision.warnings:
+            name = columns.column(feature.position)
+            yield {"code": code, "message": f"column {name!r}: {message}", "columns": [name]}
+
+
+def _reading(
+    kept: KeptFeatures, table: list[Column], marks: set[str], missing: Iterable[str]
+) -> dict[str, Any]:
+    """The part of `reading` that the columns decide.
+
+    `marks` are the decimal marks of the file, `missing` the caller's words.
+    """
+    by_column: dict[str, dict[str, Any]] = {}
+    for column, (feature, decision) in zip(table, kept, strict=True):
+        notes = decision.notes
+        if len(marks) > 1 and decision.kind == "number" and feature.gatherer.mark == ".":
+            notes = {"decimal": "."} | notes
+        if notes:
+            by_column[column.name] = notes
+    decimals = {notes["decimal"] for notes in by_column.values() if "decimal" in notes}
+    thousands = {notes["thousands"] for notes in by_column.values() if "thousands" in notes}
+    words = {word for _, decision in kept for word in decision.missing_words}
+    return {
+        "decimal": min(decimals) if decimals else ".",
+        "thousands": min(thousands) if thousands else None,
+        "missing": sorted(words.union(missing)),
+        "columns": by_column,
+    }
+
+
+def _likely_labels(features: Sequence[Feature], columns: Layout) -> list[str]:
+    """Names of columns with few values, as labels have; first those with the fewest."""
+    counted = [
+        (one.decision.n_labels, str(columns.column(one.position)))
+        for one in features
+        if isinstance(one.decision, Kept) and one.decision.n_labels is not None
+    ]
+    return [name for n, name in sorted(counted, key=itemgetter(0)) if 1 < n <= MOST_LABELS]
+
+
+def may_be_plain(spec: ParseSpec) -> bool:
+    """Whether the data may be finite numbers and the caller demands no kinds or roles."""
+    onto = spec.onto
+    return not spec.roles and not (onto and (onto.table or onto.weight or onto.ignored))
+
+
+def build(
+    spec: ParseSpec,
+    n_cells: int,
+    names: list[str] | None,
+    passes: Passes,
+    unnamed: Collection[int] = (),
+) -> Table:
+    """The table of cells with types. Those at `unnamed` are not kept. Raises ServiceError with
+    every fault."""
+    columns = make_layout(spec, n_cells, names, unnamed)
+    return Builder(spec, columns, passes, typed=True).build(comma_likely=False)
+
+
+def batches_of_lists(rows: Iterator[list[Any]], n_cells: int, faults: Faults) -> Iterator[Batch]:
+    """Rows that are lists, column by column; others are faults. Raises InvalidContent for the first
+    one after a hundred of them."""
+    done = 0
+    for batch in rows:
+        good = []
+        for number, row in enumerate(batch, done + 1):
+            if type(row) is not list:
+                message = f"the row is {shown(row)}, not a list of numbers"
+                faults.add("invalid-field", message, row=number, hint=LIST_HINT)
+            elif len(row) != n_cells:
+                faults.add(*ragged(len(row), n_cells), row=number)
+            else:
+                good.append(row)
+                continue
+            if faults.total > MAX_FAULTS:
+                faults.check()
+            good.append([None] * n_cells)  # the file is refused
+        done += len(batch)
+        yield list(zip(*good, strict=True))

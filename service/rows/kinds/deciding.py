@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from math import nan
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
 
-from service.rows.cell_texts import dates, times
-from service.rows.cell_texts.dates import DateForm
-from service.rows.cell_texts.digits import Form
-from service.rows.cell_texts.levels import MAX_LEVELS, in_order
+from service.rows.cell_texts import dates
 from service.rows.cell_texts.number_styles import (
     NumberStyle,
     has_number,
+    is_measure,
+    is_number,
     readings,
     survey,
 )
-from service.rows.cell_texts.number_text import BOOLEANS
-from service.rows.cell_texts.times import TimeForm
-from service.rows.cell_texts.words import MISSING_TEXTS, MISSING_VALUES, values_of
-from service.rows.kinds.decisions import (
+from service.rows.cell_texts.number_text import (
+    BOOLEANS,
+    MAX_LEVELS,
+    MISSING_TEXTS,
+    MISSING_VALUES,
+    NUMBER,
+    Form,
+    alike,
+    in_order,
+    is_not_finite,
+    separator_of_lists,
+    values_of,
+)
+from service.rows.kinds.feature import (
     Again,
     Ambiguous,
     Decision,
@@ -33,30 +43,38 @@ from service.rows.kinds.decisions import (
     Warned,
     Wrong,
 )
-from service.rows.kinds.describing import (
-    levels_warnings,
-    undecided,
-    value_warnings,
+from service.rows.kinds.gathering import (
+    NO_WORDS,
+    FewValues,
+    FormColumn,
+    TextColumn,
+    TypedColumn,
+    ValueColumn,
+    Words,
+    is_padded,
 )
-from service.rows.kinds.form_column import FormColumn
-from service.rows.kinds.gathering import FewValues, TextColumn, ValueColumn, Words, is_padded
-from service.rows.kinds.mistakes import (
-    FEW,
-    boolean,
-    is_beyond,
-    mostly_dates,
-    mostly_numbers,
-    nearly_read,
-    odd_words,
-)
-from service.rows.kinds.typed import NO_WORDS, TypedColumn
+from svm.data.columns import Kind
 
 MIN_ROWS_OF_IDENTIFIERS = 10
 DECIMAL_HINT = "say decimal=. (a point) or decimal=, (a comma)"
 DATE_HINT = "write the dates as YYYY-MM-DD, or say in `schema` that the column is a category"
+SENTENCE = 40
+"""Characters of a level, on average, of sentences."""
 LONG = 24
 """Characters of texts, on average, that are rather sentences than names of levels."""
 _TOO_MANY = f"free text: more than {MAX_LEVELS:,} different texts"
+FEW = 0.05
+"""A smaller share of other cells, or a single one, is taken for mistakes."""
+FEW_OF_MEASUREMENTS = 0.2
+"""The same among more different numbers than `MOST_CODES`, which are hardly levels."""
+MOST_CODES = 20
+SHARE_OF_ODD, MOST_ODD = 0.01, 10
+"""Of the cells of a column, or a single one; and different words."""
+_LIKE_NUMBERS = re.compile(r"[+-]?[0-9(][0-9.,:;/'\u2019\s_()\u2013-]*")
+"""Digits and separators: another style, a range, a date or a time."""
+_MOST_LOOKED_AT = 200
+_NEARLY_DATES = re.compile(r"[^\W\d_]{3,9}\.?[ '/-]+[0-9]{2}")
+_FEET = re.compile(r"[0-9]+ ?(?:'|ft) ?[0-9]+ ?(?:\"|'')?")
 
 
 def decide(column: Gatherer, question: Question) -> Decision:
@@ -112,7 +130,7 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
             return again
     elif form.tentative and isinstance(form.form, NumberStyle):
         surveyed = survey(text for text in form.examples if text not in words)
-        style = surveyed.style(**question.of_numbers)
+        style = question.style(surveyed)
         if not form.readable or style != form.form or surveyed.either is not None:
             return again
         notes = surveyed.notes(style)
@@ -164,7 +182,7 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     sure = question.kind is not None or mostly_numbers(column, question.words)
     if not sure and (surveyed.mixed or 2 * surveyed.n_numbers < len(there)):
         return _times(column, question, there)
-    style = surveyed.style(**question.of_numbers)
+    style = question.style(surveyed)
     if style is None:
         assert surveyed.either is not None
         point, comma = readings(surveyed.either)
@@ -186,22 +204,22 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
     if column.overflowed and style.plain and not notes and not question.tried_plain:
         return Again(lambda: ValueColumn(question.words))
     words = question.kind is None and all(text in BOOLEANS for text in there if text not in odd)
-    kind = "boolean" if words else "number"
+    kind: Kind = "boolean" if words else "number"
     return _coded(column, question, kind, value, notes, form=style, odd=odd)
 
 
 def _times(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of times of day or durations; None for another one."""
-    form = None if question.kind is not None else times.form_of(there)
+    form = None if question.kind is not None else dates.time_form_of(there)
     if form is None:
         return None
-    one = TimeForm(form)
+    one = dates.TimeForm(form)
     return _coded(column, question, "number", one.value, {"times": form}, form=one)
 
 
 def _dates(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of dates, maybe with mistakes; None for another one."""
-    forms = dates.forms_of(there, question.day_first)
+    forms = dates.forms_of(there, question.spec.day_first)
     if question.typed:
         forms = [form for form in forms if form == dates.ISO]
     if len(forms) == 1:
@@ -229,14 +247,14 @@ def _in_form(
     column: TextColumn, question: Question, name: str, odd: Mapping[str, int] | None = None
 ) -> Decision:
     notes = {} if name == dates.ISO else {"dates": name}
-    form = DateForm(name)
+    form = dates.DateForm(name)
     return _coded(column, question, "date", form.value, notes, form=form, odd=odd or {})
 
 
 def _coded(
     column: TextColumn,
     question: Question,
-    kind: str,
+    kind: Kind,
     value: Callable[[str], float | None],
     notes: dict[str, Any] | None = None,
     *,
@@ -340,3 +358,137 @@ def _missing_texts(question: Question) -> Words:
     if question.typed:
         return NO_WORDS
     return MISSING_TEXTS | (question.words - MISSING_VALUES) | question.asked
+
+
+def odd_words(
+    texts: Mapping[str, int], n_cells: int, kind: str, question: Question
+) -> dict[str, int]:
+    """The words that are missing cells of a column: these texts, if they are few, and each of
+    them is neither a value in another form nor one that is wrong; else none."""
+    n_odd = sum(texts.values())
+    few = len(texts) <= MOST_ODD and n_odd <= max(1, SHARE_OF_ODD * n_cells) and n_odd < n_cells / 2
+    if not question.odd or not few:
+        return {}
+    return {} if any(_may_be_value(text, kind) for text in texts) else dict(texts)
+
+
+def _may_be_value(text: str, kind: str) -> bool:
+    if not text or _LIKE_NUMBERS.fullmatch(text) or dates.any_form(text) or is_beyond(text):
+        return True
+    return has_number(text) if kind == "number" else any(map(str.isdecimal, text))
+
+
+def nearly_read(column: TextColumn, words: Words) -> Warned | None:
+    """What to say of a category whose cells are nearly numbers or dates."""
+    texts = [text for text in column.texts if text not in words][:_MOST_LOOKED_AT]
+    others = [text for text in texts if not has_number(text)]
+    units = survey(texts).units
+    message = None
+    if len(units) > 1 and not others and all(map(is_measure, units)):
+        different = " and ".join(unit or "none" for unit, _ in units.most_common(2))
+        message = f"its cells are numbers with different units, such as {different}: use one unit"
+    elif texts and all(map(_FEET.fullmatch, texts)):
+        message = f"cells such as {texts[0]!r} are nearly numbers: write one number"
+    elif others and 2 * len(others) < len(texts) and len(texts) > MOST_CODES:
+        message = f"most cells are numbers, but not {others[0][:32]!r}"
+        message += ": name words for missing cells in `missing`, and it is a number"
+    if message is not None:
+        return Warned("nearly-read", message)
+    some = [text for text in texts if dates.any_form(text)]
+    if 2 * len(some) > len(texts):
+        other = next(text for text in [*texts, ""] if text not in some)
+        message = f"most cells are dates such as {some[0]!r}, but not {other[:32]!r}"
+    elif texts and all(map(_NEARLY_DATES.fullmatch, texts)):
+        message = f"cells such as {texts[0]!r} are nearly dates: write years with four digits"
+    return None if message is None else Warned("undecided-dates", message)
+
+
+def boolean(text: str) -> float | None:
+    """1 or 0, if the text is a word or a number for a boolean."""
+    value = BOOLEANS.get(text)
+    if value is None and NUMBER.fullmatch(text) and float(text) in (0.0, 1.0):
+        return float(text)
+    return value
+
+
+def is_beyond(text: str) -> bool:
+    """Whether a text is written as a number that is not finite: `inf`, `1e999`."""
+    if is_not_finite(text):
+        return True
+    return NUMBER.fullmatch(text) is not None and not isfinite(float(text))
+
+
+def mostly_numbers(column: TextColumn, words: Words) -> bool:
+    """Whether the cells are numbers or booleans, but for few of them.
+
+    Numbers that are not finite count on neither side: they are wrong, but they are numbers.
+    """
+    good = n_bad = n_different = 0
+    for text, count in zip(column.texts, column.counts, strict=True):
+        if text in BOOLEANS or is_number(text):
+            good += count
+            n_different += 1
+        elif text not in words and not is_beyond(text):
+            n_bad += count
+    few = FEW_OF_MEASUREMENTS if n_different > MOST_CODES else FEW
+    return good > 0 and n_bad <= max(1, few * (good + n_bad))
+
+
+def mostly_dates(column: TextColumn, words: Words, *, iso_only: bool) -> str | None:
+    """The form in which the cells are dates, but for few of them."""
+    pairs = zip(column.texts, column.counts, strict=True)
+    cells = [(text, count) for text, count in pairs if text not in words]
+    total = sum(count for _, count in cells)
+    most = min(max(1, FEW * total), (total - 1) / 2)
+    for form in [dates.ISO] if iso_only else dates.FORMS:
+        n_bad = 0
+        for text, count in cells:
+            if dates.days(text, form) is None:
+                n_bad += count
+                if n_bad > most:
+                    break
+        else:
+            return form
+    return None
+
+
+def value_warnings(
+    kind: str, notes: Mapping[str, Any], odd: Mapping[str, int], padded: str | None
+) -> list[Warned]:
+    """What to say of a column of values: of words that are missing cells, units, and codes such as
+    `padded`."""
+    result = []
+    if kind == "number" and padded is not None:
+        message = f"numbers such as {padded!r} begin with 0; if they are codes, say in `schema`"
+        result.append(Warned("leading-zeros", f"{message} that it is a category"))
+    if odd:
+        counted = ", ".join(f"{text[:32]!r} ({n} of its cells)" for text, n in odd.items())
+        hint = "say odd_cells=refuse to get an error instead"
+        message = f"{counted} is not a {kind}, and taken as missing; {hint}"
+        result.append(Warned("odd-cells", message))
+    if "scaled" in notes:
+        message = "K, M and B behind a number are thousands, millions and billions"
+        result.append(Warned("units", message))
+    elif "unit" in notes:
+        message = f"its cells are numbers with the unit {notes['unit']!r}"
+        result.append(Warned("units", message))
+    return result
+
+
+def undecided(what: str) -> Warned:
+    """What to say of dates that are kept as texts."""
+    hint = "write them as ISO" + (", or say dayfirst=true or false" if "DD" in what else "")
+    return Warned("undecided-dates", f"dates {what} are a category; {hint}")
+
+
+def levels_warnings(levels: list[str]) -> Iterator[Warned]:
+    """What to say of levels such as `Yes` and `yes`, or of lists in cells."""
+    if (pair := alike(levels)) is not None:
+        message = f"the levels {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
+        yield Warned("similar-levels", f"{message}; if they are the same, write them alike")
+    if (mark := separator_of_lists(levels)) is not None:
+        message = f"its cells are lists separated by {mark!r}, each a level of its own"
+        yield Warned("lists-in-cells", f"{message}; give each element a column of its own")
+    elif sum(map(len, levels)) > SENTENCE * len(levels):
+        message = "its cells are sentences, each a level of its own"
+        yield Warned("many-levels", f"{message}; ignore the column by `schema`, if it is free text")

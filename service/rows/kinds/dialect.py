@@ -17,7 +17,7 @@ from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS
 from service.rows.cell_texts.text import Slice, records, slices
 from service.rows.cell_texts.tidying import (
-    tidied,
+    tidy,
     with_closed_quotes,
     without_nul_end,
     without_outer_quotes,
@@ -60,7 +60,7 @@ class Dialect:
     warnings: list[dict[str, Any]]
 
 
-def recognized(spec: ParseSpec) -> Dialect:
+def recognize(spec: ParseSpec) -> Dialect:
     """The dialect of a file. Raises InvalidRequest and InvalidContent."""
     folder = Path(spec.out)
     path, encoding, warnings = as_utf8(Path(spec.data), spec.encoding, folder / "as-utf-8")
@@ -84,10 +84,10 @@ def recognized(spec: ParseSpec) -> Dialect:
     def is_header(cells: list[str]) -> bool:
         return spec.header != "absent" and not any(is_value(cell.strip()) for cell in cells)
 
-    tidy = tidied(path, folder / "tidied", head.text, delimiter, is_header)
-    if tidy.path != path:
-        path, head = tidy.path, _head(spec, tidy.path)
-        warnings += tidy.warnings
+    table = tidy(path, folder / "tidied", head.text, delimiter, is_header)
+    if table.path != path:
+        path, head = table.path, _head(spec, table.path)
+        warnings += table.warnings
     rows = first_records(head.text, delimiter)
     if not rows:
         raise InvalidContent("empty-data", "the file has no rows, but comments")
@@ -117,7 +117,7 @@ def recognized(spec: ParseSpec) -> Dialect:
     if not header:
         width = len(first) if len(rows) == 1 else width
     else:
-        names = tidy.names or [name.strip() for name in first]
+        names = table.names or [name.strip() for name in first]
         firsts = [row[0] for row in rows[1:]]
         if (
             len(names) == width - 1
@@ -141,8 +141,8 @@ def recognized(spec: ParseSpec) -> Dialect:
         n_cells=width,
         trailing=trailing,
         unnamed=unnamed,
-        first_line=tidy.first_line,
-        comma_likely=delimiter == ";" and not tidy.of_program,
+        first_line=table.first_line,
+        comma_likely=delimiter == ";" and not table.of_program,
         warnings=warnings,
     )
 

@@ -9,17 +9,28 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from math import isfinite, nan
 from sys import getsizeof
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from service.rows.cell_texts.levels import MAX_LEVELS
 from service.rows.cell_texts.number_styles import only_groups, survey
-from service.rows.cell_texts.number_text import BLANKS, BOOLEANS, EXCEL_TEXT, NUMBER, plain_text
-from service.rows.cell_texts.words import values_of
+from service.rows.cell_texts.number_text import (
+    BLANKS,
+    BOOLEANS,
+    EXCEL_TEXT,
+    MAX_LEVELS,
+    NINES,
+    NUMBER,
+    Form,
+    Plan,
+    level_of,
+    plain_text,
+    values_of,
+)
 from service.rows.json_reading.numbers import read_list
+from svm.data.columns import Kind
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Words: TypeAlias = frozenset[str]
@@ -33,6 +44,14 @@ ENTRY_BYTES = 100
 """Of a dictionary, besides the text."""
 
 _PLAIN_OR_NULL = b"0123456789eE+-.,nul"
+NO_WORDS = frozenset({""})
+"""An empty text is a missing cell, like null."""
+MOST_SHAPES = 1024
+"""Of a column that is read shape by shape."""
+MOST_KNOWN = 10_000
+"""Texts whose values are remembered."""
+DIGITS = frozenset("0123456789")
+_Places = npt.NDArray[np.int64]
 
 
 class FewValues:
@@ -190,10 +209,6 @@ class ValueColumn:
         """Keep of the exceptions only how many there are."""
         self.exceptions = Counter({"": self.exceptions.total()})
 
-    def fresh(self) -> ValueColumn:
-        """The same before the first cell."""
-        return ValueColumn(self.words)
-
     def value(self, text: str) -> float | None:
         """Of a text that is not missing; None if it is an exception."""
         return _plain(text)
@@ -238,10 +253,6 @@ class TextColumn:
         there = [text for text in self.texts if text not in self.words]
         surveyed = survey(there)
         return surveyed.decided if surveyed.n_numbers == len(there) else None
-
-    def fresh(self) -> TextColumn:
-        """The same before the first cell."""
-        return TextColumn(self.words)
 
     def add_missing(self, count: int) -> None:
         """Count that many empty cells more, which came before."""
@@ -328,3 +339,201 @@ def _plain(text: str) -> float | None:
         return None
     value = float(text)
     return value if isfinite(value) else None
+
+
+class TypedColumn:
+    """Takes the cells of a column of one type; others are wrong."""
+
+    def __init__(self, kind: Kind | None = None) -> None:
+        """`kind`: that which the caller or the dataset demands."""
+        self.kind = kind
+        self.texts: TextColumn | None = None
+        """The texts, of a column of texts or a category."""
+        self.n_missing = 0
+        self.n_wrong = 0
+        self.n_booleans = 0
+        self.n_numbers = 0
+        self.few = FewValues()
+        if kind in ("category", "date"):
+            self.texts = TextColumn(NO_WORDS)
+
+    @property
+    def mostly_wrong(self) -> bool:
+        """Of a column of texts: whether most cells are not."""
+        texts = () if self.texts is None else zip(self.texts.texts, self.texts.counts, strict=True)
+        there = sum(count for text, count in texts if text)
+        return 2 * self.n_wrong > there
+
+    @property
+    def mark(self) -> str | None:
+        """There is none: numbers are numbers."""
+        return None
+
+    @property
+    def words(self) -> frozenset[str]:
+        return NO_WORDS
+
+    def add(self, cells: Sequence[Any]) -> Values:
+        """Raw values, or codes of texts."""
+        if "" in cells:
+            cells = [None if cell == "" else cell for cell in cells]
+        if self.texts is None and self._is_undecided():
+            first = next((cell for cell in cells if cell not in (None, "")), None)
+            if isinstance(first, str) and self.kind is None:
+                self.texts = TextColumn(NO_WORDS)
+                if self.n_missing:  # they came before the first text
+                    self.texts.add([""])
+                    self.texts.add_missing(self.n_missing - 1)
+        if self.texts is not None:
+            self.n_wrong += sum(map(self.is_wrong, cells))
+            return self.texts.add(["" if cell is None else level_of(cell) for cell in cells])
+        values = self._values(cells)
+        self.few.add(values)
+        return values
+
+    def is_wrong(self, cell: Any) -> bool:
+        """Whether a cell is not of the column's type."""
+        if cell is None or cell == "":
+            return False
+        if isinstance(cell, (list, dict)):
+            return True
+        if self.texts is not None:
+            return self.kind != "category" and not isinstance(cell, str)
+        if isinstance(cell, str) or (self.kind == "boolean" and cell not in (0, 1)):
+            return True
+        try:
+            return not isfinite(cell)
+        except OverflowError:
+            return True
+
+    def _is_undecided(self) -> bool:
+        return not (self.n_numbers or self.n_booleans or self.n_wrong)
+
+    def _values(self, cells: Sequence[Any]) -> Values:
+        kinds = set(map(type, cells))
+        if kinds <= {int, float} and self.kind != "boolean":
+            try:
+                values = np.array(cells, dtype=np.float64)
+                if np.isfinite(values).all():
+                    self.n_numbers += len(cells)
+                    return values
+            except OverflowError:
+                pass
+        values = np.full(len(cells), nan)
+        for i, cell in enumerate(cells):
+            if cell is None or cell == "":
+                self.n_missing += 1
+            elif self.is_wrong(cell):
+                self.n_wrong += 1
+            else:
+                values[i] = cell
+                self.n_booleans += isinstance(cell, bool)
+                self.n_numbers += not isinstance(cell, bool)
+        return values
+
+
+class FormColumn(ValueColumn):
+    """Takes cells as what a form makes of their texts."""
+
+    def __init__(
+        self,
+        words: Words,
+        form: Form,
+        kind: Kind,
+        notes: dict[str, Any],
+        *,
+        tentative: bool = False,
+    ) -> None:
+        self.form, self.kind, self.notes = form, kind, notes
+        self.tentative = tentative
+        """The form is that of the first rows: others may have another one."""
+        self.shapes = Lookup()
+        self.examples: list[str] = []
+        """The first text of each shape."""
+        self._plans: list[Plan | None] = []
+        self._known: dict[str, float | None] = {}
+        values = (word for word in words if self.value(word) is not None)
+        self._shapes_of_words = {word.translate(NINES) for word in values}
+        super().__init__(words)
+        self.plain = False
+
+    def value(self, text: str) -> float | None:
+        if text not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            boolean = BOOLEANS.get(text) if self.kind == "number" else None
+            self._known[text] = self.form.value(text) if boolean is None else boolean
+        return self._known[text]
+
+    def _at_once(self, texts: Sequence[str]) -> Values | None:
+        if self.tentative:
+            for text in texts:
+                shape = text.translate(NINES)
+                if self.readable and shape not in self.shapes:
+                    self._plan(self.shapes[shape], text)
+        return None
+
+    def _look_at_points(self, texts: Sequence[str]) -> None:
+        pass
+
+    @property
+    def readable(self) -> bool:
+        """Whether the texts have so few shapes that each is looked at."""
+        return len(self.shapes) <= MOST_SHAPES
+
+    @property
+    def mark(self) -> str | None:
+        return self.notes.get("decimal", "." if self.tentative and self.notes else None)
+
+    def take_shapes(
+        self, data: bytes, starts: _Places, lengths: _Places, codes: npt.NDArray[np.int64]
+    ) -> Values:
+        """The values of cells that lie in `data`; `shapes` gave the codes of their shapes."""
+        octets = np.frombuffer(data, np.uint8)
+        values = np.full(len(codes), np.nan)
+        alone: list[int] = []
+        n_empty = 0
+        for code in np.unique(codes).tolist():
+            rows = np.flatnonzero(codes == code)
+            first = int(rows[0])
+            if code >= len(self._plans):
+                self._plan(code, data[starts[first] : starts[first] + lengths[first]].decode())
+            plan = self._plans[code]
+            text = self.examples[code]
+            if text in self.words and DIGITS.isdisjoint(text):
+                self.missing_words.add(text)
+                n_empty += len(rows)
+                continue
+            if plan is None:
+                alone += rows.tolist()
+                continue
+            places = np.flatnonzero(np.frombuffer(plan.shape.encode(), np.uint8) == ord("9"))
+            read = plan.read(octets[starts[rows][:, None] + places] - ord("0"))
+            values[rows] = read
+            if np.isnan(read.sum()):
+                alone += rows[np.isnan(read)].tolist()
+        self.n_missing += n_empty
+        n_values = len(codes) - len(alone) - n_empty
+        if self._missing_values:
+            missing = np.isin(values, self._missing_values)
+            values[missing] = np.nan
+            n_missing = int(np.count_nonzero(missing))
+            self.n_missing += n_missing
+            n_values -= n_missing
+        self.n_values += n_values
+        if alone:
+            where = zip(starts[alone].tolist(), lengths[alone].tolist(), strict=True)
+            texts = [data[start : start + length].decode().strip(BLANKS) for start, length in where]
+            values[alone] = self._one_by_one(texts)
+        self.few.add(values)
+        return values
+
+    def _plan(self, code: int, text: str) -> None:
+        """Decide how to read the texts of a shape; codes come in order."""
+        assert code == len(self._plans), "each new shape gets the next code"
+        self.examples.append(text.strip(BLANKS))
+        shape = text.translate(NINES)
+        plan = None
+        if shape.strip(BLANKS) not in self._shapes_of_words:
+            plan = self.form.plan(shape.strip(BLANKS))
+        self._plans.append(None if plan is None else Plan(shape, plan.read))

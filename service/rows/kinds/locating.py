@@ -13,14 +13,11 @@ from service.rows.cell_faults import (
     fault_of_text,
     fault_of_value,
 )
-from service.rows.cell_texts.levels import MAX_LEVELS
-from service.rows.cell_texts.number_text import BLANKS, is_value
+from service.rows.cell_texts.number_text import BLANKS, MAX_LEVELS, is_value
 from service.rows.faults import Faults, refuse
-from service.rows.kinds.decisions import Ambiguous, Gatherer, Ignored, Wrong
-from service.rows.kinds.feature import Batch, Feature, Passes
-from service.rows.kinds.gathering import TextColumn, ValueColumn
-from service.rows.kinds.roles import ColumnRoles
-from service.rows.kinds.typed import TypedColumn
+from service.rows.kinds.feature import Ambiguous, Batch, Feature, Gatherer, Ignored, Passes, Wrong
+from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn
+from service.rows.table.layout import Layout
 
 NUMBER_HINT = (
     "correct the cell; if the word means missing, name it in `missing`; "
@@ -38,14 +35,12 @@ UNITS_HINT = (
 _CODES = {"number": "not-a-number", "boolean": "not-a-boolean", "date": "not-a-date"}
 
 
-def add_wrong(
-    features: Sequence[Feature], columns: ColumnRoles, passes: Passes, faults: Faults
-) -> None:
+def add_wrong(features: Sequence[Feature], columns: Layout, passes: Passes, faults: Faults) -> None:
     """Add each cell that does not fit the kind of its column."""
     wrong = {one.position: one.decision for one in features if isinstance(one.decision, Wrong)}
     if not wrong:
         return
-    names = {position: columns.name(position) for position in wrong}
+    names = {position: columns.column(position) for position in wrong}
     for position, decision in wrong.items():
         if decision.kind == "category":
             message = f"the column {names[position]!r} has more than {MAX_LEVELS:,} levels"
@@ -59,10 +54,10 @@ def add_wrong(
         done += len(batch[0])
 
 
-def refuse_undecided(features: Sequence[Feature], columns: ColumnRoles) -> None:
+def refuse_undecided(features: Sequence[Feature], columns: Layout) -> None:
     """Raises InvalidContent for a column whose kind or numbers only the caller knows."""
     for feature in features:
-        name, decision = columns.name(feature.position), feature.decision
+        name, decision = columns.column(feature.position), feature.decision
         if isinstance(decision, Ambiguous):
             text, hint = decision.text[:MAX_VALUE_CHARACTERS], decision.hint
             message = f"column {name!r}: {text!r} may be {decision.readings}"

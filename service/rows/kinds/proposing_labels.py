@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.errors import Fault, InvalidContent
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import MISSING_TEXTS
 from service.rows.faults import Faults
-from service.rows.kinds.blocks.cells import Cells
-from service.rows.kinds.blocks.coding import Coder
+from service.rows.kinds.blocks import Cells, Coder
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.gathering import Lookup
 from service.rows.spec import LabelKind, ParseSpec
-from service.rows.table.labels import Labels
-from service.rows.table.target import MAX_CLASSES, Target
-from service.rows.table.unlabeled import target_hint
+from service.rows.table.labels import MAX_CLASSES, Labels, Target
+from service.rows.table.left_out import target_hint
 
 MOST_FRACTIONS = 20
 """More different labels with fractions are measurements."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from service.rows.cell_texts.dates import iso
 from service.rows.spec import Stored, TableColumn
-from service.rows.table.raw import Block, stored_blocks
+from service.rows.table.writers import Block, stored_blocks
 
 
 def names_of(stored: Stored) -> list[str] | None:

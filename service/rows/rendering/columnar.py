@@ -9,7 +9,7 @@ import numpy as np
 
 from service.rows.rendering.cells import names_of, weights_of
 from service.rows.spec import Stored
-from service.rows.table.raw import stored_blocks
+from service.rows.table.writers import stored_blocks
 from service.storage.locked_duckdb import connect, identifier, literal
 
 MEMORY = "1GB"

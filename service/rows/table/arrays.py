@@ -63,7 +63,7 @@ def in_folder(folder: Path) -> Callable[[str], Path]:
 
 
 @contextmanager
-def rewritten(folder: Path) -> Iterator[Path]:
+def rewriting(folder: Path) -> Iterator[Path]:
     """A folder for arrays that in the end replace those of the same names."""
     part = folder / "rewritten"
     part.mkdir(exist_ok=True)

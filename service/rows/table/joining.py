@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,19 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.levels import MAX_LEVELS, in_order
+from service.rows.cell_texts.number_text import MAX_LEVELS, in_order
 from service.rows.faults import refuse, too_many
 from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored, TableColumn
-from service.rows.table.arrays import ArrayWriter, in_folder, rewritten, write_array
+from service.rows.table.arrays import ArrayWriter, in_folder, rewriting, write_array
+from service.rows.table.labels import Target, as_kind, join_labels, kind_of, number_of
 from service.rows.table.layout import feature_order
-from service.rows.table.raw import kept_kinds, raw_blocks, stored_blocks, write_rows
-from service.rows.table.target import Target, as_kind, joined, kind_of, number_of
-from service.rows.table.writers import Table
+from service.rows.table.writers import Table, kept_kinds, raw_blocks, stored_blocks, write_rows
+from svm.data.columns import Column
+from svm.encoding.recoding import recoding
 
 Block = npt.NDArray[np.float64]
 
 
-def expecting(spec: ParseSpec, stored: Stored) -> ParseSpec:
+def expect_rows(spec: ParseSpec, stored: Stored) -> ParseSpec:
     """What to expect of rows to append to `stored`.
 
     LIBSVM rows are stored as those of the dataset are. Raises InvalidContent `feature-mismatch` for
@@ -72,18 +73,16 @@ def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Ta
         _append_sparse(stored, folder, limits)
     columns = [] if table.sparse else _append_features(stored, table, folder, limits)
     _append_weights(stored, table, folder)
-    return Table(
+    return replace(
+        table,
         n_samples=n_samples,
-        n_features=table.n_features,
-        sparse=table.sparse,
         columns=stored.columns,
-        target_name=stored.target,
-        target=target,
+        target=stored.target,
+        labels=target,
         table=columns,
         weight=stored.weight,
         ignored=stored.ignored,
         reading=stored.reading,
-        warnings=table.warnings,
     )
 
 
@@ -105,7 +104,7 @@ def _append_sparse(stored: Stored, folder: Path, limits: ReadLimits) -> None:
 
 
 def _labels(stored: Stored, table: Table) -> Target | None:
-    target = table.target
+    target = table.labels
     if target is None and not stored.labeled:
         return None
     if target is None:
@@ -117,7 +116,7 @@ def _labels(stored: Stored, table: Table) -> Target | None:
     before = stored.labels()
     assert before is not None
     classes = _of_kind(stored, table, target)
-    return joined((stored.classes, before), (classes, target.array))
+    return join_labels((stored.classes, before), (classes, target.array))
 
 
 def _of_kind(stored: Stored, table: Table, target: Target) -> list[Label] | None:
@@ -135,7 +134,7 @@ def _of_kind(stored: Stored, table: Table, target: Target) -> list[Label] | None
         "label-mismatch",
         f"row {row}: the label is a {kind_of([labels[code]])}, the dataset's are {expected}s",
         row=row,
-        column=table.target_name,
+        column=table.target,
         value=str(labels[code])[:64],
         hint="labels of one dataset are of one kind",
     )
@@ -149,33 +148,26 @@ def _append_features(
     Raises TooLarge and InvalidContent `feature-mismatch`.
     """
     order = feature_order(stored, table.columns, table.n_features)
-    before, after = _all(stored), _all(table)
-    after = after if order is None else [after[i] for i in order]
-    merged = [_merged(*pair) for pair in zip(before, after, strict=True)]
+    before, after = stored.kinds, table.kinds
+    if order is not None:
+        after = [after[i] for i in order]
+    pairs = list(zip(before, after, strict=True))
+    merged = [_merge(*pair) for pair in pairs]
+    recode = recoding([replace(new, name=old.name) for old, new in pairs], merged)
 
     def rows() -> Iterator[Block]:
-        first = _places(before, merged)
-        for block in stored_blocks(stored):
-            yield _moved(block, first)
-        second = _places(after, merged)
+        yield from map(recoding(before, merged), stored_blocks(stored))
         done = 0
         for block in raw_blocks(table, in_folder(folder)):
             block = block if order is None else block[:, order]
-            _require_booleans(block, done, before, after)
+            _require_booleans(block, done, pairs)
             done += len(block)
-            yield _moved(block, second)
+            yield recode(block)
 
     kept = kept_kinds(merged)
-    with rewritten(folder) as joined_folder:
+    with rewriting(folder) as joined_folder:
         write_rows(joined_folder, rows(), kept, stored.n_features, limits)
     return kept
-
-
-def _all(source: Stored | Table) -> list[TableColumn]:
-    names = source.columns or map(str, range(source.n_features))
-    return source.table or [
-        {"name": name, "kind": "number", "levels": [], "missing": 0} for name in names
-    ]
 
 
 def _append_weights(stored: Stored, table: Table, folder: Path) -> None:
@@ -190,48 +182,28 @@ def _append_weights(stored: Stored, table: Table, folder: Path) -> None:
         write_array(folder / "weights.npy", np.concatenate(parts))
 
 
-def _merged(before: TableColumn, after: TableColumn) -> TableColumn:
-    kinds = before["kind"], after["kind"]
+def _merge(before: Column, after: Column) -> Column:
+    kinds = before.kind, after.kind
     if kinds[0] != kinds[1] and not set(kinds) <= {"number", "boolean"}:
-        message = f"the column {before['name']!r} is a {kinds[0]} in the dataset, here a {kinds[1]}"
-        raise refuse("feature-mismatch", message, column=before["name"])
-    levels = in_order({*before["levels"], *after["levels"]})
+        message = f"the column {before.name!r} is a {kinds[0]} in the dataset, here a {kinds[1]}"
+        raise refuse("feature-mismatch", message, column=before.name)
+    levels = in_order({*before.levels, *after.levels})
     if len(levels) > MAX_LEVELS:
-        message = f"with these rows {before['name']!r} has more than {MAX_LEVELS:,} levels"
+        message = f"with these rows {before.name!r} has more than {MAX_LEVELS:,} levels"
         raise InvalidContent("too-many-levels", message, extra={"limit": MAX_LEVELS})
-    missing = before["missing"] + after["missing"]
-    return {**before, "levels": levels, "missing": missing}
+    return replace(before, levels=tuple(levels), missing=before.missing + after.missing)
 
 
-def _require_booleans(
-    block: Block, done: int, before: list[TableColumn], after: list[TableColumn]
-) -> None:
+def _require_booleans(block: Block, done: int, pairs: Sequence[tuple[Column, Column]]) -> None:
     """Numbers for a column of booleans are 1 and 0; `done` rows came before the block."""
-    for i, (column, new) in enumerate(zip(before, after, strict=True)):
-        if column["kind"] != "boolean" or new["kind"] == "boolean":
+    for i, (column, new) in enumerate(pairs):
+        if column.kind != "boolean" or new.kind == "boolean":
             continue
         cells = block[:, i]
         bad = np.flatnonzero((cells != 0.0) & (cells != 1.0) & ~np.isnan(cells))
         if len(bad):
             row, value = done + int(bad[0]) + 1, f"{cells[bad[0]]:g}"
-            message = f"row {row}, column {column['name']!r}: {value!r} is not true or false"
+            name, message = column.name, f"{value!r} is not true or false"
+            message = f"row {row}, column {name!r}: {message}"
             hint = "the dataset has booleans there: give true or false, 1 or 0"
-            name = column["name"]
             raise refuse("not-a-boolean", message, row=row, column=name, value=value, hint=hint)
-
-
-def _places(columns: list[TableColumn], merged: list[TableColumn]) -> dict[int, Block]:
-    """New codes of the categories whose codes change, by column."""
-    places = {}
-    for i, (column, new) in enumerate(zip(columns, merged, strict=True)):
-        if column["levels"] and column["levels"] != new["levels"]:
-            code = {level: k for k, level in enumerate(new["levels"])}
-            places[i] = np.array([code[level] for level in column["levels"]], dtype=np.float64)
-    return places
-
-
-def _moved(block: Block, places: dict[int, Block]) -> Block:
-    for i, codes in places.items():
-        there = ~np.isnan(block[:, i])
-        block[there, i] = codes[block[there, i].astype(np.int64)]
-    return block

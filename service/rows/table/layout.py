@@ -1,75 +1,135 @@
-"""Which columns a table has, what they are called, and which one holds the labels."""
+"""Which columns a file has, what they are called, which are features, and which one holds labels or
+weights."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from service.errors import InvalidContent, InvalidRequest
-from service.rows.cell_texts.number_text import BOOLEANS, NUMBER, is_value
-from service.rows.cell_texts.words import MISSING_TEXTS
-from service.rows.faults import listed, refuse, too_many
-from service.rows.spec import CSV, TSV, ParseSpec, ReadLimits, Stored
+from service.rows.cell_texts.number_text import BOOLEANS, MISSING_TEXTS, NUMBER, is_value
+from service.rows.faults import listed, no_features, refuse, too_many
+from service.rows.spec import CSV, TSV, LabelKind, ParseSpec, ReadLimits, Roles, Stored
+from svm.data.columns import Kind
 
 NO_TARGET = "none"
+KINDS = ("number", "category", "boolean", "date")
+ROLES = ("feature", "label", "weight", "ignored")
+ASKED = "the caller asks for it"
+"""Why a column is ignored, if `schema` has it so."""
 MAX_NAME_BYTES = 4096
 _UNNAMED = "columns without a name are called by their position, counted from 1"
 _FIRST_NUMBER = re.compile("0|1|(?:19|20)[0-9]{2}")
 """Of names that count: positions or years."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The columns of a table, that of the labels among them."""
+    """The columns of a file, by their positions in it."""
 
     n_cells: int
     names: list[str] | None
-    target: int | None
+    features: Sequence[int]
+    target: int | None = None
     """Position of the label column."""
+    weight: int | None = None
+    ignored: list[dict[str, str]] = field(default_factory=list)
+    """Columns that are not kept: `name` and `reason`."""
+    kinds: dict[int, Kind] = field(default_factory=dict)
+    """Of the features whose kind is demanded."""
+    wanted: frozenset[int] = frozenset()
+    """Those of the features that the caller names as features."""
+    label_kind: LabelKind | None = None
     warnings: list[dict[str, Any]] = field(default_factory=list)
     """About the names."""
 
     @property
     def n_features(self) -> int:
-        return self.n_cells - (self.target is not None)
+        return len(self.features)
 
     @property
     def feature_names(self) -> list[str] | None:
-        if self.names is None:
-            return None
-        return [name for i, name in enumerate(self.names) if i != self.target]
+        return None if self.names is None else [self.names[i] for i in self.features]
 
     @property
     def target_name(self) -> str | None:
         return None if self.names is None or self.target is None else self.names[self.target]
+
+    @property
+    def weight_name(self) -> str | None:
+        return None if self.weight is None else str(self.column(self.weight))
 
     def column(self, position: int) -> str | int:
         """What a fault calls a column."""
         return position if self.names is None else self.names[position]
 
 
-def make_layout(spec: ParseSpec, n_cells: int, names: list[str] | None) -> Layout:
-    """Raises InvalidContent, InvalidRequest and TooLarge if the columns are not as asked for."""
+def make_layout(
+    spec: ParseSpec, n_cells: int, names: list[str] | None, unnamed: Collection[int] = ()
+) -> Layout:
+    """The columns as the caller has them, or the dataset that the rows are appended to. Those at
+    `unnamed` have no name, and are not kept.
+
+    Raises InvalidContent, InvalidRequest and TooLarge if the columns are not as asked for.
+    """
     warnings: list[dict[str, Any]] = []
     if names is not None:
-        names, warnings = distinct_names(names, spec.limits.cell_bytes)
-    layout = Layout(n_cells, names, _target(spec, n_cells, names), warnings)
+        names, warnings = distinct_names(names, spec.limits.cell_bytes, unnamed)
+    texts = names or list(map(str, range(n_cells)))
+    roles = _roles(spec, texts)
+    of_role = _of_role(roles, texts)
+    ignored = [{"name": texts[i], "reason": "it has no name"} for i in unnamed]
+    asked = [i for i in of_role["ignored"] if i not in unnamed]
+    ignored += [{"name": texts[i], "reason": ASKED} for i in asked]
+    weight, label = (_only(of_role, role) for role in ("weight", "label"))
+    dropped = {*unnamed, *asked, *(() if weight is None else (weight,))}
+    if spec.target in texts and texts.index(spec.target) in dropped:
+        message = f"`target` names {spec.target[:64]!r}, but in `schema` it is ignored or has the "
+        message += "weights; name another column as `target`"
+        raise InvalidRequest("invalid-parameter", message)
+    if label is not None and (spec.target not in (None, texts[label]) or spec.labels is not None):
+        message = "the label is given twice: by `schema`, and by `target` or `labels`"
+        raise InvalidRequest("invalid-parameter", message)
+    kept = [i for i in range(n_cells) if i not in dropped]
+    target = _target(spec, kept, names) if label is None else label
+    layout = Layout(
+        n_cells=n_cells,
+        names=names,
+        features=[i for i in kept if i != target],
+        target=target,
+        weight=weight,
+        ignored=ignored,
+        wanted=frozenset(of_role["feature"]),
+        label_kind=None if target is None else _label_kind(roles.get(texts[target], {})),
+        warnings=warnings,
+    )
+    _check_features(spec, layout)
+    if target is not None and target in layout.wanted:
+        name = texts[target][:64]
+        message = f"`schema` says that {name!r} is a feature, but it is the label"
+        hint = "name the label with `target`, or say target=none"
+        raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
+    return replace(layout, kinds=_kinds(spec, layout, texts, roles))
+
+
+def _check_features(spec: ParseSpec, layout: Layout) -> None:
     if layout.n_features == 0:
+        if layout.target is None:
+            raise no_features(layout.ignored)
         message = "there is no feature column: the only column holds the labels"
         hint = "without labels say target=none"
         if spec.media_type in (CSV, TSV):
             hint = f"is the delimiter right? {hint}"
-        raise refuse("empty-data", message, column=layout.column(0), hint=hint)
+        raise refuse("empty-data", message, column=layout.column(layout.target), hint=hint)
     if layout.n_features > spec.limits.columns:
         raise too_many("columns", spec.limits.columns)
     check_n_features(spec, layout.n_features)
     if spec.onto is not None:
         feature_order(spec.onto, layout.feature_names, layout.n_features)
-    return layout
 
 
 def feature_order(stored: Stored, names: list[str] | None, n_features: int) -> list[int] | None:
@@ -179,7 +239,8 @@ def distinct_names(
     return names, warnings
 
 
-def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | None:
+def _target(spec: ParseSpec, kept: list[int], names: list[str] | None) -> int | None:
+    """The position of the label among the columns that are `kept`."""
     if spec.labels is not None:
         if spec.target not in (None, NO_TARGET):
             raise InvalidRequest(
@@ -187,22 +248,26 @@ def _target(spec: ParseSpec, n_cells: int, names: list[str] | None) -> int | Non
             )
         return None
     target = spec.target
-    if target == NO_TARGET:
+    if target == NO_TARGET or not kept:
         return None
     if target is None and spec.onto is not None:  # as in the dataset that the rows are appended to
         if not spec.onto.labeled:
             return None
         target = spec.onto.target if names is not None else None
     if target is None:
-        return n_cells - 1
+        return kept[-1]
     if names is not None and target in names:
         return names.index(target)
-    if target.isdecimal() and len(target) < 10 and int(target) < n_cells:
-        return int(target)
+    position = int(target) if target.isdecimal() and len(target) < 10 else len(kept) + max(kept)
+    if names is None and position in kept:
+        return position
+    if names is not None and position < len(kept):
+        return kept[position]
     if names is None:
-        hint = f"the columns have no names; give a position from 0 to {n_cells - 1}, or none"
+        hint = f"the columns have no names; give a position from 0 to {len(kept) - 1}, or none"
     else:
-        close = difflib.get_close_matches(target, names, 3) or names[:5]
+        known = [names[i] for i in kept]
+        close = difflib.get_close_matches(target, known, 3) or known[:5]
         hint = f"the columns are called {', '.join(close)}, …"
     message = f"there is no column {target[:64]!r} to take the labels from"
     raise refuse("target-missing", message, value=target[:64], hint=hint)
@@ -213,3 +278,100 @@ def check_columns(n_cells: int, limits: ReadLimits) -> None:
     the labels and the weights."""
     if n_cells > limits.columns + 2:
         raise too_many("columns", limits.columns)
+
+
+def _check_obeyed(roles: Roles, texts: list[str], layout: Layout) -> None:
+    """Raises InvalidRequest for a kind or role that would do nothing."""
+    if not roles:
+        return
+    of_features = {texts[i] for i in {*layout.features, layout.target} if i is not None}
+    for name in roles.keys() - of_features:
+        if roles[name].get("role") == "feature":
+            message = f"`schema`: the column {name[:64]!r} has no name; give it one in the file"
+            raise InvalidRequest("invalid-parameter", message)
+        if "kind" in roles[name]:
+            message = (
+                f"`schema`: {name[:64]!r} has no kind, as it is neither a feature nor the label"
+            )
+            raise InvalidRequest("invalid-parameter", f"{message}; leave out its kind")
+
+
+def _kinds(spec: ParseSpec, layout: Layout, texts: list[str], roles: Roles) -> dict[int, Kind]:
+    """The kinds that the features must have: as the caller says, and as those of the dataset that
+    the rows are appended to. Raises InvalidRequest if these differ."""
+    _check_obeyed(roles, texts, layout)
+    said = {
+        i: roles[texts[i]]["kind"]
+        for i in (layout.features if roles else ())
+        if "kind" in roles.get(texts[i], {})
+    }
+    kinds: dict[int, str] = dict(said)
+    if spec.onto is not None:
+        order = feature_order(spec.onto, layout.feature_names, layout.n_features)
+        places = layout.features if order is None else [layout.features[i] for i in order]
+        kinds = {i: column.kind for i, column in zip(places, spec.onto.kinds, strict=True)}
+    for i, kind in said.items():
+        if kinds.get(i, kind) != kind:
+            message = f"`schema`: the column {texts[i][:64]!r} is a {kinds[i]} in the dataset"
+            raise InvalidRequest("invalid-parameter", f"{message}; leave out its kind")
+    return cast("dict[int, Kind]", kinds)
+
+
+def _label_kind(said: dict[str, str]) -> LabelKind | None:
+    """Raises InvalidRequest if it is not the kind of a label."""
+    match said.get("kind"):
+        case None | "category" | "number" as kind:
+            return kind
+        case kind:
+            message = f"`schema`: the label is a category or a number, not a {kind}"
+            raise InvalidRequest("invalid-parameter", message)
+
+
+def check_roles(roles: Any) -> Roles:
+    """The roles, if they are so. Raises InvalidRequest for what is not a kind or a role."""
+    if not isinstance(roles, dict):
+        message = "`schema` should be an object of columns"
+        raise InvalidRequest("invalid-parameter", message)
+    for name, said in roles.items():
+        if not isinstance(said, dict) or not said or not said.keys() <= {"kind", "role"}:
+            example = '{"column": {"kind": "category", "role": "feature"}}'
+            message = f"`schema` of {name[:64]!r} should be an object, as in {example}"
+            raise InvalidRequest("invalid-parameter", message)
+        for key, allowed in (("kind", KINDS), ("role", ROLES)):
+            if key in said and said[key] not in allowed:
+                message = f"`schema`: the {key} of {name[:64]!r} is one of {', '.join(allowed)}"
+                raise InvalidRequest("invalid-parameter", message)
+    return roles
+
+
+def _roles(spec: ParseSpec, texts: list[str]) -> Roles:
+    """What the caller says of columns, and the dataset that the rows are appended to."""
+    unknown = [name for name in spec.roles if name not in texts]
+    if unknown:
+        message = f"`schema` names {unknown[0][:64]!r}, which is not a column"
+        hint = f"the columns are called {', '.join(texts[:5])}, …"
+        raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
+    roles: Roles = {}
+    if spec.onto is not None:
+        names = (one["name"] for one in spec.onto.ignored)
+        roles = {name: {"role": "ignored"} for name in names if name in texts}
+        if spec.onto.weight in texts:
+            roles[spec.onto.weight] = {"role": "weight"}
+    return roles | spec.roles
+
+
+def _of_role(roles: Roles, texts: list[str]) -> dict[str, list[int]]:
+    """The positions of the columns that have each role."""
+    places: dict[str, list[int]] = {role: [] for role in ROLES}
+    for i, name in enumerate(texts if roles else ()):
+        role = roles.get(name, {}).get("role")
+        if role is not None:
+            places[role].append(i)
+    return places
+
+
+def _only(of_role: dict[str, list[int]], role: str) -> int | None:
+    if len(of_role[role]) > 1:
+        message = f"`schema` has two columns with the role {role}"
+        raise InvalidRequest("invalid-parameter", message)
+    return next(iter(of_role[role]), None)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.spec import Divided, Parsed, SplitSpec, Stored
-from service.rows.table.chosen_rows import Mask, write_chosen
-from service.rows.table.summary import finished
-from service.rows.table.target import Target, joined
+from service.rows.table.labels import Target, join_labels
+from service.rows.table.left_out import Mask, write_chosen
+from service.rows.table.summary import describe
 from service.rows.table.writers import Table
 from svm.data.splitting import split
 from svm.errors import InvalidData
@@ -55,26 +55,21 @@ def _write_part(
 ) -> Parsed:
     stored = spec.stored
     columns = write_chosen(stored, stored.path, rows, folder, spec.limits)
-    table = Table(
-        n_samples=int(np.count_nonzero(rows)),
-        n_features=stored.n_features,
-        sparse=stored.sparse,
-        columns=stored.columns,
-        target_name=stored.target,
-        target=None if labels is None else _target(stored, labels[rows]),
-        table=columns,
-        weight=stored.weight,
-        ignored=stored.ignored,
-        reading=stored.reading,
-    )
-    return finished(folder, table, spec.limits.columns)
+    whole = {
+        **stored.described(),
+        "n_samples": int(np.count_nonzero(rows)),
+        "classes": None,
+        "table": columns,
+    }
+    table = Table(**whole, labels=None if labels is None else _target(stored, labels[rows]))
+    return describe(folder, table, spec.limits.columns)
 
 
 def _target(stored: Stored, labels: npt.NDArray[Any]) -> Target:
     if stored.classes is None:
-        return joined((None, labels))
+        return join_labels((None, labels))
     present, codes = np.unique(labels, return_inverse=True)
-    return joined(([stored.classes[code] for code in present], codes))
+    return join_labels(([stored.classes[code] for code in present], codes))
 
 
 def _refusal(code: str, pointer: str, message: str) -> InvalidContent:

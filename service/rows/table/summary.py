@@ -9,20 +9,20 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from service.rows.cell_texts.levels import alike
+from service.rows.cell_texts.number_text import alike
 from service.rows.faults import listed
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
-from service.rows.table.moments import GappedMoments, Moments, SparseMoments
-from service.rows.table.raw import arrays_of, category_positions, raw_blocks
+from service.rows.table.labels import Target
 from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
-from service.rows.table.target import Target
-from service.rows.table.writers import Table
+from service.rows.table.writers import Table, arrays_of, category_positions, raw_blocks
 
 FEW_FRACTIONS, FEW_NUMBERS = 10, 50
 """Most different labels of classes that are numbers, if these are not whole and if they are."""
@@ -32,9 +32,10 @@ _CODE = re.compile(
     r"(?i:(?:^|[_ .-])(?:id|plz|zip|code)$|(?:zip|post|postal)[_ -]?code)|[a-z](?:Id|ID|Code)$"
 )
 """In names of columns that count nothing."""
+Vector = npt.NDArray[np.float64]
 
 
-def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
+def describe(folder: Path, table: Table, max_columns: int) -> Parsed:
     """Write the labels beside X, and describe the dataset.
 
     Statistics per column are left out of sparse data with more than `max_columns` columns.
@@ -42,28 +43,21 @@ def finished(folder: Path, table: Table, max_columns: int) -> Parsed:
     arrays = ["data", "indices", "indptr"] if table.sparse else arrays_of(table)
     if table.weight is not None:
         arrays.append("weights")
-    target = table.target
+    target = table.labels
     if target is not None:
         # Codes and values have different names, so that they cannot be confused.
         arrays.append("y" if target.classes is not None else "values")
         write_array(folder / f"{arrays[-1]}.npy", target.array)
     digest, statistics, warnings = _digest_and_statistics(folder, table, max_columns)
+    if target is not None:
+        table, warnings = replace(table, classes=target.classes), [*target.warnings, *warnings]
     return Parsed(
-        n_samples=table.n_samples,
-        n_features=table.n_features,
-        sparse=table.sparse,
-        columns=table.columns,
-        target=table.target_name,
-        classes=None if target is None else target.classes,
+        **table.described(),
         class_counts=None if target is None else target.counts,
         statistics=statistics,
-        warnings=[*table.warnings, *(() if target is None else target.warnings), *warnings],
+        warnings=[*table.warnings, *warnings],
         matrix_digest=digest,
         arrays=arrays,
-        table=table.table,
-        weight=table.weight,
-        ignored=table.ignored,
-        reading=table.reading,
     )
 
 
@@ -94,7 +88,7 @@ def _digest_and_statistics(
         for name in arrays if "codes" in arrays else ():
             for block in blocks(folder / f"{name}.npy"):
                 digest.update(np.ascontiguousarray(block).data)
-        moments = (GappedMoments if table.table else Moments)(table.n_features)
+        moments = Moments(table.n_features)
         of_columns, done = multipliers(table.n_features), 0
         for block in raw_blocks(table, in_folder(folder)):
             moments.add(block)
@@ -110,10 +104,10 @@ def _digest_and_statistics(
         digest.update(b"weights")
         for block in blocks(folder / "weights.npy"):
             digest.update(np.ascontiguousarray(block).data)
-    _digest_labels(digest, table.target)
+    _digest_labels(digest, table.labels)
     statistics: dict[str, Any] = {"columns": columns}
-    if table.target is not None:
-        target = table.target
+    if table.labels is not None:
+        target = table.labels
         statistics["target"] = {"distinct": target.n_distinct, "continuous": target.continuous}
     row_hashes.sort()
     n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
@@ -161,8 +155,8 @@ def _warnings(
 ) -> Iterator[dict[str, Any]]:
     if columns is not None:
         yield from _column_warnings(table, columns)
-    if table.target is not None:
-        yield from _label_warnings(table.target, table.target_name)
+    if table.labels is not None:
+        yield from _label_warnings(table.labels, table.target)
     if n_duplicates:
         yield {
             "code": "duplicates",
@@ -249,10 +243,103 @@ def _column_warnings(
 
 def _may_be_code(table: Table, i: np.intp) -> bool:
     """Whether a column of numbers has the name of a code."""
-    if table.table and table.table[i]["kind"] != "number":
-        return False
-    return table.columns is not None and _CODE.search(table.columns[i]) is not None
+    column = table.kinds[int(i)]
+    return column.kind == "number" and _CODE.search(column.name) is not None
 
 
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
+
+
+class Moments:
+    """Dense blocks, joined as Chan, Golub and LeVeque (1979) do: no squares of large sums. NaN is a
+    missing cell, which does not count."""
+
+    def __init__(self, n_columns: int) -> None:
+        self._count = np.zeros(n_columns)
+        self._mean = np.zeros(n_columns)
+        self._squares = np.zeros(n_columns)  # Σ (x - mean)²
+        self._min = np.full(n_columns, np.inf)
+        self._max = np.full(n_columns, -np.inf)
+
+    def add(self, block: npt.NDArray[np.float64]) -> None:
+        """(rows, n_columns), at least one row."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = block.sum(axis=0)
+        missing = np.isnan(block) if np.isnan(total).any() else None
+        here = len(block) - (np.zeros(()) if missing is None else missing.sum(axis=0))
+        count = np.maximum(self._count + here, 1)
+
+        def filled(values: Vector, value: float) -> Vector:
+            return values if missing is None else np.where(missing, value, values)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = total if missing is None else filled(block, 0).sum(axis=0)
+            mean = total / np.maximum(here, 1)
+            delta = mean - self._mean
+            squares = filled(block - mean, 0) ** 2
+            self._squares += squares.sum(axis=0) + delta**2 * (self._count * here / count)
+            self._mean += delta * (here / count)
+        self._min = np.minimum(self._min, filled(block, np.inf).min(axis=0))
+        self._max = np.maximum(self._max, filled(block, -np.inf).max(axis=0))
+        self._count += here
+
+    def statistics(self) -> dict[str, list[float | None]]:
+        """None for a column without values."""
+        count = np.maximum(self._count, 1)
+        statistics = _statistics(self._min, self._max, self._mean, self._squares, count)
+        for i in np.flatnonzero(self._count == 0).tolist():
+            for values in statistics.values():
+                values[i] = None
+        return statistics
+
+
+class SparseMoments:
+    """Stored entries in two passes: all of `add` first, then all of `add_deviations`."""
+
+    def __init__(self, n_rows: int, n_columns: int) -> None:
+        self._n_rows = n_rows
+        self._stored = np.zeros(n_columns, dtype=np.int64)
+        self._sum = np.zeros(n_columns)
+        self._squares = np.zeros(n_columns)
+        self._min = np.full(n_columns, np.inf)
+        self._max = np.full(n_columns, -np.inf)
+
+    def add(self, columns: npt.NDArray[Any], values: Vector) -> None:
+        """Entries: their columns and their values."""
+        n_columns = len(self._sum)
+        self._stored += np.bincount(columns, minlength=n_columns)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._sum += np.bincount(columns, values, n_columns)
+        np.minimum.at(self._min, columns, values)
+        np.maximum.at(self._max, columns, values)
+
+    def add_deviations(self, columns: npt.NDArray[Any], values: Vector) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            deviations = (values - (self._sum / self._n_rows)[columns]) ** 2
+            self._squares += np.bincount(columns, deviations, len(self._sum))
+
+    def statistics(self) -> dict[str, list[float | None]]:
+        zeros = self._n_rows - self._stored
+        low = np.where(zeros > 0, np.minimum(self._min, 0), self._min)
+        high = np.where(zeros > 0, np.maximum(self._max, 0), self._max)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self._sum / self._n_rows
+            squares = self._squares + zeros * mean**2
+        return _statistics(low, high, mean, squares, self._n_rows)
+
+
+def _statistics(
+    low: Vector, high: Vector, mean: Vector, squares: Vector, count: int | Vector
+) -> dict[str, list[float | None]]:
+    """The standard deviation is that of these rows (divided by n). None: beyond float64."""
+    return {
+        "min": low.tolist(),
+        "max": high.tolist(),
+        "mean": _finite(mean),
+        "std": _finite(np.sqrt(squares / count)),
+    }
+
+
+def _finite(values: Vector) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in values.tolist()]

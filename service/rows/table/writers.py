@@ -1,7 +1,12 @@
-"""Arrays written to disk while they are still being read."""
+"""A table on disk: its arrays are written while they are still being read.
+
+Numbers, booleans and dates are in `X`, categories in `codes`; read back they are one matrix of raw
+values, as `svm.data.columns` describes it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -10,31 +15,31 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.faults import Faults, too_many
-from service.rows.spec import LabelKind, ReadLimits, TableColumn
-from service.rows.table.arrays import ArrayWriter
-from service.rows.table.labels import Labels
+from service.rows.faults import Faults, refuse, too_many
+from service.rows.spec import Description, LabelKind, ParseSpec, ReadLimits, Stored, TableColumn
+from service.rows.table.arrays import BLOCK_BYTES, ArrayWriter, blocks, sparse_rows, write_array
+from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import Layout
-from service.rows.table.target import Target
+from svm.data.columns import Column
+from svm.data.matrices import LARGEST
+
+Block = npt.NDArray[np.float64]
+MISSING_CODE = -1
+WEIGHT_HINT = f"a weight is 0, or a number between {1.0 / LARGEST:g} and {LARGEST:g}"
+FULL = 0.5
+"""Share of values that are not zero from which on a dense matrix is smaller."""
+VALUES_AT_ONCE = 2_000_000
+_ARRAYS = ("indptr", "indices", "data")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """What a format's reader has read; X is written."""
+@dataclass(frozen=True, kw_only=True)
+class Table(Description):
+    """What a format's reader has read; X is written. Its classes are those of `labels`.
 
-    n_samples: int
-    n_features: int
-    sparse: bool
-    columns: list[str] | None = None
-    target_name: str | None = None
-    target: Target | None = None
-    table: list[TableColumn] = field(default_factory=list)
-    """The features with their kinds; empty if all are numbers without gaps. Categories are in
-    `codes`, the others in `X`."""
-    weight: str | None = None
-    """Name of the column in `weights.npy`."""
-    ignored: list[dict[str, str]] = field(default_factory=list)
-    reading: dict[str, Any] | None = None
+    Categories are in `codes`, other columns in `X`, weights in `weights.npy`.
+    """
+
+    labels: Target | None = None
     warnings: list[dict[str, Any]] = field(default_factory=list)
     """About the reading."""
 
@@ -60,13 +65,10 @@ def dense_table(layout: Layout, n_samples: int, labels: Labels | None) -> Table:
         n_features=layout.n_features,
         sparse=False,
         columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=None if labels is None else labels.finish(),
+        target=layout.target_name,
+        labels=None if labels is None else labels.finish(),
         warnings=layout.warnings,
     )
-
-
-Block = npt.NDArray[np.float64]
 
 
 class _Writer:
@@ -156,3 +158,158 @@ class SparseWriter(_Writer):
         np.cumsum(ends, out=ends)
         self._files["indptr"].write(ends)
         self._files["indptr"].finish((self.n_samples + 1,))
+
+
+def kept_kinds(columns: Iterable[Column]) -> list[TableColumn]:
+    """What is kept of the columns: nothing of finite numbers."""
+    columns = list(columns)
+    if not any(one.kind != "number" or one.missing for one in columns):
+        return []
+    return [
+        {"name": one.name, "kind": one.kind, "levels": list(one.levels), "missing": one.missing}
+        for one in columns
+    ]
+
+
+def category_positions(table: Sequence[TableColumn]) -> list[int]:
+    """Positions of the columns that are in `codes`; the others are in `X`."""
+    return [i for i, column in enumerate(table) if column["kind"] == "category"]
+
+
+def arrays_of(source: Stored | Table) -> list[str]:
+    """Names of the arrays that hold the features of a dense table."""
+    n_categories = len(category_positions(source.table))
+    return ["X"] * (n_categories < source.n_features) + ["codes"] * (n_categories > 0)
+
+
+class RawWriter(DenseWriter):
+    """The arrays of a table of this width. Raises TooLarge."""
+
+    def __init__(
+        self, folder: Path, table: Sequence[TableColumn], n_features: int, limits: ReadLimits
+    ) -> None:
+        super().__init__(folder, n_features, limits)
+        self._categories = category_positions(table)
+        self._numbers = np.delete(np.arange(n_features), self._categories)
+        self._is_plain = not table
+        most = max((len(table[i]["levels"]) for i in self._categories), default=0)
+        if self._categories:
+            self._files["codes"] = ArrayWriter(folder / "codes.npy", code_type(most))
+
+    def add(self, block: Block) -> None:
+        """Raw values, (rows, n_features)."""
+        if self._is_plain:
+            return super().add(block)
+        self.n_samples += len(block)
+        self.check(self.n_samples)
+        numbers = block[:, self._numbers] + 0.0  # -0.0 becomes 0.0
+        numbers[np.isnan(numbers)] = np.nan  # one pattern of bits
+        self._files["X"].write(numbers)
+        if self._categories:
+            codes = block[:, self._categories]
+            self._files["codes"].write(np.where(np.isnan(codes), MISSING_CODE, codes))
+
+    def finish(self) -> None:
+        if len(self._numbers):
+            self._files["X"].finish((self.n_samples, len(self._numbers)))
+        else:
+            self._files["X"].close()
+            (self.folder / "X.npy").unlink()
+        if self._categories:
+            self._files["codes"].finish((self.n_samples, len(self._categories)))
+
+
+def write_rows(
+    folder: Path,
+    rows: Iterable[Block],
+    table: list[TableColumn],
+    n_features: int,
+    limits: ReadLimits,
+) -> None:
+    """Write the arrays of raw rows. Raises TooLarge."""
+    with RawWriter(folder, table, n_features, limits) as writer:
+        for block in rows:
+            writer.add(block)
+        writer.finish()
+
+
+def code_type(n_levels: int) -> str:
+    """The smallest integers for codes of that many levels."""
+    return next(kind for kind in ("|i1", "<i2", "<i4") if n_levels <= np.iinfo(kind).max + 1)
+
+
+def raw_blocks(source: Stored | Table, path: Callable[[str], Path]) -> Iterator[Block]:
+    """Raw values of a dense table some MiB at a time: (rows, n_features). `path` gives that of an
+    array."""
+    rows = max(1, BLOCK_BYTES // (8 * source.n_features))
+    categories = category_positions(source.table)
+    for some in zip(*(blocks(path(name), rows) for name in arrays_of(source)), strict=True):
+        yield raw_values(some, categories)
+
+
+def raw_values(parts: Sequence[npt.NDArray[Any]], categories: Sequence[int]) -> Block:
+    """(rows, n_features) of the arrays that there are, `X` before `codes`."""
+    if not categories:
+        return parts[0]
+    codes = parts[-1].astype(np.float64)
+    codes[parts[-1] == MISSING_CODE] = np.nan
+    if len(parts) == 1:
+        return codes
+    raw = np.empty((len(codes), parts[0].shape[1] + codes.shape[1]))
+    numbers = np.ones(raw.shape[1], dtype=bool)
+    numbers[list(categories)] = False
+    raw[:, numbers] = parts[0]
+    raw[:, ~numbers] = codes
+    return raw
+
+
+def stored_blocks(stored: Stored) -> Iterator[Block]:
+    """The features of a dense dataset some MiB at a time: (rows, n_features)."""
+    return raw_blocks(stored, stored.path)
+
+
+def write_weights(folder: Path, weights: npt.NDArray[np.float64], column: str | int) -> None:
+    """Write the weights (n_samples,), NaN for a missing one. Raises InvalidContent with each that
+    is missing or not a weight, or if no row counts."""
+    faults = Faults()
+    right = (weights == 0) | ((weights >= 1.0 / LARGEST) & (weights <= LARGEST))
+    for i in np.flatnonzero(~right).tolist():
+        if np.isnan(weights[i]):
+            code, message, value = "missing-value", "the weight is missing", None
+        else:
+            code, message, value = "not-a-number", "is not a weight", f"{weights[i]:g}"
+        faults.add(code, message, value, WEIGHT_HINT, row=i + 1, column=column)
+    faults.check()
+    if not weights.any():
+        message = f"column {column!r}: every weight is 0, so that no row counts"
+        raise refuse("empty-data", message, column=column, hint=WEIGHT_HINT)
+    write_array(folder / "weights.npy", weights + 0.0)  # -0.0 becomes 0.0
+
+
+def is_full(spec: ParseSpec, shape: tuple[int, int], n_stored: int) -> bool:
+    """Whether the caller demands a dense matrix, or most is stored and the limits allow it."""
+    if spec.dense != "auto":
+        return spec.dense == "always"
+    n_values = shape[0] * shape[1]
+    fits = shape[1] <= spec.limits.columns and n_values <= spec.limits.stored_values
+    return fits and n_stored >= FULL * n_values
+
+
+def fill(folder: Path, n_features: int, limits: ReadLimits) -> None:
+    """Write `X.npy` in place of the CSR arrays. Raises TooLarge."""
+    paths = [folder / f"{name}.npy" for name in _ARRAYS]
+    at_once = max(1, VALUES_AT_ONCE // n_features)
+    with DenseWriter(folder, n_features, limits) as writer:
+        writer.check(int(np.load(paths[0], mmap_mode="r").shape[0]) - 1)
+        for lengths, indices, values in sparse_rows(*paths):
+            ends = np.concatenate(([0], np.cumsum(lengths)))
+            for start in range(0, len(lengths), at_once):
+                some = lengths[start : start + at_once]
+                first, last = ends[start], ends[start + len(some)]
+                block = np.zeros((len(some), n_features))
+                rows = np.repeat(np.arange(len(some)), some)
+                block[rows, indices[first:last]] = values[first:last]
+                writer.add(block)
+        writer.finish()
+    for path in paths:
+        path.unlink()

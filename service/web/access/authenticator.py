@@ -6,17 +6,19 @@ A key that was created or revoked, here or by another replica, takes effect with
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import structlog
 from anyio.to_thread import run_sync
 
+from service.addresses import ANY, is_address
 from service.common.answerer import RawHeaders
 from service.common.callers import Caller, Rate
 from service.common.keys import SCOPES, Key, Keys, matching
 from service.errors import Unavailable
-from service.web.access.hosts import Hosts
 
 REFRESH_S = 1.0
 COOKIE = "svm_key"
@@ -26,6 +28,9 @@ MAX_CALLERS = 4096
 """Most callers in the cache, by the text of their key or by their address."""
 
 log = structlog.stdlib.get_logger("service.web")
+MAX_KNOWN = 1024
+"""Most header values in the cache of allowed ones."""
+_HOST = re.compile(rb"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::[0-9]{0,5})?")
 
 
 class Authenticator:
@@ -149,3 +154,42 @@ def cookie_of(headers: RawHeaders) -> str | None:
 def without_cookies(headers: RawHeaders) -> RawHeaders:
     """What the framework may read: it would parse the cookies of every request."""
     return [header for header in headers if header[0] != b"cookie"]
+
+
+class Hosts:
+    """Checks the Host header of requests.
+
+    The owner of a web page can make the page's host name resolve to this machine (DNS rebinding).
+    The browser then treats the service as part of the page's site, and sends the page's name as
+    Host. IP addresses cannot be misused in this way. So `localhost` and all IP addresses are
+    allowed, and other names only if they belong to the service.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names`, in lower case, are allowed in addition to localhost and IP addresses.
+        `*.example.com` means all names below example.com, `*` means any name."""
+        names = set(names)
+        self._any = ANY in names
+        self._names = names | {"localhost"}
+        self._endings = (".localhost", *(name[1:] for name in names if name.startswith("*.")))
+        self._known: set[bytes] = set()
+
+    def allow(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Whether the Host header is allowed. A request without one is allowed: browsers always
+        send it."""
+        if not self._any:
+            for name, value in headers:
+                if name == b"host" and value not in self._known and not self._allows(value):
+                    return False
+        return True
+
+    def _allows(self, value: bytes) -> bool:
+        match = _HOST.fullmatch(value)
+        if match is None:
+            return False
+        name = match[1].decode().lower().removesuffix(".")
+        if not (name in self._names or name.endswith(self._endings) or is_address(name)):
+            return False
+        if len(self._known) < MAX_KNOWN:
+            self._known.add(value)
+        return True

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from service.web.access.authenticator import COOKIE, Authenticator
 from service.web.access.scopes import LoginNeeded, requires_scope
 from service.web.bodies.control_bodies import read_limited
-from service.web.problems.plain_page import plain_page
+from service.web.problems import plain_page
 
 LIMIT_BYTES = 4096
 

@@ -1,4 +1,4 @@
-"""Authentication, rate limits, and the scope that each route requires.
+"""Routes: authentication, rate limits, and the scope that each requires.
 
 `@requires_scope("train")` on a route's function requires this scope, `@requires_scope("read",
 "train")` one of several, and `@requires_scope(None)` no API key at all. Without a decorator,
@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import structlog
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -21,7 +22,8 @@ from service.common.callers import FIND, SIGNED_IN, STATE, Caller, address_of, i
 from service.errors import Forbidden, Misdirected, RateExceeded, Unauthorized
 from service.storage.database.audit import Actor, acting
 from service.web.access.authenticator import Authenticator, cookie_of, without_cookies
-from service.web.problems import render
+from service.web.bodies.validation import known_query_parameters
+from service.web.problems import ANY_PROBLEM, render
 
 QUIET = frozenset({"/livez", "/readyz"})
 """Probes, which have no rate limit."""
@@ -148,3 +150,21 @@ def check_origin(headers: RawHeaders) -> None:
         "cross-site-request",
         "a page of another site sent this request; send it from a page of this service",
     )
+
+
+EVERY_ROUTE: dict[str, Any] = {
+    "dependencies": [Depends(authorized), Depends(known_query_parameters)],
+    "responses": ANY_PROBLEM,
+}
+
+
+class Routes(APIRouter):
+    """The routes of a package, for `DocumentedAPI.add_routes`.
+
+    `FastAPI.include_router` would create each route again for the application, and match each
+    request's path twice. These routes do not depend on the application.
+    """
+
+    def __init__(self, prefix: str = "", tag: str | None = None, **options: Any) -> None:
+        tags = None if tag is None else [tag]
+        super().__init__(prefix=prefix, tags=tags, **EVERY_ROUTE, **options)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -10,7 +11,8 @@ from anyio.to_thread import run_sync
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from service.common.encodings import inflate
+from service.common.encodings import inflate, media_type_of
+from service.common.malloc import ON_HEAP_BYTES
 from service.common.strict_json import BOM, MOST_VALUES, parse_json
 from service.errors import MAX_FAULTS, UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
@@ -22,6 +24,9 @@ LIMIT_BYTES = "control_body_bytes"
 """Attribute of the request's state: the largest body of a control request, from the lifespan."""
 AT_ONCE_BYTES = 64 * 1024
 """A body up to this size that arrives in one chunk does not count against the budget."""
+GROWN_BYTES = 1024 * 1024
+"""A body is copied as it grows to this size. Beyond it, a large one gets all the room that it may
+need at once: the system gives memory for what is written only, and the body is never copied."""
 INLINE_BYTES = 4096
 """Bodies larger than this, which may take milliseconds to read, are read in a thread."""
 
@@ -36,13 +41,18 @@ async def read_control_body(request: Request) -> bytes:
 async def read_limited(request: Request, limit_bytes: int) -> bytes:
     """The whole body. Raises as `chunks_of`, and Unavailable if the budget is used up."""
     announced, share = announced_bytes(request), share_of(request)
-    body = bytearray()
+    body = io.BytesIO()
     async for chunk in chunks_of(request, limit_bytes):
-        body += chunk
+        body.write(chunk)
         is_complete = len(chunk) == announced and len(chunk) <= AT_ONCE_BYTES
-        if not is_complete and not share.reserve(len(body)):
+        if not is_complete and not share.reserve(body.tell()):
             raise overloaded()
-    return bytes(body)
+        room = announced or limit_bytes
+        if body.tell() - len(chunk) <= GROWN_BYTES < body.tell() and room > ON_HEAP_BYTES:
+            begun, body = body.getvalue(), io.BytesIO(bytes(room))
+            body.write(begun)
+    body.truncate()
+    return body.getvalue()
 
 
 def json_body(
@@ -55,13 +65,13 @@ def json_body(
 
     async def read(request: Request) -> Model:
         limit_bytes = getattr(request.state, LIMIT_BYTES)
-        media_type = request.headers.get("content-type", "application/json").partition(";")[0]
+        media_type = media_type_of(request.headers.get("content-type", "application/json"))
         encoding = request.headers.get("content-encoding", "").strip().lower()
         body = inflate(await read_limited(request, limit_bytes), encoding, limit_bytes)
         if encoding and not share_of(request).reserve(len(body)):
             raise overloaded()
         add_to_fingerprint(request, body)
-        if body and media_type.strip().lower() != "application/json":
+        if body and media_type != "application/json":
             raise UnsupportedFormat("unsupported-format", "send the body as application/json")
         body = body or b"{}"
         if len(body) <= INLINE_BYTES:

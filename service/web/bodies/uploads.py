@@ -13,7 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from service.common.encodings import Inflater
+from service.common.encodings import Inflater, media_type_of
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.web.bodies.body_budget import overloaded, share_of
 from service.web.bodies.chunks import chunks_of
@@ -23,11 +23,6 @@ BUFFER_BYTES = 1024 * 1024
 """Size of a write. Small writes cost more, because each one runs in another thread."""
 FIELD_BYTES = 16 * 1024
 MAX_PARTS = 32
-
-
-def media_type(content_type: str) -> str:
-    """The type without parameters, in lower case."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 def parameter(content_type: str, name: str) -> str | None:
@@ -66,7 +61,7 @@ class IncomingBody:
         self._compressed = encoding != "identity"
         self._request = request
         self.content_type = request.headers.get("content-type", "")
-        self.media_type = media_type(self.content_type)
+        self.media_type = media_type_of(self.content_type)
 
     async def save(self, path: Path, limit_bytes: int, inflated_bytes: int) -> None:
         """Write it to `path`, decompressed.

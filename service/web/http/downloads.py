@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.errors import RangeNotSatisfiable
 from service.web.http.etags import etag, not_modified
-from service.web.http.head_method import is_head
+from service.web.http.headers import is_head
 
 CHUNK_BYTES = 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""Headers of every reply: security policies for browsers, and caching."""
+"""Headers of every reply: security policies for browsers, and caching. The method HEAD."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import hashlib
 import re
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 PAGE = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
@@ -28,6 +30,7 @@ FIXED = {
 }
 
 _INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
+_HEAD = "svm.head"
 
 
 def add_headers(headers: MutableHeaders) -> None:
@@ -46,3 +49,21 @@ def policy_with_scripts(page: bytes) -> str:
     )
     sources = " ".join(f"'sha256-{value}'" for value in hashes)
     return f"{PAGE}; script-src 'self' {sources}"
+
+
+def is_head(request: Request) -> bool:
+    """Whether the method is HEAD; for replies whose body is long or endless."""
+    return _HEAD in request.scope
+
+
+class HeadAsGet:
+    """A middleware that turns HEAD into GET. The server then leaves out the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            # A copy, because the server reads HEAD from its own scope later.
+            scope = {**scope, "method": "GET", _HEAD: True}
+        await self._app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""`page_size` and `page_token` (AIP-158), and the token of the next page.
+"""Parameters of lists: `page_size` and `page_token` (AIP-158), and `tag`.
 
 Tokens are signed with a secret of the installation, for one list with its filters. Any other text
 is refused, so a token cannot be used to build other queries.
@@ -10,11 +10,13 @@ import base64
 import binascii
 import hmac
 import json
+import re
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
 from starlette.requests import Request
 
+from service.common.schemas import KEY, VALUE
 from service.errors import InvalidRequest
 from service.storage.database.pages import Cursor, Page, PageRequest
 
@@ -84,3 +86,24 @@ def _invalid_token() -> InvalidRequest:
         "page_token is not valid for this list with these filters; leave it out to get the first "
         "page",
     )
+
+
+def _tag_filter(
+    tag: Annotated[
+        str | None,
+        Query(
+            description="`key=value`: only resources with this tag.",
+            json_schema_extra={"pattern": f"{KEY[:-1]}={VALUE[1:]}"},
+        ),
+    ] = None,
+) -> tuple[str, str] | None:
+    if tag is None:
+        return None
+    key, _, value = tag.partition("=")
+    if "=" not in tag or not re.fullmatch(KEY, key) or not re.fullmatch(VALUE, value):
+        raise InvalidRequest("invalid-parameter", "tag must be key=value, such as team=x")
+    return key, value
+
+
+TagFilter = Annotated[tuple[str, str] | None, Depends(_tag_filter)]
+"""A route's parameter that gives the (key, value) asked for."""

@@ -24,10 +24,14 @@ from service.web.server.header_rules import (
     memory_of,
     size_of,
 )
-from service.web.server.lingering_close import LingeringClose
 from service.web.server.messages import MessageProtocol
 from service.web.server.observability import request_id_of
 from service.web.server.server_context import Prediction, ServerContext
+
+LARGE_BYTES = 8 * 1024 * 1024
+"""The application receives a larger body: in one piece, and it reads a faulty one only once."""
+LINGER_S = 2.0
+_ignored = memoryview(bytearray(64 * 1024))
 
 
 class ServiceProtocol(MessageProtocol):
@@ -70,7 +74,8 @@ class ServiceProtocol(MessageProtocol):
         """Whether the body that has begun is worth waiting for."""
         answerer = self._context.answerer
         length = int(dict(self.headers).get(b"content-length", 0))
-        return 0 < length <= answerer.body_limit_bytes and answerer.knows(prediction.call)
+        most = min(LARGE_BYTES, answerer.body_limit_bytes)
+        return 0 < length <= most and answerer.knows(prediction.call)
 
     # What the parser reports
 
@@ -205,3 +210,38 @@ class ServiceProtocol(MessageProtocol):
             super()._check_sender(silent_s)
         elif not self._complete and silent_s > self._limits.body_idle_s:
             self._end("timeout: the body was not complete")
+
+
+class LingeringClose(asyncio.BufferedProtocol):
+    """A connection after its last reply was written, while its client is still sending.
+
+    If a connection is closed with unread bytes, the system resets it, and the client may never see
+    the reply. So the connection reads for a while after the reply, and ignores what it reads.
+    """
+
+    def __init__(self, connection: asyncio.Protocol, transport: asyncio.Transport) -> None:
+        self._connection = connection
+        self._transport = transport
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(LINGER_S, transport.close)
+        # uvloop checks the type of the protocol when it starts to read.
+        transport.pause_reading()
+        transport.set_protocol(self)
+        transport.resume_reading()
+        transport.write_eof()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _ignored
+
+    def buffer_updated(self, nbytes: int) -> None:
+        pass
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        self._connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()

@@ -11,10 +11,11 @@ yet, count against one budget. What is kept of a small header is counted, too, b
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Protocol
 
-from httptools import HttpParserError, HttpParserUpgrade
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from service.common.answerer import RawHeaders
 from service.web.server.connections import LimitedProtocol
 from service.web.server.header_rules import (
     HEADER_BYTES,
@@ -31,10 +32,10 @@ from service.web.server.header_rules import (
     too_many_lines,
     wrong_request_line,
 )
-from service.web.server.upgrades import length_only, parser_after_header
 
 WAITING_BYTES = 4096
 """Memory of a request, without its header, that waits for the reply to an earlier one."""
+_LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 class MessageProtocol(LimitedProtocol):
@@ -228,3 +229,63 @@ class MessageProtocol(LimitedProtocol):
             self._running.body.clear()
         if last:
             self.headers, self.scope = [], {}  # type: ignore[typeddict-item]
+
+
+class Reports(Protocol):
+    """Receives the results of a parser."""
+
+    def on_message_begin(self) -> None: ...
+    def on_url(self, url: bytes) -> None: ...
+    def on_header(self, name: bytes, value: bytes) -> None: ...
+    def on_headers_complete(self) -> None: ...
+    def on_body(self, body: bytes) -> None: ...
+    def on_chunk_header(self) -> None: ...
+    def on_message_complete(self) -> None: ...
+
+
+def new_parser(reports: Reports) -> HttpRequestParser:
+    """A parser that, as uvicorn's, continues after a request with `Connection: close`."""
+    parser = HttpRequestParser(reports)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+def parser_after_header(reports: Reports) -> HttpRequestParser:
+    """A parser for the rest of a request that offers to upgrade the connection (RFC 9110, section
+    7.8), where the first parser stops, as if another protocol followed. Feed it `length_only`
+    first."""
+    return new_parser(_AfterHeader(reports))
+
+
+def length_only(headers: RawHeaders) -> bytes:
+    """A header with the length of the body, and nothing else."""
+    lines = [b"%b: %b\r\n" % header for header in headers if header[0] in _LENGTHS]
+    return b"".join((b"POST / HTTP/1.1\r\n", *lines, b"\r\n"))
+
+
+class _AfterHeader:
+    """Passes on everything except the first header, which was reported already."""
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+        self._open = False
+        self.on_body = reports.on_body
+        self.on_chunk_header = reports.on_chunk_header
+        self.on_message_complete = reports.on_message_complete
+
+    def on_message_begin(self) -> None:
+        if self._open:
+            self._reports.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if self._open:
+            self._reports.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._open:
+            self._reports.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._open:
+            self._reports.on_headers_complete()
+        self._open = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 import re
@@ -19,9 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.common.callers import address_of
 from service.common.tally import Tally
+from service.errors import Unavailable
 from service.web.http.headers import add_headers
 from service.web.problems import internal_error, render
-from service.web.server.descriptors import no_more_files
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 TRACEPARENT = re.compile(
@@ -39,6 +40,7 @@ log = structlog.stdlib.get_logger("service.requests")
 
 
 _ids = map(f"{uuid.uuid4().hex[:20]}{{:012x}}".format, itertools.count())
+RETRY_S = 5
 
 
 def new_request_id() -> str:
@@ -181,3 +183,11 @@ class Observability:
             status=status,
             ms=round(seconds * 1000, 2),
         )
+
+
+def no_more_files(error: Exception) -> Unavailable | None:
+    """The error to report for an exception, if its cause is a lack of file descriptors."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        detail = "too many files are open; retry shortly"
+        return Unavailable("overloaded", detail, retry_after_s=RETRY_S)
+    return None

@@ -311,16 +311,15 @@ GUIDE = ("/guide/", "/guide/solvers/", "/guide/reference/svm.training/", "/guide
 def test_pages_are_small(chromium: Browser, server: Server) -> None:
     """At most 120 kB with all their files, without a cache; Swagger UI alone is 440 kB."""
     paths = (*pages(server), "/problems", "/docs", *GUIDE)
-    contexts = [chromium.new_context() for _ in paths]  # each has its own cache
-    tabs = [Watched(context, server) for context in contexts]
+    context = chromium.new_context()  # a `Watched` one has no cache
+    tabs = [Watched(context, server) for _ in paths]
     for tab, path in zip(tabs, paths, strict=True):
         tab.page.goto(server.url + path, wait_until="commit")
     for tab in tabs:
         tab.page.wait_for_load_state("networkidle")
         tab.assert_no_errors()
     sizes = {path: sum(tab.sizes) for path, tab in zip(paths, tabs, strict=True)}
-    for context in contexts:
-        context.close()
+    context.close()
     print(*(f"{size:9,} bytes {path}" for path, size in sizes.items()), sep="\n")
     assert 300_000 < sizes.pop("/docs") <= 520_000
     assert {path: size for path, size in sizes.items() if not 20_000 < size <= 120_000} == {}

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.journeys.dashboard.browser import IN_A_BROWSER, Watched, chromium
-from tests.journeys.server import Server, running
+from tests.journeys.server import Server
 
 __all__ = ["chromium"]
 
@@ -65,12 +65,6 @@ def passengers(path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Server]:
-    with running(tmp_path / "var") as server:
-        yield server
-
-
 def by_mouse(target: Locator) -> None:
     target.click()
 
@@ -108,7 +102,7 @@ PHONE: dict[str, Any] = {
     ],
 )
 def test_five_tasks_need_few_clicks(
-    empty: Server,
+    server: Server,
     chromium: Browser,
     tmp_path: Path,
     press: Callable[[Locator], None],
@@ -119,7 +113,7 @@ def test_five_tasks_need_few_clicks(
     of the system."""
     context = chromium.new_context(**device)
     context.add_init_script(COUNT_CLICKS)
-    watched = Watched(context, empty)
+    watched = Watched(context, server)
     page = watched.open("/")
     tasks = Tasks(page)
 

@@ -15,7 +15,7 @@ from service.errors import InvalidContent
 from service.predictions.inference.wire_format import InferenceExchange
 from service.predictions.loaded_models import LoadedModel
 from service.rows.cell_texts.reading import Reading
-from service.rows.table.raw import MISSING_CODE
+from service.rows.table.writers import MISSING_CODE
 from service.settings import Limits
 from svm.data.columns import Column
 from svm.encoding.encoder import Encoding
@@ -88,7 +88,7 @@ def infer(model: LoadedModel, rows: Rows, datatype: str = "FP64") -> Values:
         ([], json.dumps({"inputs": [{**tensor, "data": rows}]}).encode()),
         (length, head + values.tobytes()),
     ):
-        X = InferenceExchange(headers, Limits()).read(body, model).X
+        X = InferenceExchange(headers, Limits(), {}).read(body, model).X
         assert isinstance(X, np.ndarray)
         read.append(X)
     assert np.array_equal(read[0], read[1], equal_nan=True)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,11 @@ from typer.testing import CliRunner
 from service import __version__
 from service.cli import cli
 from service.client import Client
-from tests.journeys.server import COMMAND, Server, running
+from tests.journeys.server import COMMAND, Server
 from tests.journeys.test_events import until
 from tests.journeys.uploads.test_upload_to_predictions import iris_csv
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("commands") / "var", SVM_WORKERS="1") as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -246,6 +240,9 @@ def test_compare_export_and_import(run: Run, tmp_path: Path) -> None:
     assert run("export", "best/latest", "best.joblib").returncode == 0
     assert "best/2" in run("import", "best", "best.npz").stdout
     assert run("export", "best/unknown", "best.npz").returncode == 2
+    done = run("export", "best", "notes.md")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "notes.md: not one of .onnx" in " ".join(done.stderr.split())
 
 
 def test_refused_upload_shows_every_error(run: Run, tmp_path: Path) -> None:
@@ -281,7 +278,6 @@ def test_refused_upload_shows_every_error(run: Run, tmp_path: Path) -> None:
         (("upload", "nothing.csv"), "does not exist"),
         (("predict", "iris", "notes.md"), "notes.md: not one of .csv"),
         (("predict", "iris", "rows.csv", "--output", "explanation"), "add --json"),
-        (("export", "iris", "notes.md"), "notes.md: not one of .onnx"),
     ],
 )
 def test_wrong_usage_is_reported(

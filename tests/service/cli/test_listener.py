@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.cli import listener as listening
-from service.cli.listener import BACKLOG, listener_at, stop_listening
+from service.cli import serving as listening
+from service.cli.serving import BACKLOG, listener_at, stop_listening
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from service.cli import cli
 from service.client import Client
 from service.datasets.schemas import UploadOptions
 from tests.journeys.server import Server
-from tests.service.cli.test_commands import Run, files, run, server
+from tests.service.cli.test_commands import Run, files, run
 
-__all__ = ["files", "run", "server"]
+__all__ = ["files", "run"]
 
 GERMAN = "Alter;Preis;Klasse;w\n1;1,5;a;1\n2;weg;b;2\n1;2,5;a;1\n"
 

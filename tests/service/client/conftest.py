@@ -1,4 +1,4 @@
-"""One service for all tests of the client."""
+"""A client of the service that the tests of a session share."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from service.client import Client
-from tests.journeys.server import Server, running
-
-
-@pytest.fixture(scope="package")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("client") / "var", SVM_WORKERS="1") as server:
-        yield server
+from tests.journeys.server import Server
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from scipy.stats import binomtest
 from sklearn.metrics import precision_recall_curve
 from starlette.testclient import TestClient
 
-from service.dashboard.curves import STEPS, precision_recall
-from service.dashboard.formatting import between, counted, hardest_class, interval, roughly
+from service.dashboard.charts import STEPS, precision_recall
+from service.dashboard.formatting import between, counted, hardest_class, roughly
 from service.jobs.engine.worker_process import Worker
+from service.models.card import interval
 from svm.model.metrics import roc_curve
 from tests.service.dashboard.browser import Browser
 

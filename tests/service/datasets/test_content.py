@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 from service.datasets.contents import Contents
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import MISSING_TEXTS
 from service.rows.child import render
 from service.rows.parser import Parser
 from service.rows.rendering.columnar import nameable

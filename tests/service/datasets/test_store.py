@@ -14,8 +14,7 @@ from scipy.sparse import csr_array
 from service.datasets.dataset import Dataset, Origin
 from service.datasets.store import DatasetStore
 from service.errors import Conflict, Corrupt, NotFound
-from service.jobs.core.needs import job_with_dataset
-from service.jobs.core.store import JobStore
+from service.jobs.core.store import JobStore, job_with_dataset
 from service.rows.reader import read
 from service.rows.spec import CSV, LIBSVM, Parsed, ParseSpec, ReadLimits
 from service.storage.blobs import Blobs

@@ -31,7 +31,7 @@ def until(condition: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + PATIENCE_S
     while not (value := condition()):
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.05)
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,9 @@ import numpy.typing as npt
 from service.datasets.store import DatasetStore
 from service.datasets.upload_routes import read_limits
 from service.rows.table.arrays import write_array
-from service.rows.table.raw import RawWriter, kept_kinds
-from service.rows.table.summary import finished
-from service.rows.table.target import Target
-from service.rows.table.writers import Table
+from service.rows.table.labels import Target
+from service.rows.table.summary import describe
+from service.rows.table.writers import RawWriter, Table, kept_kinds
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -31,10 +31,9 @@ def add_table(
     """The id of a dataset of these raw values."""
     blobs, database = open_blobs(settings), Database(settings.database_url)
     missing = np.isnan(X).sum(axis=0).tolist()
-    table: list[dict[str, Any]] = [
-        {"name": c.name, "kind": c.kind, "levels": list(c.levels), "missing": count}
-        for c, count in zip(columns, missing, strict=True)
-    ]
+    table = kept_kinds(
+        replace(column, missing=count) for column, count in zip(columns, missing, strict=True)
+    )
     classes, codes = np.unique(np.asarray(labels), return_inverse=True)
     target = Target(
         classes=classes.tolist(),
@@ -44,7 +43,7 @@ def add_table(
         continuous=False,
     )
     with blobs.temporary_folder() as folder:
-        writer = RawWriter(folder, kept_kinds(table), len(columns), read_limits(settings.limits))
+        writer = RawWriter(folder, table, len(columns), read_limits(settings.limits))
         writer.add(X)
         writer.finish()
         if weights is not None:
@@ -54,12 +53,12 @@ def add_table(
             n_features=len(columns),
             sparse=False,
             columns=[column.name for column in columns],
-            target_name="label",
-            target=target,
-            table=kept_kinds(table),
+            target="label",
+            labels=target,
+            table=table,
             weight=None if weights is None else "weight",
         )
-        parsed = finished(folder, read, 1000)
+        parsed = describe(folder, read, 1000)
         dataset, _ = DatasetStore(database, blobs).add(
             parsed, folder, name=None, media_type="text/csv"
         )

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.jobs.core.lifecycle import State
+from service.jobs.core.job import State
 from service.settings import Settings
 from service.storage.database import Database
 from tests.service.jobs.data import create, csv_of, job_body, read, upload

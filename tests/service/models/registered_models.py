@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.jobs.core.needs import job_with_model
+from service.jobs.core.store import job_with_model
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Settings
@@ -103,7 +103,8 @@ class RegisteredModels:
                 prepared,
                 model_name=name,
                 job_id="job_00000000000000000000000000000001",
-                dataset=Source(),
+                dataset_id=Source.id,
+                dataset_digest=Source.matrix_digest,
                 spec={"solver": {"name": "pegasos"}},
                 seed=42,
                 result=RESULT,

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.models.card import card_of, percent
-from service.models.card_markdown import text
+from service.models.card import card_of, percent, text
 from tests.service.models.example_models import MODELS, ExampleModels
 from tests.service.models.registered_models import RegisteredModels
 

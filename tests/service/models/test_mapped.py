@@ -8,8 +8,7 @@ import numpy as np
 import psutil
 import pytest
 
-from service.models.artifacts import digest, dump, load
-from service.models.mapped import blocks, mapped
+from service.models.artifacts import blocks, digest, dump, load, map_array
 from service.storage.blobs.base import digest_of
 from svm.kernel.kernels import LinearKernel
 from svm.model.pipeline import FittedPipeline
@@ -46,7 +45,7 @@ def model(vectors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> FittedP
 
 def test_memory_of_read_blocks_is_released(path: Path) -> None:
     """Reading all 64 MiB leaves little of it in memory."""
-    array = mapped(path, np.dtype("<f8"), SHAPE, 128)
+    array = map_array(path, np.dtype("<f8"), SHAPE, 128)
     before = psutil.Process().memory_info().rss
     assert sum(float(block.sum()) for block in blocks(array)) == BYTES / 8
     assert psutil.Process().memory_info().rss - before < BYTES / 4
@@ -57,7 +56,7 @@ def test_memory_of_read_blocks_is_released(path: Path) -> None:
 def test_model_of_mapped_arrays_is_written_like_any_other(path: Path, tmp_path: Path) -> None:
     """The same file and the same digest as of arrays in memory, and little memory."""
     files = tmp_path / "mapped", tmp_path / "loaded"
-    array = mapped(path, np.dtype("<f8"), SHAPE, 128)
+    array = map_array(path, np.dtype("<f8"), SHAPE, 128)
     before = psutil.Process().memory_info().rss
     digests = [dump(model(array), files[0])]
     assert psutil.Process().memory_info().rss - before < BYTES * 3 / 4
@@ -75,7 +74,7 @@ def test_small_arrays(tmp_path: Path, shape: tuple[int, ...]) -> None:
     """Empty ones, too."""
     expected = np.arange(float(np.prod(shape))).reshape(shape)
     (tmp_path / "array").write_bytes(b"skip" * 32 + expected.tobytes())
-    array = mapped(tmp_path / "array", np.dtype("<f8"), shape, 128)
+    array = map_array(tmp_path / "array", np.dtype("<f8"), shape, 128)
     assert array.shape == shape
     assert array.tolist() == expected.tolist()
     assert sum(len(block) for block in blocks(array)) == expected.size

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from service.errors import Conflict, Corrupt, InvalidContent, NotFound, ServiceError
 from service.jobs.core.store import JobStore
-from service.models.aliases import Alias
 from service.models.files import SMALL_BYTES
+from service.models.versions import Alias
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import IN_ROWS, model_files
 from service.storage.ownership import sweep
@@ -74,7 +74,8 @@ def test_register_is_part_of_the_callers_transaction(registered: RegisteredModel
                 prepared,
                 model_name="iris",
                 job_id="job_1",
-                dataset=Source(),
+                dataset_id=Source.id,
+                dataset_digest=Source.matrix_digest,
                 spec={},
                 seed=0,
                 result={},

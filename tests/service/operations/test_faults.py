@@ -21,8 +21,8 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.datasets.store import DatasetStore
+from service.jobs.core.job import State
 from service.jobs.core.leases import LeaseLost, Leases
-from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
 from service.jobs.engine.worker_process import Worker
 from service.models import files

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 from starlette.testclient import TestClient
 from service.app.application import create_app
-from service.predictions.warm_up import warm_up
+from service.predictions.predictor import warm_up
 from service.settings import Settings
 
 settings = Settings(data_dir=Path(sys.argv[1]), workers=0)

@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidContent, TooLarge
-from service.predictions.answers import Answer
-from service.predictions.batcher import INLINE_WORK, MOST_SCORES, Batcher, Rows, scored
+from service.predictions.batcher import (
+    INLINE_WORK,
+    MOST_SCORES,
+    Batcher,
+    Prediction,
+    Rows,
+    score_rows,
+)
 from service.predictions.loaded_models import LoadedModel
 from svm.model.pipeline import FittedPipeline
 from tests.service.models.registered_models import fitted_pipeline
@@ -55,11 +61,11 @@ def some_rows(*sizes: int, n_features: int = 64) -> list[Rows]:
     return [random.normal(size=(size, n_features)) for size in sizes]
 
 
-async def answer_of(batcher: Batcher, model: LoadedModel, X: Rows) -> Answer | Exception:
+async def answer_of(batcher: Batcher, model: LoadedModel, X: Rows) -> Prediction | Exception:
     """By itself if it is long, else with others, as the predictor has it."""
     if batcher.is_long(model, X):
         return await batcher.score(model, X)
-    answered: asyncio.Future[Answer | Exception] = asyncio.get_running_loop().create_future()
+    answered: asyncio.Future[Prediction | Exception] = asyncio.get_running_loop().create_future()
     batcher.submit(model, X, answered.set_result)
     return await answered
 
@@ -67,7 +73,7 @@ async def answer_of(batcher: Batcher, model: LoadedModel, X: Rows) -> Answer | E
 async def score_together(model: LoadedModel, parts: list[Rows]) -> list[Any]:
     batcher = Batcher()
     answers = await asyncio.gather(*(answer_of(batcher, model, part) for part in parts))
-    return [answer.scores if isinstance(answer, Answer) else answer for answer in answers]
+    return [answer.scores if isinstance(answer, Prediction) else answer for answer in answers]
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -99,12 +105,12 @@ def test_models_are_not_mixed() -> None:
     a, b = watched("a"), replace(watched("b"), fitted=fitted_pipeline(n_features=64, seed=9))
     (X,) = some_rows(4)
 
-    async def ask() -> list[Answer | Exception]:
+    async def ask() -> list[Prediction | Exception]:
         batcher = Batcher()
         return await asyncio.gather(*(answer_of(batcher, model, X) for model in (a, b, a)))
 
     for model, answer in zip((a, b, a), asyncio.run(ask()), strict=True):
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Prediction)
         assert answer.scores.tobytes() == model.fitted.problem_scores(X).tobytes()
 
 
@@ -148,7 +154,7 @@ def test_much_work_leaves_the_loop_free(n_requests: int) -> None:
         assert not scoring.done()
         loop_went_on.set()
         for answer in await scoring:
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, Prediction)
             assert len(answer.scores) == len(parts[0])
 
     asyncio.run(ask())
@@ -179,7 +185,7 @@ def test_rows_of_many_classes_are_as_many_as_memory_allows() -> None:
     model = watched(n_classes=100, n_features=2)
     most = MOST_SCORES // 4950
     with pytest.raises(TooLarge) as caught:
-        scored(model, np.ones((most + 1, 2)))
+        score_rows(model, np.ones((most + 1, 2)))
     assert (caught.value.code, caught.value.extra) == ("too-many-rows", {"limit": most})
     assert calls(model) == []
-    assert len(scored(model, np.ones((200, 2))).codes) == 200
+    assert len(score_rows(model, np.ones((200, 2))).codes) == 200

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
-from service.predictions import replies
-from service.predictions.answers import Answer, Scored
+from service.predictions.batcher import Prediction, ScoredBatch
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.wire_format import Instances, PlainExchange, outputs_of
+from service.predictions.wire_format import Instances, PlainExchange, outputs_of, write
 from service.rows.formats.json_rows import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
@@ -53,8 +52,8 @@ def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
 
 
 def encode(model: LoadedModel, X: NDArray[np.float64], *outputs: str) -> bytes:
-    answer = Answer(X, Scored(model, model.fitted.problem_scores(X)), 0, len(X))
-    return replies.write("application/json", answer, Instances(X, outputs)).body
+    answer = Prediction(X, ScoredBatch(model, model.fitted.problem_scores(X)), 0, len(X))
+    return write("application/json", answer, Instances(X, outputs)).body
 
 
 def outcome(read: Any, body: bytes, columns: list[str] | None = None) -> object:

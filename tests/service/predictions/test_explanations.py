@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidContent, TooLarge
-from service.predictions.answers import Answer, Scored
+from service.predictions.batcher import Prediction, ScoredBatch
 from service.predictions.explanations import MAX_TERMS, STRONGEST, check_explainable
 from service.predictions.loaded_models import LoadedModel
 from svm import (
@@ -48,7 +48,7 @@ def loaded(fitted: FittedPipeline, columns: list[str] | None = None) -> LoadedMo
 
 
 def explain(model: LoadedModel, X: np.ndarray[Any, Any]) -> Any:
-    return Answer(X, Scored(model, model.fitted.problem_scores(X)), 0, len(X)).explanation
+    return Prediction(X, ScoredBatch(model, model.fitted.problem_scores(X)), 0, len(X)).explanation
 
 
 @pytest.mark.parametrize("kind", PIPELINES)

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import gzip
 import json
 import time
+import tracemalloc
 import warnings
 import zlib
 from typing import Any
 
 import httpx2
 import numpy as np
+import orjson
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.errors import ServiceError
+from service.predictions.inference.wire_format import MOST_REMEMBERED, Heads, InferenceExchange
 from service.settings import Limits, Settings
 from service.storage.database.tables import model_versions, models
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import PredictPath, predict_path, served, url
+from tests.service.predictions.test_bodies import model
 
 __all__ = ["predict_path", "url"]
 
@@ -436,3 +442,32 @@ def test_heads_that_are_sent_again_mean_the_same_and_no_more(
                 continue
             end = int(reply.headers["Inference-Header-Content-Length"])
             assert reply.content[end:] == fitted.decision_function(row[None]).tobytes()
+
+
+def test_heads_that_are_remembered_take_little_memory() -> None:
+    """In all, whatever fills them: texts, or the smallest items, which take twenty times more."""
+    heads: Heads = {}
+    asked = model(n_features=3)
+    data = X.tobytes()
+    tensor: dict[str, Any] = {"name": "x", "shape": X.shape, "datatype": "FP64"}
+
+    def read(number: int, tensor: dict[str, Any], **other: Any) -> None:
+        head = orjson.dumps({"inputs": [tensor], "id": f"{number}", **other})
+        headers = [(b"inference-header-content-length", b"%d" % len(head))]
+        with contextlib.suppress(ServiceError):
+            InferenceExchange(headers, Limits(), heads).read(head + data, asked)
+
+    read(0, tensor)
+    assert len(heads) == 1
+    tracemalloc.start(1)
+    try:
+        for number in range(80):
+            small: list[object] = [{}] * 600
+            read(number, tensor | {"data": small})
+            read(number, tensor | {"parameters": {"binary_data_size": small}})
+            read(number, tensor | {"parameters": {"x": small}})
+            read(number, tensor, id=f"{number}" + "x" * 1900)
+        assert 0 < len(heads) <= MOST_REMEMBERED
+        assert tracemalloc.get_traced_memory()[0] < 1024 * 1024
+    finally:
+        tracemalloc.stop()

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from service.jobs.core import attempts, changes, events, leases, lifecycle, lost_workers, store
+from service.jobs.core import attempts, events, job, leases, store
 from service.jobs.core.attempts import AttemptState, Heard, Offered, Saved
-from service.jobs.core.changes import change, move, revised
-from service.jobs.core.job import Job
+from service.jobs.core.events import change, move, revise
+from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.leases import ControlFlags, Lease, Leases
-from service.jobs.core.lifecycle import Effect, State
 from service.jobs.core.store import JobStore, checkpoint_folder
 from service.storage import ownership as sweeping
 from service.storage.blobs import Blob
@@ -34,8 +33,8 @@ def _owned_if(patch: Patch, *conditions: Any) -> None:
     patch.setattr(leases, "_FLAGS", sa.select(*leases.CONTROL_FLAGS).where(owned))
     patch.setattr(leases, "_EXTEND", extended.returning(*leases.CONTROL_FLAGS))
     patch.setattr(leases, "_LOCK", sa.select(jobs).where(owned))
-    patch.setattr(leases, "_REPORT", revised(sa.update(jobs).where(owned)))
-    moves = {target: revised(move(target).where(owned)) for target in leases._MOVE}
+    patch.setattr(leases, "_REPORT", revise(sa.update(jobs).where(owned)))
+    moves = {target: revise(move(target).where(owned)) for target in leases._MOVE}
     patch.setattr(leases, "_MOVE", moves)
 
 
@@ -45,7 +44,7 @@ def no_attempt_in_the_fence(patch: Patch) -> None:
 
 
 def no_state_in_the_fence(patch: Patch) -> None:
-    patch.setattr(changes, "sources", lambda target: frozenset(State))
+    patch.setattr(events, "sources", lambda target: frozenset(State))
     _owned_if(patch, jobs.c.attempt == sa.bindparam("leased_attempt"))
 
 
@@ -53,7 +52,7 @@ def attempt_not_counted(patch: Patch) -> None:
     def carry_out(connection: Any, update: Any, values: Any, *builders: Any) -> Job | None:
         if "worker" in values:
             update = update.values(attempt=sa.func.max(1, jobs.c.attempt))
-        return changes.carry_out(connection, update, values, *builders)
+        return events.carry_out(connection, update, values, *builders)
 
     patch.setattr(leases, "carry_out", carry_out)
 
@@ -164,14 +163,14 @@ def event_outside_the_transaction(patch: Patch) -> None:
         if events.progress not in builders:
             events.record(connection, changed, *builders)
 
-    patch.setattr(changes, "record", skip)
+    patch.setattr(events, "record", skip)
 
 
 def revision_not_counted(patch: Patch) -> None:
     def changed(connection: Any, update: Any, *builders: Any) -> Job | None:
         return change(connection, update, *builders[:1])
 
-    patch.setattr(lost_workers, "change", changed)
+    patch.setattr(leases, "change", changed)
 
 
 def end_without_its_event(patch: Patch) -> None:
@@ -183,16 +182,16 @@ def end_without_its_event(patch: Patch) -> None:
 
 
 def failed_at_the_second_loss(patch: Patch) -> None:
-    patch.setattr(lost_workers, "MAX_ATTEMPTS_WITHOUT_PROGRESS", 2)
+    patch.setattr(leases, "MAX_ATTEMPTS_WITHOUT_PROGRESS", 2)
 
 
 def losses_never_fail(patch: Patch) -> None:
-    patch.setattr(lost_workers, "MAX_ATTEMPTS_WITHOUT_PROGRESS", 1000)
+    patch.setattr(leases, "MAX_ATTEMPTS_WITHOUT_PROGRESS", 1000)
 
 
 def _lost_as(patch: Patch, **seen: Any) -> None:
     """Lost jobs are resolved as if they were so."""
-    real = lost_workers.resolve_lost
+    real = leases.resolve_lost
     patch.setattr(leases, "resolve_lost", lambda c, job: real(c, replace(job, **seen)))
 
 
@@ -254,11 +253,11 @@ def checkpoint_without_progress(patch: Patch) -> None:
 
 def cancel_of_an_ended_job(patch: Patch) -> None:
     patch.setattr(store, "cancellation", lambda state, **_: Effect.AT_ONCE)
-    patch.setattr(changes, "sources", lambda target: frozenset(State))
+    patch.setattr(events, "sources", lambda target: frozenset(State))
 
 
 def cancel_only_requested(patch: Patch) -> None:
-    real = lifecycle.cancellation
+    real = job.cancellation
 
     def cancellation(state: State, **values: Any) -> Effect:
         return Effect.REQUESTED if state is State.RUNNING else real(state, **values)
@@ -267,7 +266,7 @@ def cancel_only_requested(patch: Patch) -> None:
 
 
 def pause_of_a_canceled_job(patch: Patch) -> None:
-    real = lifecycle.pausing
+    real = job.pausing
     patch.setattr(store, "pausing", lambda state, **_: real(state, cancel_requested=False))
 
 

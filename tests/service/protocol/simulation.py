@@ -19,9 +19,8 @@ import sqlalchemy as sa
 
 from service.errors import ServiceError, StorageFull, Unavailable
 from service.jobs.core.attempts import PASSING, Attempt, Command
-from service.jobs.core.job import Job
+from service.jobs.core.job import Job, State
 from service.jobs.core.leases import Lease, LeaseLost, Leases, Outcome, Report
-from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
 from service.jobs.engine.worker_process import carry_out
 from service.models.files import PreparedVersion

@@ -21,8 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from service.rows.cell_texts.number_text import NUMBER
-from service.rows.cell_texts.words import MISSING_TEXTS
+from service.rows.cell_texts.number_text import MISSING_TEXTS, NUMBER
 from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
 from service.rows.spec import (

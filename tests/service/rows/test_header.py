@@ -78,3 +78,11 @@ def test_names_that_are_given_twice_or_not_at_all(header: str, names: list[str],
     assert parsed.columns == names
     (warning,) = (one for one in parsed.warnings if one["code"] == "renamed-columns")
     assert warning["message"].endswith(told)
+
+
+def test_a_table_whose_columns_are_all_ignored_is_refused() -> None:
+    """With each of them, and why."""
+    ignored = {"role": "ignored"}
+    error = refusal("a,b\n1,2\n3,4\n", roles={"a": ignored, "b": ignored})
+    assert error.code == "empty-data"
+    assert "'a' (the caller asks for it), 'b'" in error.detail

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.rows.spec import LIBSVM
-from service.rows.table.moments import Moments, SparseMoments
+from service.rows.table.summary import Moments, SparseMoments
 from tests.service.rows.reading import Result, upload
 
 

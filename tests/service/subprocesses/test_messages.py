@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.errors import Fault, InvalidContent
-from service.subprocesses.messages import Messages
+from service.subprocesses.working import Messages
 
 
 @dataclass(frozen=True)

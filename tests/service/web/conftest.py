@@ -15,13 +15,13 @@ from starlette.testclient import TestClient
 
 from service.common.names import JobId, ModelName
 from service.errors import Corrupt, Fault, InvalidContent, Unavailable
+from service.web import problems
 from service.web.bodies.control_bodies import LIMIT_BYTES, json_body, json_request
-from service.web.bodies.parameters import known_query_parameters
+from service.web.bodies.validation import known_query_parameters
 from service.web.docs import DocumentedAPI
 from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.head_method import HeadAsGet
+from service.web.http.headers import HeadAsGet
 from service.web.http.pagination import SECRET, PageParams
-from service.web.problems import replies
 from service.web.server.observability import Metrics, Observability
 
 
@@ -112,7 +112,7 @@ def probe() -> FastAPI:
     )
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=Metrics())
-    replies.install(app)
+    problems.install(app)
     app.include_router(_routes())
     return app
 

@@ -17,15 +17,15 @@ from service.rows.faults import Faults
 from service.rows.formats.shared.cells import matrix
 from service.rows.kinds.dialect import Dialect
 from service.rows.kinds.proposing_labels import LabelColumn
-from service.rows.kinds.roles import ColumnRoles
 from service.rows.spec import ParseSpec
+from service.rows.table.layout import Layout
 from service.rows.table.writers import DenseWriter, Table
 
 Lines: TypeAlias = tuple[list[str], list[str]]
 """The records without the label column, and the labels."""
 
 
-def read(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Table | None:
+def read(spec: ParseSpec, dialect: Dialect, columns: Layout) -> Table | None:
     """Write `X.npy`; None if the file has to be read in another way.
 
     Raises TooLarge.
@@ -35,7 +35,7 @@ def read(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Table | Non
     target, n_features = columns.target, len(columns.features)
     labels = None
     if target is not None:
-        labels = LabelColumn(spec, Faults(), columns.name(target), columns.label_kind)
+        labels = LabelColumn(spec, Faults(), columns.column(target), columns.label_kind)
     parts = slices(dialect.path, record_bytes=spec.limits.line_bytes)
     first = next((part for part in parts if part.text.strip("\n")), None)
     if first is not None and dialect.header:
@@ -64,20 +64,20 @@ def read(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> Table | Non
         if advised:
             return None
         writer.finish()
-    layout = columns.layout
+    layout = columns
     return Table(
         n_samples=writer.n_samples,
         n_features=n_features,
         sparse=False,
         columns=layout.feature_names,
-        target_name=layout.target_name,
-        target=target_of,
+        target=layout.target_name,
+        labels=target_of,
         reading={"decimal": ".", "thousands": None, "missing": [], "columns": {}},
         warnings=layout.warnings,
     )
 
 
-def _may_be_plain(spec: ParseSpec, dialect: Dialect, columns: ColumnRoles) -> bool:
+def _may_be_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> bool:
     """Whether the caller asks for numbers only, and each cell can be one or the label."""
     n_others = dialect.n_cells - len(columns.features) - (columns.target is not None)
     asked = dialect.trailing, spec.decimal == ",", spec.missing, n_others, not columns.features

@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.jobs import scoring
-from service.jobs.batch_predictions import results
+from service.jobs.batch_predictions import run as results
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs

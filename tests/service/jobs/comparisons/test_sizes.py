@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from service.jobs.comparisons.sizes import part_of
+from service.jobs.comparisons.entries import part_of
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from tests.service.jobs.comparisons.test_comparisons import ask, asked, compared, shown, timeless

@@ -14,11 +14,18 @@ import sqlalchemy as sa
 from standardwebhooks import Webhook
 from starlette.testclient import TestClient
 
+from service.app import create_app
 from service.jobs.callbacks import deliveries as module
 from service.jobs.callbacks import sending
-from service.jobs.callbacks.deliveries import Answer, Deliveries, Delivery
-from service.jobs.callbacks.destinations import Destinations, Refused
-from service.jobs.callbacks.sending import Sender, signed
+from service.jobs.callbacks.deliveries import (
+    Deliveries,
+    Delivery,
+    Destinations,
+    Refused,
+    SendResult,
+)
+from service.jobs.callbacks.sending import Sender, sign
+from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.database import Database, new_id, now
 from service.storage.database.tables import deliveries as table
@@ -29,6 +36,7 @@ from tests.service.jobs.data import create, job_body, upload
 SECRET = b"0123456789abcdef0123456789abcdef"
 WHSEC = f"whsec_{base64.b64encode(SECRET).decode()}"
 LOCAL = "hooks.test, 127.0.0.0/8"
+SETTINGS = {"callback_hosts": LOCAL, "callback_secret": WHSEC}
 
 
 @pytest.fixture
@@ -39,7 +47,16 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    return settings.model_copy(update={"callback_hosts": LOCAL, "callback_secret": WHSEC})
+    return settings.model_copy(update=SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def refusing(settings_of_module: Settings, shared_parser: Parser) -> Iterator[TestClient]:
+    """A client of one application, with a dataset, for requests that send nothing."""
+    settings = settings_of_module.model_copy(update=SETTINGS)
+    with TestClient(create_app(settings, shared_parser=shared_parser)) as client:
+        upload(client)
+        yield client
 
 
 @pytest.fixture
@@ -152,20 +169,20 @@ def test_end_of_a_job_calls_back(client: TestClient, receiver: Receiver) -> None
         ("hooks.test", "pattern"),
     ],
 )
-def test_other_destinations_are_refused_at_once(client: TestClient, url: str, message: str) -> None:
+def test_other_destinations_are_refused_at_once(
+    refusing: TestClient, url: str, message: str
+) -> None:
     """Before the job is queued; the error says what to do."""
-    upload(client)
-    reply = client.post("/v1/jobs", json=job_body(callback=url))
+    reply = refusing.post("/v1/jobs", json=job_body(callback=url))
     assert (reply.status_code, reply.json()["code"]) == (422, "invalid-field"), reply.text
     [error] = reply.json()["errors"]
     assert error["pointer"] == "/callback"
     assert message in error["message"]
 
 
-def test_jobs_of_a_batch_are_refused_one_by_one(client: TestClient) -> None:
-    upload(client)
+def test_jobs_of_a_batch_are_refused_one_by_one(refusing: TestClient) -> None:
     jobs = [job_body(callback=f"http://{host}/") for host in ("hooks.test", "elsewhere.test")]
-    first, second = client.post("/v1/jobs:batch", json={"jobs": jobs}).json()["jobs"]
+    first, second = refusing.post("/v1/jobs:batch", json={"jobs": jobs}).json()["jobs"]
     assert first["job"]["callback"] == "http://hooks.test/"
     assert second["error"]["code"] == "invalid-field"
 
@@ -335,7 +352,7 @@ def test_attempts_are_repeated_for_a_day(database: Database, stored: Deliveries)
     pauses, passed = [], 0.0
     while True:
         [taken] = stored.take(1)
-        stored.settle(taken, Answer(500, "replied 500"))
+        stored.settle(taken, SendResult(500, "replied 500"))
         [row] = of(database)
         if row.next_at is None:
             break
@@ -375,7 +392,7 @@ def test_delivery_of_a_dead_sender_is_sent_by_another(
     assert stored.take(10) == []
     make_due(database)
     send_until(database, delivered)
-    stored.settle(taken, Answer(500, "replied 500"))
+    stored.settle(taken, SendResult(500, "replied 500"))
     [row] = of(database)
     assert (row.state, row.last_error, row.attempts) == ("delivered", None, 2)
     assert receiver.ids() == [id]
@@ -401,7 +418,7 @@ def test_both_secrets_sign_while_one_is_changed() -> None:
     """A receiver that has either accepts the request."""
     other = b"another secret, 32 bytes long ..."
     delivery = Delivery("msg_1", "job", 0, "", "{}", 1, None, None, None)
-    headers = signed(delivery, [SECRET, other], int(time.time()))
+    headers = sign(delivery, [SECRET, other], int(time.time()))
     for secret in (SECRET, other):
         assert Webhook(base64.b64encode(secret).decode()).verify("{}", headers) == {}
 
@@ -446,7 +463,7 @@ def test_old_deliveries_are_removed(database: Database, stored: Deliveries) -> N
     """A week after they were written; those that wait stay."""
     add(database, "http://hooks.test/", 2)
     [taken] = stored.take(1)
-    stored.settle(taken, Answer(204, None))
+    stored.settle(taken, SendResult(204, None))
     stored.prune(0)
     assert len(of(database)) == 2
     with database.write() as connection:

@@ -14,13 +14,12 @@ import pytest
 import sqlalchemy as sa
 
 from service.common.event_stream import HEARTBEAT, RECONNECT, Health
-from service.jobs.collection.event_routes import follow
-from service.jobs.core import watcher as watcher_module
-from service.jobs.core.events import Event, EventKind, EventLog
+from service.jobs.collection.routes import follow
+from service.jobs.core import events as watcher_module
+from service.jobs.core.events import Event, EventKind, EventLog, Watcher
+from service.jobs.core.job import State
 from service.jobs.core.leases import Leases, Outcome
-from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
-from service.jobs.core.watcher import Watcher
 from service.storage.database import Database
 from service.storage.database.tables import jobs as jobs_table
 from tests.backends import ON_ALL_BACKENDS

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from service.errors import Conflict
 from service.jobs.core.events import EventKind, EventLog
+from service.jobs.core.job import FINAL, TRANSITIONS, State
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
-from service.jobs.core.lifecycle import FINAL, TRANSITIONS, State
 from service.jobs.core.store import JobStore
 from service.storage.database import Database
 from service.storage.database.tables import jobs as jobs_table

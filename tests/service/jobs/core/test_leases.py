@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
+from service.jobs.core.job import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.core.leases import Lease, LeaseLost, Leases, Memory, Outcome
-from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.core.store import JobStore
 from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.jobs.core.lifecycle import (
+from service.jobs.core.job import (
     FINAL,
     TRANSITIONS,
     Effect,

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
+from service.jobs.core.job import State
 from service.jobs.core.leases import Leases, Outcome
-from service.jobs.core.lifecycle import State
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore
 from service.storage.blobs import Blobs

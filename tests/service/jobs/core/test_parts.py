@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from service.jobs.core.job import State
 from service.jobs.core.leases import Lease, LeaseLost, Leases, Outcome
-from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
 from service.jobs.parts.leases import MAX_FAILURES, PartLeases
-from service.jobs.parts.offers import Offers, Part
+from service.jobs.parts.lending import Offers, Part
 from service.storage.arrays import pack
 from service.storage.blobs import Blobs
 from service.storage.database import Database

@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from service.errors import Conflict, NotFound, Unavailable
+from service.jobs.core.job import Effect, State
 from service.jobs.core.leases import LeaseLost, Leases, Outcome
-from service.jobs.core.lifecycle import Effect, State
 from service.jobs.core.store import JobFilter, JobStore
 from service.storage.blobs import Blobs
 from service.storage.database import Database

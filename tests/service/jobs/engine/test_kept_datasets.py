@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.datasets.kept import KEPT, KEPT_BYTES, KeptDatasets
+from service.datasets.store import KEPT, KEPT_BYTES, KeptDatasets
 from service.errors import Corrupt, NotFound
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings

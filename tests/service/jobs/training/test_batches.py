@@ -10,9 +10,8 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.errors import Conflict, NotFound
-from service.jobs.core.job import Job
+from service.jobs.core.job import Job, State
 from service.jobs.core.leases import Leases
-from service.jobs.core.lifecycle import State
 from service.jobs.core.store import JobStore
 from service.settings import Settings
 from service.storage.blobs import Blobs

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from service.jobs.training.forecast import Forecast
+from service.jobs.training.summary import Forecast
 from svm.stopping import Stopping
 
 

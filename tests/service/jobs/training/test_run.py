@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from service.errors import StorageFull, Unavailable
 from service.jobs.core.attempts import Attempt, Command
+from service.jobs.core.job import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.core.leases import LeaseLost, Outcome
-from service.jobs.core.lifecycle import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.engine.worker_process import Worker
 from service.jobs.training.summary import CHECKPOINT_LOST
 from service.settings import Limits, Settings

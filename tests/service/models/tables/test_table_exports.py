@@ -19,7 +19,7 @@ from service.models.exports.document import About
 from service.models.exports.graph import graph_of
 from service.models.exports.table_graph import feed, input_names
 from service.models.imports.checking import model_of
-from service.models.imports.reading import read
+from service.models.imports.files import read
 from service.settings import Limits
 from svm.data.columns import Column, Columns
 from svm.encoding.encoder import Encoding

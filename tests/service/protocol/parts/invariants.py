@@ -1,4 +1,8 @@
-"""What every step of the protocol of parts must keep, in the model and in the real code: one list.
+"""What every step of the protocol of parts must keep.
+
+Schedules of the real code read the tables as small tuples. The job's own protocol is that of
+`tests.service.protocol.states`; of a job it only matters here whether it runs, and whose attempt is
+the present one.
 
 A step changes a row on behalf of a worker (it offers or claims, and the job may end), a helper (it
 takes a part, or writes about the one that it has), or no one (time passes, a file is swept).
@@ -7,17 +11,51 @@ takes a part, or writes about the one that it has), or no one (time passes, a fi
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import NamedTuple
 
-from tests.service.protocol.parts.states import (
-    FINAL,
-    LEASE_TICKS,
-    MAX_FAILURES,
-    Job,
-    JobState,
-    Row,
-    RowState,
-)
+LEASE_TICKS = 1
+"""After this many ticks without a heartbeat a lease has expired."""
+MAX_FAILURES = 2
+
+
+class JobState(IntEnum):
+    QUEUED = 1
+    RUNNING = 2
+    PAUSED = 3
+    SUCCEEDED = 4
+    CANCELED = 5
+
+
+FINAL = (JobState.SUCCEEDED, JobState.CANCELED)
+
+
+class RowState(IntEnum):
+    ABSENT = 0
+    FREE = 1
+    LEASED = 2
+    """Or the lease has expired: then no tick is left."""
+    DONE = 3
+
+
+class Row(NamedTuple):
+    """A row of `job_parts`, and the file that it names."""
+
+    state: int = RowState.ABSENT
+    left: int = 0
+    """Ticks until the lease has expired."""
+    failures: int = 0
+    checkpoint: int = 0
+    """Progress in the named checkpoint, in the result once it is done."""
+    stored: int = 1
+    """The named file exists and is whole, or none is named."""
+
+
+class Job(NamedTuple):
+    state: int = JobState.QUEUED
+    pause: int = 0
+    work: tuple[int, ...] = ()
+    """How often each part is in the result of a job that succeeded."""
 
 
 class Change(NamedTuple):

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from service.jobs.core import changes
+from service.jobs.core import events
+from service.jobs.core.job import State
 from service.jobs.core.leases import LEASE_S, ControlFlags, Lease, LeaseLost
-from service.jobs.core.lifecycle import State
-from service.jobs.parts import leases, offers
+from service.jobs.parts import leases, lending
 from service.jobs.parts.leases import PartLeases
-from service.jobs.parts.lending import Lending
-from service.jobs.parts.offers import Offers, Part
+from service.jobs.parts.lending import Lending, Offers, Part
 from service.storage.blobs import Blob
 from service.storage.database import now
 from service.storage.database.tables import job_parts, jobs
@@ -43,13 +42,13 @@ def no_attempt_in_the_fence(patch: Patch) -> None:
 
 
 def claim_without_the_jobs_lease(patch: Patch) -> None:
-    patch.setattr(offers, "_check", lambda connection, lease: None)
+    patch.setattr(lending, "_check", lambda connection, lease: None)
 
 
 def claim_of_a_leased_part(patch: Patch) -> None:
-    _free(patch, offers, job_parts.c.result_key.is_(None))
+    _free(patch, lending, job_parts.c.result_key.is_(None))
     parts = sa.select(job_parts, job_parts.c.result_key.is_(None).label("is_free"))
-    patch.setattr(offers, "_PARTS", parts.where(job_parts.c.job_id == sa.bindparam("job")))
+    patch.setattr(lending, "_PARTS", parts.where(job_parts.c.job_id == sa.bindparam("job")))
 
 
 def take_of_a_live_lease(patch: Patch) -> None:
@@ -162,7 +161,7 @@ def end_leaves_rows(patch: Patch) -> None:
     nothing = sa.delete(job_parts).where(
         job_parts.c.job_id == sa.bindparam("ended"), job_parts.c.number < 0
     )
-    patch.setattr(changes, "_DELETE_PARTS", nothing)
+    patch.setattr(events, "_DELETE_PARTS", nothing)
 
 
 def offer_overwrites_a_row(patch: Patch) -> None:

@@ -17,9 +17,17 @@ from service.jobs.core.attempts import Attempt
 from service.storage.arrays import unpack
 from service.storage.ownership import MIN_AGE_S, sweep
 from tests.service.jobs.rows import new_job
-from tests.service.protocol.parts.invariants import Change, broken_by, broken_by_result
+from tests.service.protocol.parts.invariants import (
+    FINAL,
+    Change,
+    Job,
+    JobState,
+    Row,
+    RowState,
+    broken_by,
+    broken_by_result,
+)
 from tests.service.protocol.parts.simulation import UNITS, Parts, SimulatedPartWorker
-from tests.service.protocol.parts.states import FINAL, Job, JobState, Row, RowState
 from tests.service.protocol.schedules import DRAIN_ROUNDS, MOMENT_S, STEADY_S, Violation
 from tests.service.protocol.simulation import CALLER, TICK_S
 

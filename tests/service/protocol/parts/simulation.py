@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from service.jobs.core.attempts import PASSING, Attempt, Command, Work
+from service.jobs.core.job import State
 from service.jobs.core.leases import Lease, LeaseLost, Outcome
-from service.jobs.core.lifecycle import State
 from service.jobs.engine.worker_process import carry_out
-from service.jobs.parts.helping import PartWork, carry_out_part
-from service.jobs.parts.leases import PartLease, PartLeases
-from service.jobs.parts.lending import Lending
-from service.jobs.parts.offers import Offers, Part
+from service.jobs.parts.leases import PartLease, PartLeases, PartWork, carry_out_part
+from service.jobs.parts.lending import Lending, Offers, Part
 from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import BlobDamaged
 from svm.errors import Interrupted

@@ -13,10 +13,8 @@ import pytest
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.leases import Lease, LeaseLost, Leases, Report
 from service.jobs.core.store import JobStore, NewJob
-from service.jobs.parts.helping import PartWork, carry_out_part
-from service.jobs.parts.leases import PartLease, PartLeases
-from service.jobs.parts.lending import Lending
-from service.jobs.parts.offers import Offers
+from service.jobs.parts.leases import PartLease, PartLeases, PartWork, carry_out_part
+from service.jobs.parts.lending import Lending, Offers
 from service.settings import Settings
 from service.storage.arrays import unpack
 from service.storage.blobs.local import LocalBlobs

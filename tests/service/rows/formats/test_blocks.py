@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from service.errors import ServiceError
 from service.rows.cell_texts.text import SLICE_BYTES
-from service.rows.kinds.blocks.cells import Cells
-from service.rows.kinds.blocks.coding import Coder
+from service.rows.kinds.blocks import Cells, Coder
 from service.rows.kinds.gathering import Lookup
 from tests.service.rows.reading import upload
 
@@ -42,6 +41,8 @@ class Dialect:
     decimal: str
     line_end: str
     encoding: str
+    filling: str
+    """A first cell of all rows: with a long one there are few rows in a block."""
 
 
 DIALECTS = st.builds(
@@ -50,6 +51,7 @@ DIALECTS = st.builds(
     decimal=st.sampled_from([".", ","]),
     line_end=st.sampled_from(["\n", "\r\n"]),
     encoding=st.sampled_from(["utf-8", "windows-1252"]),
+    filling=st.sampled_from([400 * "z", 200 * "ü", 100 * "z ", "z"]),
 )
 
 
@@ -70,10 +72,11 @@ def written(
     first: list[list[str]], last: list[list[str]], dialect: Dialect, *, quoted: bool
 ) -> bytes:
     """The table as a file. Cells are the same with quotes as without."""
-    n_bytes = sum(len(";".join(cells)) + 1 for cells in first)
+    n_bytes = sum(len(";".join([dialect.filling, *cells])) + 1 for cells in first)
     table = first * (5 * SLICE_BYTES // (4 * n_bytes) + 1) + last
     mark, quote = dialect.delimiter, '"' if quoted else ""
-    rows = [[f"x{i}" for i in range(len(table[0]) - 1)] + ["y"], *table]
+    rows = [["filling", *(f"x{i}" for i in range(len(table[0]) - 1)), "y"]]
+    rows += [[dialect.filling if any(cells) else "", *cells] for cells in table]
     if dialect.decimal == "," != mark:
         rows = [[cell.replace(".", ",") for cell in row] for row in rows]
     lines = [mark.join(quote + cell.replace(mark, "") + quote for cell in row) for row in rows]

@@ -54,6 +54,17 @@ def test_rows_without_names_are_in_column_order() -> None:
     np.testing.assert_array_equal(read({"rows": [[1, "x"]]}).X, [[1.0, 0.0]])
 
 
+def test_null_in_place_of_an_object_is_a_missing_cell_of_each_of_its_columns() -> None:
+    """As in an upload: the object comes with other rows."""
+    nested = Columns(
+        3, ["id", "user.age", "user.x.y"], tuple(map(Column, ("id", "user.age", "user.x.y")))
+    )
+    rows = read([{"id": 1, "user": {"age": 5, "x.y": 7}}, {"id": 2, "user": None}], nested)
+    np.testing.assert_array_equal(rows.X, [[1.0, 5.0, 7.0], [2.0, np.nan, np.nan]])
+    with pytest.raises(InvalidContent, match="lacks 'user\\.age'"):
+        read([{"id": 1, "user": {"age": 5, "x.y": 7}}, {"id": 2, "users": None}], nested)
+
+
 @pytest.mark.parametrize(
     ("document", "code", "words"),
     [

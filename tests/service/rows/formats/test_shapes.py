@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.rows.cell_texts.dates import FORMS, DateForm
-from service.rows.cell_texts.digits import NINES, Form
 from service.rows.cell_texts.number_styles import NumberStyle
-from service.rows.kinds.blocks.cells import Cells
-from service.rows.kinds.blocks.coding import Coder
-from service.rows.kinds.form_column import FormColumn
+from service.rows.cell_texts.number_text import NINES, Form
+from service.rows.kinds.blocks import Cells, Coder
+from service.rows.kinds.gathering import FormColumn
+from svm.data.columns import Kind
 
 NUMBERS = r"[-+(]?\$?[0-9]{1,4}([,. '][0-9]{3}){0,4}([.,][0-9]{0,9})?( ?km|K|M|%|\))?"
 ZONES = ["", "Z", " UTC", "+02", "-0730", "+23:59", "+24:00", "+00:60"]
@@ -24,7 +24,7 @@ STYLES = [
 ]
 
 
-def read_at_once(form: Form, kind: str, texts: Sequence[str]) -> tuple[FormColumn, list[float]]:
+def read_at_once(form: Form, kind: Kind, texts: Sequence[str]) -> tuple[FormColumn, list[float]]:
     """The column after these cells, and their values."""
     column = FormColumn(frozenset({"", "NA", "-999"}), form, kind, {})
     cells = Cells.of("".join(f"{text};x\n" for text in texts), ";", 2)
@@ -34,7 +34,7 @@ def read_at_once(form: Form, kind: str, texts: Sequence[str]) -> tuple[FormColum
     return column, values.tolist()
 
 
-def check(form: Form, kind: str, texts: Sequence[str]) -> None:
+def check(form: Form, kind: Kind, texts: Sequence[str]) -> None:
     column, values = read_at_once(form, kind, texts)
     one_by_one = FormColumn(column.words, form, kind, {})
     expected = one_by_one.add(texts)

@@ -16,7 +16,7 @@ from service.rows.cell_texts.reading import Reading
 from service.rows.columns import Columns
 from service.rows.format_table import FORMATS
 from service.rows.spec import CSV, JSON, RowLimits
-from service.rows.table.raw import category_positions, raw_values
+from service.rows.table.writers import category_positions, raw_values
 from svm.data.columns import Column
 from tests.service.rows.reading import Result, refusal, upload
 

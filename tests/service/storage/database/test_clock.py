@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
@@ -12,7 +13,8 @@ from service.storage.database import Database
 from service.storage.database.tables import jobs, metadata
 from tests.backends import ON_ALL_BACKENDS
 
-pytestmark = ON_ALL_BACKENDS
+# Keys of its own must not make callers need one.
+pytestmark = [ON_ALL_BACKENDS, pytest.mark.one_application(auth="off")]
 
 
 def _work(client: TestClient, database: Database, name: str) -> None:

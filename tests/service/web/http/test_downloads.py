@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
+from service.web import problems
 from service.web.http import downloads
 from service.web.http.downloads import download
-from service.web.http.head_method import HeadAsGet
-from service.web.problems import replies
+from service.web.http.headers import HeadAsGet
 
 CONTENT = bytes(range(100))
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -31,7 +31,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     path.write_bytes(CONTENT)
     app = FastAPI()
     app.add_middleware(HeadAsGet)
-    replies.install(app)
+    problems.install(app)
 
     @app.get("/file", response_class=Response)
     def get(request: Request) -> Response:

@@ -6,8 +6,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.errors import ServiceError
+from service.web.problem_codes import PROBLEMS
 from service.web.problems import STATUS
-from service.web.problems.codes import PROBLEMS
 
 
 def test_problem_has_all_members(caller: TestClient) -> None:

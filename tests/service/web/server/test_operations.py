@@ -19,8 +19,8 @@ from service.app.application import Application
 from service.common.event_stream import Health
 from service.settings import Settings
 from service.storage.database import Database
+from service.web import problems
 from service.web.health import router
-from service.web.problems import replies
 
 
 def test_running_service_is_alive_and_ready(client: TestClient) -> None:
@@ -41,7 +41,7 @@ def test_draining_service_is_not_ready(app: Application, client: TestClient) -> 
 def test_service_without_database_is_not_ready(tmp_path: Path) -> None:
     """A database that cannot be opened is reported as 503, without its path."""
     app = FastAPI()
-    replies.install(app)
+    problems.install(app)
     nowhere = Database(f"sqlite:///{tmp_path / 'nowhere' / 'service.db'}")
     app.include_router(router(Health(), nowhere, CollectorRegistry(), Settings()))
     reply = TestClient(app).get("/readyz")

@@ -15,7 +15,7 @@ import pytest
 from service.jobs.spread.connection import Connection, check_private
 from service.jobs.spread.dask_passes import DaskPasses, _Sent
 from service.jobs.spread.pass_worker import PassResult, WorkerReply
-from service.jobs.spread.spreading import DatasetRecipe, spreading
+from service.jobs.spread.spreading import DatasetRecipe, choose_spread
 from svm.model.pipeline import Pipeline
 from svm.problem.problem import Problem
 from svm.solvers import Newton
@@ -183,8 +183,8 @@ def test_dask_is_imported_only_for_an_address() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     warnings: list[str] = []
     nothing: Any = None
-    assert spreading("auto", None, nothing, nothing, warnings.append) is None
-    chosen = spreading("always", None, nothing, nothing, warnings.append)
+    assert choose_spread("auto", None, nothing, nothing, warnings.append) is None
+    chosen = choose_spread("always", None, nothing, nothing, warnings.append)
     assert chosen is not None
     assert chosen(nothing, nothing) is None
     assert warnings == [

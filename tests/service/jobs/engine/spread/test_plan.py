@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 from starlette.testclient import TestClient
 
-from service.jobs.spread.plan import SpreadPlanRead, spread_plan
+from service.jobs.training.submission import SpreadPlanRead, spread_plan
 from svm.data.matrices import Matrix, Vector
 from svm.model.pipeline import Pipeline
 from svm.problem.passes import Pass, Passed, RowValues

@@ -13,7 +13,7 @@ import dask.config
 import pytest
 
 from service.jobs.spread.connection import Connection
-from service.jobs.spread.spreading import spreading
+from service.jobs.spread.spreading import choose_spread
 from svm.encoding.encoder import PlainEncoder
 from tests.service.jobs.engine.spread.clusters import cluster
 from tests.service.jobs.engine.spread.test_dask_passes import Spread
@@ -61,7 +61,7 @@ def test_settings_without_certificates_are_no_failure_of_the_job() -> None:
     warnings: list[str] = []
     nothing: Any = None
     connection = Connection("tls://127.0.0.1:1")
-    chosen = spreading("always", connection, nothing, nothing, warnings.append)
+    chosen = choose_spread("always", connection, nothing, nothing, warnings.append)
     assert chosen is not None
     plain: Any = SimpleNamespace(encoder=PlainEncoder.of(1))
     assert chosen(plain, nothing) is None

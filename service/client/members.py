@@ -1,0 +1,217 @@
+# Generated from the OpenAPI document by `make client`.
+"""Members of the service's resources, and the arguments of a training, with their types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+
+class DatasetMembers:
+    """A dataset."""
+
+    id: str | None
+    """Null if the upload was only validated."""
+    name: str | None
+    created_at: str | None
+    format: str
+    """Media type of the upload."""
+    size_bytes: int
+    """Of the stored arrays."""
+    n_samples: int
+    n_features: int
+    sparse: bool
+    target: str | None
+    """Name of the label column, if it has one."""
+    classes: list[Any] | None
+    """Sorted labels; null without labels, and if they are too many to be classes."""
+    class_counts: list[int] | None
+    n_distinct_labels: int
+    """How many different labels there are, 0 without labels."""
+    matrix_digest: str
+    """sha-256 of values and labels: the same for equal data in any dense format."""
+    warnings: list[dict[str, Any]]
+    tags: dict[str, str]
+    """Your own remarks."""
+    parent: str | None
+    """The dataset that this one was made from by append or split. It may be deleted by now: this
+    one is complete by itself."""
+    inherited_rows: int | None
+    """Made by append: this many first rows are the parent's, in its order."""
+    columns: list[dict[str, Any]] | None
+    """The features; null for sparse data of very many columns."""
+    weight: str | None
+    """Name of the column with the weights of the rows."""
+    ignored_columns: list[dict[str, Any]]
+    """Columns of the file that are not kept, and why."""
+    reading: dict[str, Any] | None
+    """How text was read: sheet, encoding, delimiter, header, decimal mark, separator of thousands,
+    words for missing cells, and rows without a label as `unlabeled`: `count`, `words`, the first
+    thousand `rows`. Null for formats that leave no choice."""
+
+
+class JobMembers:
+    """A job as it is now."""
+
+    id: str
+    state: str
+    dataset_id: str
+    priority: int
+    tags: dict[str, str]
+    callback: str | None
+    attempt: int
+    """How many times a worker has begun or resumed the job."""
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    elapsed_s: float
+    """Time spent on the job, all attempts together."""
+    error: dict[str, Any] | None
+    kind: str
+    stop_reason: str | None
+    """`converged`, `gap-reached`, `patience`, `max-epochs`, `max-updates`, `stalled`,
+    `time-budget`, `canceled` or `error`."""
+    converged: bool | None
+    cancel_requested: bool
+    pause_requested: bool
+    """A worker is about to save the job and to pause it."""
+    progress: dict[str, Any]
+    spec: dict[str, Any]
+    """The request with all defaults written out; it can be sent again as it is."""
+    dataset_digest: str
+    model: dict[str, Any] | None
+    epochs: int | None
+    updates: int | None
+    """Parameter updates made."""
+    warnings: list[str]
+    notes: list[str]
+    """What was chosen on the way, such as the solver."""
+    metrics: dict[str, Any] | None
+    """By part of the data (`train`, and `validation` if there is a validation set): accuracy,
+    confusion matrix (rows are the true classes), precision, recall and F1 of each class. With
+    folds, `validation` is of all rows, each predicted by the training that did not see it, and has
+    `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds. `trained_rows`:
+    validation rows that are equal to training rows."""
+    certificate: dict[str, Any] | None
+    """What is proven about the model's cost, in the pair of classes with the largest gap: `primal`,
+    `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),
+    `excess` (gap / dual, null without a bound), `status` (`certified`: the gap that was asked for
+    is proven, `rough`: at most 10 % above, `open`), `kernel` (`approximated` if features stand for
+    a kernel), `exact` (the values of the model with the kernel itself, if they are known),
+    `summary` (a sentence), and `pairs`."""
+
+
+class ModelMembers:
+    """A name under which versions are kept."""
+
+    name: str
+    created_at: str
+    latest_version: int | None
+    """The highest version, to which the alias `latest` points; null if there is none."""
+    aliases: dict[str, int]
+    """Aliases and the versions they point to."""
+
+
+class ModelVersionMembers:
+    """A trained model and its origin."""
+
+    name: str
+    version: int
+    created_at: str
+    digest: str
+    """sha-256 of the model's content: equal models have equal digests."""
+    artifact_sha256: str
+    """sha-256 of the model's file."""
+    size_bytes: int
+    classes: list[Any]
+    """Sorted; the columns of decision values follow this order."""
+    columns: list[str] | None
+    """Feature names, null if the training data had none."""
+    n_features: int
+    table: dict[str, Any] | None
+    """Of a model of a table with categories, dates or gaps; null if all features are numbers."""
+    reading: dict[str, Any] | None
+    """How the training file was written, as `reading` of the dataset: rows in CSV and TSV may be
+    written so, or with decimal points and ISO dates in UTF-8. Null for binary formats."""
+    n_support_vectors: int | None
+    calibration: str | None
+    """How scores become probabilities: `sigmoid` or `isotonic`; null if they do not."""
+    metrics: dict[str, Any]
+    """By subset of the data: `train`, and `validation` if there is a validation set."""
+    certificate: dict[str, Any]
+    """What is proven about the cost, as in the job."""
+    converged: bool | None
+    stop_reason: str | None
+    epochs: int | None
+    updates: int | None
+    """Parameter updates made."""
+    spec: dict[str, Any]
+    """The job's request with all defaults; empty for an imported model."""
+    seed: int | None
+    job_id: str | None
+    """Null for an imported model, as `seed` and the dataset."""
+    dataset_id: str | None
+    dataset_digest: str | None
+    """`matrix_digest` of the training data."""
+    imported: dict[str, Any] | None
+    """Of an imported model: the `format` of its file, and the `origin` that the file claims, with
+    metrics and certificate. Nothing of that was checked."""
+    quarantined_at: str | None
+    """When damage of the file was detected; null if it is not damaged."""
+
+
+class TrainSpec(TypedDict, total=False):
+    """Fields of `POST /v1/jobs` besides dataset, model and solver; the service validates them."""
+
+    classes: Sequence[str | int | float | bool] | None
+    """Train on the rows of these classes only; the others stay in the dataset. By default on
+    all."""
+    encoding: Any
+    """How categories, dates and missing cells become numbers, learned on the training rows and kept
+    in the model. Tables of finite numbers need none. Default: `{"missing": "median", "constant":
+    0.0, "min_count": 1, "unseen": "zero"}`."""
+    scaling: str | None
+    """Scaling of the features, fitted on the training rows and kept in the model. By default
+    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
+    Categories, booleans and indicators of missing cells stay 0 and 1."""
+    features: Any
+    """What the solver sees instead of the scaled features. Default: `{"name": "identity"}`."""
+    multiclass: str
+    """How several classes become binary problems: one for each pair, or one for each class."""
+    class_weight: str | Mapping[str, float] | None
+    """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
+    for the others."""
+    stopping: Any
+    """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs. Default:
+    `{}`."""
+    validation: Any
+    """How to measure the model on rows that it was not trained on: a `fraction` of the rows as a
+    validation set, cross-validation with `folds`, or another dataset."""
+    calibration: str | None
+    """Fit probabilities on the scores of the validation set, or with folds on the score of every
+    row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
+    isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
+    fitted on others."""
+    trace: Any
+    """More points of the learning curve than epochs 1, 2, 4, 8 … and the end, in `GET
+    /v1/jobs/{id}/trace`: the cost before the first update, and after every one or every few epochs
+    or updates. Neither the model nor the end of the training depends on it."""
+    priority: int
+    """Jobs with a higher priority start first."""
+    spread: str
+    """Whether other machines share the passes of this training, if the service has a cluster of
+    Dask: `newton` and `gradient-descent` with all rows in a batch do, with two classes. `auto`: if
+    the data is large. Neither the solver nor a bit of the model depends on it."""
+    warm_start_from: str | None
+    """A model version to begin with instead of zero, such as `iris/3`, or an alias, such as
+    `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` lists
+    what a solver inherits from which others."""
+    seed: int | None
+    """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
+    set_alias: str | None
+    """An alias to point to the new version when the job succeeds."""
+    tags: Mapping[str, str]
+    """Your own keys and values, to find the job by."""
+    callback: str | None
+    """A URL that gets a signed POST request when the job has ended, at least once. The host must be
+    one that the operator allows; `GET /v1/jobs/{id}/deliveries` shows what became of it."""
