@@ -66,6 +66,8 @@ class Solver(Protocol):
     """Whether `bound` approaches the optimum during training; if not, the certifier's is used."""
     needs_certifier: ClassVar[bool]
     """Whether the certifier may find a better bound after the solver has stopped."""
+    solves_together: ClassVar[bool]
+    """Whether many small problems of one training are solved at once (`working_sets`)."""
     tests_every_update: ClassVar[bool]
     """Whether the solver tests the cost-change rule itself; if not, it is tested every epoch."""
 

@@ -46,6 +46,7 @@ class SMO(Hyperparameters):
     inherits: ClassVar = "the dual variables of the rows"
     evaluation_growth: ClassVar = 1.0
     certifies: ClassVar = True
+    solves_together: ClassVar = True
 
     name: Literal["smo"] = "smo"
     kernel: AnyKernel | None = MEDIAN_GAUSSIAN

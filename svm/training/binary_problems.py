@@ -16,8 +16,8 @@ from svm.model.pipeline import Pipeline
 from svm.problem.passes import Cluster
 from svm.problem.problem import Problem
 from svm.solvers import AnySolver
+from svm.solvers.in_passes import computes_in_passes
 from svm.solvers.protocol import ChoosesSolver
-from svm.training.estimates import computes_in_passes
 from svm.training.preparation import Prepared
 
 Spread: TypeAlias = Callable[[Prepared, Problem], Cluster | None]

@@ -1,4 +1,4 @@
-"""The peak memory of a training, and its passes over the rows, before the data is loaded.
+"""The peak memory of a training, estimated before the data is loaded.
 
 The terms follow the code that allocates: `svm.training.preparation`, `svm.problem.problem`,
 `svm.solvers.newton` (which certifies the other solvers' models). Measured peaks are in
@@ -14,24 +14,18 @@ from svm.data.columns import Columns
 from svm.data.shards import SHARD_VALUES
 from svm.data.stored_rows import PIECE_VALUES
 from svm.encoding.fitting import GATHERED_VALUES
-from svm.hyperparameters import Hyperparameters
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
-from svm.problem.problem import Problem
-from svm.solvers.auto import Auto
-from svm.solvers.gradient_descent import GradientDescent
-from svm.solvers.newton import FLOAT_BYTES, Newton, sample_bytes, sample_share
+from svm.solvers.newton import FLOAT_BYTES, sample_bytes
 from svm.solvers.protocol import ChoosesSolver
 from svm.solvers.smoothing.smoothed_hinge import (
     DENSE_HESSIAN,
     GATHER_ROWS,
     HESSIAN_VALUES,
     LEAVES,
-    PRODUCTS,
 )
 from svm.solvers.working_sets import MANY, MOST_ROWS, SMALL, WORKING_SET
-from svm.stopping import DEFAULT_DUALITY_GAP, DEFAULT_MAX_EPOCHS, Stopping
 from svm.training.kernel_bound import LEAST_WORK, VALUE_COST
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
 from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
@@ -50,19 +44,6 @@ PASSING_VECTORS = 12
 """The same for each problem that is being trained, temporary."""
 THREADS = 4
 """Binary problems that may be trained at once, or threads that work on a single one."""
-DIGIT_STEPS, FEWER_STEPS, SAMPLE_STEPS = 4.0, 2.0, 5.0
-"""Newton steps for each decimal digit of the relative gap, without the first ones, and without
-those that a sample of the rows saves. Counted: 60,000 x 54 without a sample 6, 13 and 24 for 1e-2,
-1e-4 and 1e-6; 200,000 x 54 and 500,000 x 100 with one 2 to 6 for 1e-3, and 15 to 19 for 1e-6."""
-STEP_READS = 3
-"""Passes of a step that read rows: all for their scores; those near the margin for the Hessian;
-those whose slopes change for the gradient."""
-FURTHER_READS = 2
-"""The first gradient, and the certificate."""
-STEP_VECTORS = 7
-"""Of d numbers each, in all messages of a step beside its Hessian: weights, and sums by class."""
-SHARD_NUMBERS = 12
-"""Of each shard, in all messages of a step: counts and sums of its rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,55 +184,3 @@ def _copies(pipeline: Pipeline, size: DataSize, width: int) -> int:
             made = FLOAT_BYTES * size.n_samples * width
             total += made
     return total + (made // 2 if pipeline.solver.dtype == "float32" else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedPasses:
-    """How many passes one binary training makes, and what they send and keep."""
-
-    passes: int
-    """That read rows."""
-    epoch_numbers: int
-    """To and from each process in an epoch."""
-    row_values: int
-    """Numbers that are kept of each row."""
-
-
-def computes_in_passes(solver: Hyperparameters, problem: Problem) -> bool:
-    """Whether all that it does with the rows are sums over them, and values of each."""
-    if problem.kernel is not None or problem.some_rows is not None:
-        return False
-    return isinstance(solver, Newton) or _is_batch(solver)
-
-
-def expected_passes(
-    choice: Hyperparameters,
-    stopping: Stopping,
-    n: int,
-    d: int,
-    values: int,
-    *,
-    sparse: bool,
-    shards: int,
-) -> ExpectedPasses | None:
-    """The passes of a training on n rows with d features and this number of values; None if it is
-    not computed in passes. `auto` counts as `newton`."""
-    chooses_newton = isinstance(choice, Auto) and choice.kernel is None
-    if not (chooses_newton or isinstance(choice, Newton) or _is_batch(choice)):
-        return None
-    most = stopping.max_epochs or DEFAULT_MAX_EPOCHS
-    most = min(most, stopping.max_updates or most)
-    digits = -math.log10(min(0.1, stopping.duality_gap or DEFAULT_DUALITY_GAP))
-    steps = DIGIT_STEPS * digits - FEWER_STEPS
-    steps -= SAMPLE_STEPS if sample_share(n, d, values) else 0.0
-    products = int(PRODUCTS) if sparse or d > DENSE_HESSIAN else 0
-    passes = min(most, max(2, math.ceil(steps))) * (STEP_READS + products) + FURTHER_READS
-    hessian = 2 * products * (d + 1) if products else (d + 1) ** 2
-    numbers = hessian + STEP_VECTORS * (d + 1) + SHARD_NUMBERS * shards
-    if _is_batch(choice):
-        passes, numbers = passes + most, 2 * (d + 1)
-    return ExpectedPasses(passes, numbers, sum(Newton.row_values))
-
-
-def _is_batch(solver: Hyperparameters) -> bool:
-    return isinstance(solver, GradientDescent) and solver.batch_size == "all"

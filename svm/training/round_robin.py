@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from svm.solvers.smo import SMO
 from svm.solvers.working_sets import LONG, SolvedPair, solve_together
 from svm.stopping import StopReason
 from svm.training.binary_training import BinaryTraining, PairProgress
@@ -27,7 +26,7 @@ def train_together(
     first = pairs[0]
     solver, stopping = first.solver, first.stopping
     gap, other_rules = stopping.duality_gap, (stopping.cost_change, stopping.max_updates)
-    if not isinstance(solver, SMO) or gap is None or other_rules != (None, None):
+    if not solver.solves_together or gap is None or other_rules != (None, None):
         return
     if stopping.patience is not None:
         return

@@ -29,8 +29,9 @@ from svm.data.shards import expected_shards
 from svm.data.splitting import held_out_rows
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
+from svm.solvers.in_passes import expected_passes
 from svm.solvers.newton import FLOAT_BYTES
-from svm.training.estimates import DataSize, encoded_sizes, expected_passes
+from svm.training.estimates import DataSize, encoded_sizes
 from svm.transforms.features import Identity, Square, n_outputs
 
 LABEL_BYTES = 1
