@@ -189,11 +189,7 @@ def _guess(cells: list[bytes]) -> tuple[str, dict[str, str]]:
     for one in found[:_MOST_LIKELY]:
         name = (one["encoding"] or "").lower()
         name = _WESTERN if name == "iso-8859-1" else name
-        try:
-            decoded = [cell.decode(name) for cell in cells] if is_text_codec(name) else []
-        except UnicodeError:
-            continue
-        text = [one for cell in decoded for one in cell.split("|") if not one.isascii()]
+        text = _words_of(cells, name)
         share = _share_of_words("\n".join(text)) if text else 0.0
         if share >= _LEAST_PLAUSIBLE:
             texts[name] = text
@@ -203,9 +199,9 @@ def _guess(cells: list[bytes]) -> tuple[str, dict[str, str]]:
         raise _unreadable(what, HINT)
     likely = sorted(scores, key=lambda name: -scores[name])
     close = 0.0 if len(set(b"".join(cells)) - _ASCII) <= _FEW_BYTES else _CLOSE
-    same = texts.get(_WESTERN) == texts[likely[0]]
-    if same or scores.get(_WESTERN, -1.0) >= close * scores[likely[0]]:
-        likely = [_WESTERN, *likely]
+    western = _words_of(cells, _WESTERN)
+    if western == texts[likely[0]] or scores.get(_WESTERN, -1.0) >= close * scores[likely[0]]:
+        likely, texts[_WESTERN] = [_WESTERN, *likely], western
     best = likely[0]
     other = next((one for one in likely if texts[one][:3] != texts[best][:3]), None)
     message = f"the encoding {best} is a guess: it reads {_shown(texts[best])}"
@@ -213,6 +209,15 @@ def _guess(cells: list[bytes]) -> tuple[str, dict[str, str]]:
         message += f"; {other} would read {_shown(texts[other])}"
     hint = "if that is wrong, say which one it is with `encoding`"
     return best, {"code": "guessed-encoding", "message": f"{message}; {hint}"}
+
+
+def _words_of(cells: list[bytes], encoding: str) -> list[str]:
+    """The parts of the cells that are not ASCII; none if the encoding cannot read all cells."""
+    try:
+        decoded = [cell.decode(encoding) for cell in cells] if is_text_codec(encoding) else []
+    except UnicodeError:
+        return []
+    return [one for cell in decoded for one in cell.split("|") if not one.isascii()]
 
 
 def _read_as_other(cells: Counter[bytes], encoding: str) -> list[dict[str, str]]:

@@ -294,16 +294,23 @@ def other_name(name: str, known: Collection[str]) -> str | None:
     return next((each for each in _OTHER_NAMES.get(name.lower(), ()) if each in known), None)
 
 
-def _place_below(name: str, nodes: Sequence[Schema], root: Schema, depth: int = 2) -> str | None:
-    """The first field with a member of this name, such as `solver.kernel`, or None."""
+def _place_below(name: str, nodes: Sequence[Schema], root: Schema) -> str | None:
+    """The field with a member of this name, such as `solver.kernel`, or None. Of several the one
+    of which most variants have it."""
+    places = Counter(_places_below(name, nodes, root))
+    return max(places, key=places.__getitem__, default=None)
+
+
+def _places_below(
+    name: str, nodes: Sequence[Schema], root: Schema, depth: int = 2
+) -> Iterator[str]:
     for node in nodes:
         for field, member in node.get("properties", {}).items():
             below = list(_variants(member, root))
-            if any(name in one.get("properties", {}) for one in below):
-                return str(field)
-            if depth > 1 and (place := _place_below(name, below, root, depth - 1)):
-                return f"{field}.{place}"
-    return None
+            yield from [field for one in below if name in one.get("properties", {})]
+            if depth > 1:
+                inner = _places_below(name, below, root, depth - 1)
+                yield from (f"{field}.{place}" for place in inner)
 
 
 def _variants(schema: Schema, root: Schema) -> Iterator[Schema]:

@@ -115,7 +115,7 @@ def test_every_example_of_the_document_runs(client: TestClient, app: FastAPI) ->
         ),
         (IRIS, "text/csv; charset=utf-8"),
         (IRIS, "Text/CSV"),
-        (IRIS, "application/csv; charset=windows-1252"),
+        (IRIS, "application/csv; charset=UTF-8"),
     ],
 )
 def test_same_upload_again_gives_the_existing_one(
