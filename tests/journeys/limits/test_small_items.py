@@ -113,7 +113,7 @@ def test_uploads(name: str, tmp_path: Path) -> None:
     spec = make_spec(tmp_path, kind.body(Random(name), MIB // 8), kind.media_type)
     peak, seconds = _measured(lambda: read(spec))
     assert peak < 40 * MIB
-    assert seconds < 3
+    assert seconds < 10
 
 
 @pytest.mark.parametrize("frame", ['{"instances":[[1,2],@]}', '{"records":[@]}', '{"rows":[@]}'])

@@ -52,7 +52,8 @@ DIALECTS = st.builds(
     line_end=st.sampled_from(["\n", "\r\n"]),
     encoding=st.sampled_from(["utf-8", "windows-1252"]),
     filling=st.sampled_from([400 * "z", 200 * "ü", 100 * "z ", "z"]),
-)
+).filter(lambda dialect: dialect.delimiter != "|" or dialect.encoding == "utf-8")
+"""`|` is half of a letter in some encodings: a guess is made of whole lines, with quotes."""
 
 
 @st.composite
