@@ -109,7 +109,8 @@ def _filled(url: str) -> Iterator[Database]:
     database = Database(url)
     assert fill(database, ROWS) == DATASET
     if url.startswith("postgresql"):  # as it does by itself, within a minute
-        with sa.create_engine(url, isolation_level="AUTOCOMMIT").connect() as connection:
+        engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+        with engine.connect() as connection:
             connection.exec_driver_sql("VACUUM ANALYZE")
     yield database
     database.close()
