@@ -332,7 +332,7 @@ def _numbers(X: Any, pipeline: Pipeline) -> Rows:
     """X as rows of finite numbers. Raises InvalidData."""
     if isinstance(X, StoredRows):
         return _require_streaming(X, pipeline)
-    # Rows in single precision stay as they are, others are rounded by `_mapped`.
+    # Rows in single precision stay as they are, others are rounded by `Preprocessing.map`.
     single = getattr(X, "dtype", None) == np.float32
     dtype = _input_dtype(pipeline) if single else "float64"
     return (matrices.in_layout if _is_plain(pipeline) else matrices.as_matrix)(X, dtype)

@@ -134,7 +134,7 @@ class FeatureMap:
     """Random Fourier: W (n_components, n_inputs). Nyström: the rows drawn, likewise."""
     weights: Vector | None = None
     """Random Fourier: b (n_components,). Nyström: K^(-1/2) of the rows drawn, symmetric. Terms: the
-    features that each multiplies (`svm.transforms.features`)."""
+    features that each multiplies, and their powers (`Terms`)."""
 
     @property
     def n_outputs(self) -> int:

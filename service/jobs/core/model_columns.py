@@ -143,7 +143,7 @@ def recode_onto(dataset: Dataset, model: TakesColumns, onto: Columns) -> Callabl
     plain = isinstance(onto, PlainColumns)
     if plain and dataset.is_plain:  # maybe sparse
         return lambda X: X if order is None else X[:, order]
-    if dataset.columns is None or model.columns is None:  # columns are match_labels by their place
+    if dataset.columns is None or model.columns is None:  # columns are matched by their place
         given = [replace(c, name=like.name) for c, like in zip(given, onto, strict=True)]
     used = {column.name for column in onto} if plain else set()
     for column in given:

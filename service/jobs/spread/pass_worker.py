@@ -340,10 +340,10 @@ logger = logging.getLogger(__name__)
 class _Training:
     rows: str
     """Their digest."""
-    keeper: PassWorker
+    worker: PassWorker
 
 
-_keepers: OrderedDict[str, _Training] = OrderedDict()
+_trainings: OrderedDict[str, _Training] = OrderedDict()
 """By the name of the training."""
 _rows: OrderedDict[str, KeptRows] = OrderedDict()
 """By the digest of their recipe and layout."""
@@ -380,20 +380,20 @@ def reply(task: Task, expected: str) -> WorkerReply:
 def answer(task: Task) -> PassResult:
     """What this process computes. Raises NoAccess, and what reading the rows raises."""
     with _lock:
-        keeper = _keepers.get(task.training)
-        if keeper is None and task.setup is not None:
+        training = _trainings.get(task.training)
+        if training is None and task.setup is not None:
             digest = _digest(task.setup)
-            keeper = _Training(digest, PassWorker(_rows_of(task.setup, digest)))
-            _keepers[task.training] = keeper
-        if keeper is None:
+            training = _Training(digest, PassWorker(_rows_of(task.setup, digest)))
+            _trainings[task.training] = training
+        if training is None:
             return PassResult(missing=(SETUP,))
-        _keepers.move_to_end(task.training)
-        _rows.move_to_end(keeper.rows)
+        _trainings.move_to_end(task.training)
+        _rows.move_to_end(training.rows)
         # The rows of the trainings that are kept are those that are kept.
-        for kept in (_keepers, _rows):
+        for kept in (_trainings, _rows):
             while len(kept) > KEPT:
                 kept.popitem(last=False)
-    return keeper.keeper.answer(task)
+    return training.worker.answer(task)
 
 
 def _rows_of(setup: Setup, digest: str) -> KeptRows:

@@ -282,7 +282,7 @@ def _interpolate(graph: Graph, calibration: Calibration, scores: str) -> str:
 
 
 def _couple(graph: Graph, positive: str, classes: int) -> str:
-    """Proportional to the class probabilities of `svm.model.calibration.coupled`.
+    """Proportional to the class probabilities of `svm.model.calibration.couple`.
 
     Its p solves Qp + b1 = 0, so p is a multiple of (Q + 11ᵀ)⁻¹1, and the matrix is positive
     definite: elimination needs no pivots.

@@ -70,7 +70,7 @@ def read(spec: ParseSpec) -> Table:
     beyond = "raise n_features, or leave it out"
     if spec.onto is not None:
         beyond = "to add columns to the dataset, give n_features"
-    allowed = Indices(base, limit, beyond, growing=spec.asked.n_features is None)
+    allowed = IndexRange(base, limit, beyond, growing=spec.asked.n_features is None)
     faults = Faults()
     labels = Labels(faults, kind=spec.label_kind)
     texts: bool | None = None
@@ -183,7 +183,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     n_features = columns.n_features
     below = "indices begin at 1 here, whatever the data of the model began at"
     beyond = f"the model takes {n_features} features, with indices from 1"
-    allowed = Indices(1, n_features, beyond, below)
+    allowed = IndexRange(1, n_features, beyond, below)
     parts = []
     for start in range(0, len(lines), LINES_AT_ONCE):
         some = [
@@ -202,7 +202,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Indices:
+class IndexRange:
     """The indices that pairs may have: from `base` to `base + limit - 1`."""
 
     base: int
@@ -288,7 +288,7 @@ def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
 class _Careful:
     """Reads line by line to say what is wrong, and where."""
 
-    allowed: Indices
+    allowed: IndexRange
     faults: Faults
     labels: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)

@@ -106,9 +106,7 @@ def test_rows_to_predict(name: str) -> None:
 def test_uploads(name: str, tmp_path: Path) -> None:
     """The same in the reading process."""
     kind = UPLOADS[name]
-    with contextlib.suppress(
-        ServiceError
-    ):  # what is imported at the first body is not of its items
+    with contextlib.suppress(ServiceError):  # what the first body imports is not of its items
         read(make_spec(tmp_path, kind.body(Random(name), MIB // 1024), kind.media_type))
     spec = make_spec(tmp_path, kind.body(Random(name), MIB // 8), kind.media_type)
     peak, seconds = _measured(lambda: read(spec))

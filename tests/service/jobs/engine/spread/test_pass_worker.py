@@ -61,7 +61,7 @@ def _moved(task: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    pass_worker._keepers.clear()
+    pass_worker._trainings.clear()
     pass_worker._rows.clear()
     _reads.clear()
 
@@ -87,11 +87,11 @@ def test_few_trainings_and_rows_are_kept() -> None:
     """Those that were used last."""
     for number, name in enumerate("abcc"):
         trained(name, str(number))
-    assert list(pass_worker._keepers) == ["2", "3"]
+    assert list(pass_worker._trainings) == ["2", "3"]
     assert len(pass_worker._rows) == 2
     _reads.clear()
     trained("b", "4")
     assert _reads == []
     trained("a", "5")
     assert set(_reads) == {"a"}
-    assert list(pass_worker._keepers) == ["4", "5"]
+    assert list(pass_worker._trainings) == ["4", "5"]
