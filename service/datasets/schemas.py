@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from service.common.schemas import ReadModel, TagKey, TagValue, WriteModel, rfc3339
+from service.common.schemas import ReadModel, TagKey, TagValue, Timestamp, WriteModel
 from service.datasets.dataset import Dataset, Origin
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.cell_texts.reading import ANY_DELIMITER
@@ -162,7 +162,7 @@ class DatasetSummary(ReadModel):
     id: str | None
     """Null if the upload was only validated."""
     name: str | None
-    created_at: str | None
+    created_at: Timestamp | None
     format: str
     """Media type of the upload."""
     size_bytes: int
@@ -190,7 +190,7 @@ class DatasetSummary(ReadModel):
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
-        return cls(**_summary(dataset))
+        return cls.model_validate(dataset)
 
 
 class DatasetRead(DatasetSummary):
@@ -209,14 +209,9 @@ class DatasetRead(DatasetSummary):
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
-        fields = {
-            **_summary(dataset),
-            "weight": dataset.weight,
-            "ignored_columns": dataset.ignored,
-            "reading": dataset.reading,
-            "columns": _columns(dataset),
-        }
-        return cls(**fields)
+        others = {"ignored_columns": dataset.ignored, "columns": _columns(dataset)}
+        same = {name: getattr(dataset, name) for name in cls.model_fields.keys() - others.keys()}
+        return cls.model_validate(others | same)
 
     @classmethod
     def of_parsed(
@@ -272,12 +267,6 @@ class DatasetSplitRead(ReadModel):
     train: DatasetRead
     test: DatasetRead
     """The share `fraction` of the rows."""
-
-
-def _summary(dataset: Dataset) -> dict[str, Any]:
-    """The fields of a summary: those of the dataset, and its time as a text."""
-    same = {name: getattr(dataset, name) for name in DatasetSummary.model_fields}
-    return same | {"created_at": rfc3339(dataset.created_at)}
 
 
 def _columns(dataset: Dataset) -> list[dict[str, Any]] | None:

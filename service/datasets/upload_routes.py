@@ -420,8 +420,7 @@ def read_limits(limits: Limits) -> ReadLimits:
 
 def _sent(part: FormPart, offered: tuple[str, ...]) -> SentFile:
     """Raises UnsupportedFormat for a format that is not offered."""
-    sent_type = media_type_of(part.content_type)
-    sent_type = known_type(sent_type)
+    sent_type = known_type(media_type_of(part.content_type))
     suffix = PurePosixPath(part.filename).suffix.lower()
     # Clients that look a name up say `text/csv` of data.csv.gz.
     archive = ARCHIVES.get(suffix, sent_type)

@@ -11,7 +11,7 @@ from fastapi import Query, Request, Response
 from service.common.content_negotiation import choose
 from service.common.names import JobId
 from service.jobs.collection.routes import Collection, JobAccess
-from service.jobs.collection.schemas import JOB_FORM, DeliveryList, TraceRead
+from service.jobs.collection.schemas import JOB_FORM, DeliveryList, DeliveryRead, TraceRead
 from service.jobs.core.kind import KindName
 from service.jobs.core.store import JobStore
 from service.web.access.scopes import Routes, requires_scope
@@ -63,8 +63,8 @@ def router(access: JobAccess) -> Routes:
     @requires_scope("read", "predict", "train")
     def list_deliveries(request: Request, id: JobId) -> DeliveryList:
         collection.get(request, id)
-        listed = {"deliveries": access.deliveries.of_job(id)}
-        return DeliveryList.model_validate(listed, from_attributes=True)
+        listed = access.deliveries.of_job(id)
+        return DeliveryList(deliveries=[DeliveryRead.model_validate(each) for each in listed])
 
     return routes
 

@@ -136,7 +136,7 @@ class ComparisonSequence:
         self._rank_by = self.work.body.rank_by
         self._lending = Lending(context.offers, attempt)
         self._trainings = sum(len(chain.steps) for chain in self._chains)
-        self._forecast: tuple[Training, summary.Forecast] | None = None
+        self._forecasts = summary.Forecasts()
         if not state.done and state.chain is None:
             state.left = self._trainings
 
@@ -250,12 +250,10 @@ class ComparisonSequence:
 
     def _left_s(self, progress: Progress, training: Training) -> float | None:
         """If each of the rest takes the mean time; at most the rest of the budget."""
-        if self._forecast is None or self._forecast[0] is not training:
-            self._forecast = training, summary.Forecast(training.pipeline.stopping)
-        own = training.elapsed_s
-        left = self._forecast[1].after(progress, own)
+        left = self._forecasts.left_s(progress, training)
         if left is None:
             return None
-        spent_s, done = self.state.spent_s + own, self._trainings - self.state.left + 1
+        spent_s = self.state.spent_s + training.elapsed_s
+        done = self._trainings - self.state.left + 1
         left += (self.state.left - 1) * (spent_s + left) / done
         return max(0.0, min(left, self._limit_s - spent_s))

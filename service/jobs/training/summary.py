@@ -21,6 +21,7 @@ from svm.model.pipeline import FittedPipeline
 from svm.stopping import Stopping, StopReason
 from svm.training.curve import Progress
 from svm.training.results import TrainingResult
+from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 
 CHECKPOINT_LOST = (
@@ -178,13 +179,6 @@ class Forecast:
         self._points: list[tuple[float, float, float]] = []
         self._end_s: float | None = None
 
-    def after(self, progress: Progress, elapsed_s: float) -> float | None:
-        """Seconds to the end, from progress after `elapsed_s` seconds of training; None if there is
-        no forecast."""
-        if progress.evaluation is not None:
-            self.add(elapsed_s, progress.relative_gap, progress.epoch)
-        return self.left(elapsed_s)
-
     def left(self, elapsed_s: float) -> float | None:
         """Seconds to the end that was forecast; None if there is none, or if it has passed."""
         if self._end_s is None or elapsed_s > self._end_s:
@@ -218,6 +212,22 @@ class Forecast:
         if self._epochs is not None and rise > 0.0:
             growth.append(max(0.0, math.log(self._epochs) - now[2]) / rise)
         return min(growth)
+
+
+class Forecasts:
+    """The forecasts of trainings that run one after another."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[Training, Forecast] | None = None
+
+    def left_s(self, progress: Progress, training: Training) -> float | None:
+        """Seconds to the end of this training; None if there is no forecast."""
+        if self._latest is None or self._latest[0] is not training:
+            self._latest = training, Forecast(training.pipeline.stopping)
+        forecast, elapsed_s = self._latest[1], training.elapsed_s
+        if progress.evaluation is not None:
+            forecast.add(elapsed_s, progress.relative_gap, progress.epoch)
+        return forecast.left(elapsed_s)
 
 
 def _slope(before: tuple[float, ...], after: tuple[float, ...], k: int) -> float:

@@ -203,7 +203,7 @@ class TrainingSequence:
         self._current = 0
         """The number of the training, 0 for the model's; -1 between two folds."""
         self._spent_s = 0.0
-        self._forecast: tuple[Training, summary.Forecast] | None = None
+        self._forecasts = summary.Forecasts()
         model, budget_s = below("model", saved), trainings.budget_s / count
         self._training: Training | None = trainings.begin(0, budget_s, model or None)
         if "folds" in saved:
@@ -427,14 +427,11 @@ class TrainingSequence:
 
     def _left_s(self, progress: Progress, training: Training, elapsed_s: float) -> float | None:
         """For all trainings, if each takes as long as this one; at most the rest of the budget."""
-        if self._forecast is None or self._forecast[0] is not training:
-            self._forecast = training, summary.Forecast(training.pipeline.stopping)
-        own = training.elapsed_s
-        left = self._forecast[1].after(progress, own)
+        left = self._forecasts.left_s(progress, training)
         if left is None:
             return None
         done = len(self._folds) + self._has_finished
-        left += (self._count - done - 1) * (own + left)
+        left += (self._count - done - 1) * (training.elapsed_s + left)
         return max(0.0, min(left, self._trainings.budget_s - elapsed_s))
 
 

@@ -8,6 +8,8 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from service.common.encodings import MAX_RATIO
@@ -64,10 +66,10 @@ class Archive:
         """Files with these members, by name. Raises as `check_inflated`."""
         files = {name: folder / f"member-{number}" for number, name in enumerate(names)}
         for path in files.values():
-            path.write_bytes(b"")
-        for name, chunk in self._inflated(names, limit_bytes):
-            with files[name].open("ab") as file:
-                file.write(chunk)
+            path.touch()  # a member may be empty
+        for name, chunks in groupby(self._inflated(names, limit_bytes), itemgetter(0)):
+            with files[name].open("wb") as file:
+                file.writelines(chunk for _, chunk in chunks)
         return files
 
     def check_inflated(self, limit_bytes: int) -> None:
