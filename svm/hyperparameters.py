@@ -31,6 +31,9 @@ Intercept = Literal["free", "augmented", "none"]
 """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
 `none`: the hyperplane passes through the origin."""
 
+LossName = Literal["hinge", "squared-hinge"]
+"""What a row costs: `svm.problem.losses`."""
+
 Dtype = Literal["float64", "float32"]
 
 
@@ -45,6 +48,15 @@ class Doc:
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> Any:
         return {**handler(core_schema), "description": self.text}
+
+
+Loss = Annotated[
+    LossName,
+    Doc(
+        "`hinge`: max(0, 1 - m) of the margin m = y f(x). `squared-hinge`: its square, which "
+        "weighs rows far on the wrong side more, and is often better for texts and many classes."
+    ),
+]
 
 
 def _public_name(name: str) -> str:
@@ -137,6 +149,12 @@ class Hyperparameters(Checked):
         """Whether the rows may stay in files (`svm.data.stored_rows`): the solver reads them in an
         order that allows reading block by block."""
         return False
+
+    @property
+    def loss_name(self) -> LossName:
+        """The loss that it minimizes."""
+        name: LossName = getattr(self, "loss", "hinge")
+        return name
 
     @property
     def computes_kernel(self) -> bool:

@@ -19,7 +19,8 @@ def sweep(
     rows: Indices,
     order: Indices,
     y: Signs,
-    weights: Vector,
+    upper: Vector,
+    ridge: Vector | None,
     step: Vector,
     scale: float,
     augmented: bool,
@@ -30,7 +31,8 @@ def sweep(
 ) -> tuple[float, float, float]:
     """One step in one αᵢ at a time, for every i in `order`.
 
-    αᵢ ← clip(αᵢ - step[i] (yᵢ f(xᵢ) - 1), 0, sᵢ), and w, kept equal to `scale` Σ αᵢ yᵢ xᵢ. `rest`
+    αᵢ ← clip(αᵢ - step[i] (yᵢ f(xᵢ) - 1 + ridgeᵢ αᵢ), 0, upperᵢ), and w, kept equal to `scale`
+    Σ αᵢ yᵢ xᵢ; code without a ridge is compiled of its own. `rest`
     grows from 0 to 1, 3, 7 … `LONGEST_REST` if a variable is at a bound and its gradient keeps it
     there, and becomes 0 if it moves. α, w and `rest` change in place. Returns
     (intercept, largest and smallest projected gradient).
@@ -40,8 +42,10 @@ def sweep(
         i = order[k]
         if k + 1 < len(order):
             prefetch(operand, rows[order[k + 1]])
-        label, bound, old = y[i], weights[i], alpha[i]
+        label, bound, old = y[i], upper[i], alpha[i]
         gradient = label * (dot(operand, rows[i], w) + intercept) - 1.0
+        if ridge is not None:
+            gradient += ridge[i] * old
         projected = gradient
         if old <= 0.0:
             projected = min(gradient, 0.0)

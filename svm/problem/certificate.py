@@ -64,6 +64,24 @@ class PairCertificate:
         return max(0.0, self.gap) / self.dual
 
 
+def for_moved_rows_squared(
+    own: PairCertificate, distance: float, norm: float, regularization: float
+) -> PairCertificate:
+    """`for_moved_rows` with the squared hinge.
+
+    `distance` is here the root of the mean of sᵢ‖xᵢ - x̃ᵢ‖². The root of the mean loss changes by
+    `distance` times the norm of the weights at most; those of the lowest cost have a norm of at
+    most R = √(2P/λ). With the root L of this model's mean loss, P ≤ λ/2 ‖w‖² + (L + distance ‖w‖)²,
+    and the optimum is at least D - 2 distance R √D.
+    """
+    penalty = 0.5 * regularization * norm * norm
+    root = math.sqrt(max(0.0, own.primal - penalty))
+    primal = max(own.primal, penalty + (root + distance * norm) ** 2)
+    largest = math.sqrt(2.0 * primal / regularization)
+    lost = 2.0 * distance * largest * math.sqrt(max(0.0, own.dual))
+    return replace(own, primal=primal, dual=max(0.0, own.dual - lost))
+
+
 def for_moved_rows(
     own: PairCertificate, distance: float, norm: float, regularization: float
 ) -> PairCertificate:

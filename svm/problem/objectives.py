@@ -5,6 +5,10 @@ Labels are yᵢ ∈ {-1, +1}, weights sᵢ > 0 (default 1), and n counts the row
     primal   P(w, b) = λ/2 ‖w‖² + (1/n) Σ sᵢ max(0, 1 - yᵢ (⟨w, xᵢ⟩ + b))
     dual     D(α)    = (1/n) Σ αᵢ - λ/2 ‖w(α)‖²,   w(α) = 1/(λn) Σ αᵢ yᵢ xᵢ,   0 ≤ αᵢ ≤ sᵢ
 
+With the squared hinge (`svm.problem.losses`) the loss is sᵢ max(0, 1 - yᵢ fᵢ)², D has the further
+part -(1/n) Σ αᵢ²/(4sᵢ), and αᵢ ≥ 0 is the only bound. As λ/2 (‖w(α)‖² + Σ αᵢ²/(2sᵢλn)) it is part
+of what is `penalized`.
+
 With weights of rows, sᵢ = cᵢ rᵢ n / Σ r, of a class weight cᵢ and the weight rᵢ > 0 of the row,
 summed over the rows of the problem; given C, λ = 1/(C Σ r). Rows of weight 0 are left out. So a row
 of weight 2 counts as two equal rows.
@@ -14,7 +18,8 @@ feature 1: ‖w‖² includes b²) or `none` (b = 0).
 
 Solvers state the same problem in other constants:
 
-    ½‖w‖² + C Σ sᵢ hinge   λ = 1/(nC), and this objective is P/λ    (LIBSVM, gradient descent)
+    ½‖w‖² + C Σ sᵢ hinge   λ = 1/(nC), and this objective is P/λ    (LIBSVM, LIBLINEAR's L1-loss;
+                           with hinge² its L2-loss, and scikit-learn's `squared_hinge`)
      ‖w‖² + C Σ sᵢ hinge   λ = 2/(nC), and this objective is 2P/λ   (sub-gradient coursework)
 
 For every w and every feasible α, D(α) ≤ min P ≤ P(w): the duality gap bounds the distance of P(w)
@@ -30,6 +35,7 @@ import numpy as np
 from svm.data.matrices import Floats, Indices, Mask, Matrix, Signs, Vector
 from svm.data.shards import tree_sum
 from svm.kernel.kernels import inner_products
+from svm.problem.losses import Loss
 from svm.problem.passes import Pass, Run
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 
@@ -41,7 +47,7 @@ SIDE = 512
 """Rows and columns of a block that the processor's cache holds."""
 
 
-def hinge_losses(y: Floats | Signs, scores: Vector) -> Vector:
+def shortfalls(y: Floats | Signs, scores: Vector) -> Vector:
     """max(0, 1 - yᵢ fᵢ), (n_samples,)."""
     return np.maximum(0.0, 1.0 - y * scores)
 
@@ -51,9 +57,9 @@ def primal_at_scores(problem: Problem, penalized: float, scores: Vector) -> floa
     return primal_of(problem, penalized, _losses_and_errors(problem, scores)[0])
 
 
-def primal_of(problem: Problem, penalized: float, hinge: float) -> float:
-    """P from Σ sᵢ max(0, 1 - yᵢ fᵢ) and the penalized ‖w‖²."""
-    return 0.5 * problem.regularization * penalized + hinge / problem.n_samples
+def primal_of(problem: Problem, penalized: float, losses: float) -> float:
+    """P from the sum of the losses and the penalized ‖w‖²."""
+    return 0.5 * problem.regularization * penalized + losses / problem.n_samples
 
 
 def mean_weight(problem: Problem) -> float:
@@ -129,19 +135,18 @@ def count_inside(problem: Problem, scores: Vector) -> int:
 
 
 def _losses_and_errors(problem: Problem, scores: Vector) -> tuple[float, float]:
-    """Σ sᵢ max(0, 1 - yᵢ fᵢ), and the rows on the wrong side."""
-    notes = problem.compute(Pass(_losses, notes=2, together=0), [scores]).notes
-    hinge, wrong = tree_sum(notes).tolist()
-    return hinge, wrong
+    """The sum of the losses, and the rows on the wrong side."""
+    notes = problem.compute(Pass(_losses, (problem.loss,), notes=2, together=0), [scores]).notes
+    losses, wrong = tree_sum(notes).tolist()
+    return losses, wrong
 
 
-def _losses(run: Run) -> None:
+def _losses(run: Run, loss: Loss) -> None:
     edges = run.inner
     for k, (first, last) in enumerate(pairwise(edges.tolist())):
         leaf = slice(first, last)
         y, f = run.y[leaf], run.of[0][leaf]
-        short = 1.0 - y * f
-        losses = np.maximum(short, 0.0, out=short)
+        losses = loss.of_shortfalls(1.0 - y * f)
         run.notes[k] = run.weights_of(leaf) @ losses, np.count_nonzero((f > 0.0) != (y > 0))
 
 
@@ -161,32 +166,43 @@ def dual(problem: Problem, alpha: Vector) -> float:
     largest = float((alpha / problem.weights).max(initial=0.0))
     if largest <= 0.0:
         return 0.0
-    alpha /= largest  # the largest multiple in the box, so that factors are 0 … 1
+    alpha /= largest  # the largest multiple in the box of the hinge: its factors are 0 … 1
     with np.errstate(over="ignore"):
         penalized = _penalized(problem, alpha)
     return best_multiple(problem, float(alpha.sum()) / problem.n_samples, penalized)
 
 
 def best_multiple(problem: Problem, linear: float, penalized: float) -> float:
-    """The largest D(c α) over 0 ≤ c ≤ 1, from (1/n) Σ αᵢ and ‖w(α)‖² of a feasible α."""
+    """The largest D(c α) over 0 ≤ c ≤ 1, or c ≥ 0 without a box, from (1/n) Σ αᵢ and what is
+    `penalized` of a feasible α."""
     quadratic = 0.5 * problem.regularization * penalized
     if quadratic == np.inf:
         return 0.0
-    factor = min(1.0, linear / (2.0 * quadratic)) if quadratic > 0.0 else 1.0
+    factor = linear / (2.0 * quadratic) if quadratic > 0.0 else 1.0
+    if not problem.loss.squared:
+        factor = min(1.0, factor)
     return factor * linear - factor * factor * quadratic
 
 
 def _penalized(problem: Problem, alpha: Vector) -> float:
-    """‖w(α)‖², as it is penalized."""
+    """‖w(α)‖², as it is penalized, and the part of a squared loss."""
+    own = penalized_by_loss(problem, alpha)
     if problem.kernel is None:
-        return squared_norm(problem, *primal_point(problem, alpha))
+        return own + squared_norm(problem, *primal_point(problem, alpha))
     scale = 1.0 / (problem.regularization * problem.n_samples)
-    return quadratic_form(problem, scale * alpha * problem.y)
+    return own + quadratic_form(problem, scale * alpha * problem.y)
+
+
+def penalized_by_loss(problem: Problem, alpha: Vector) -> float:
+    """Σ αᵢ²/(2sᵢλn) of a squared loss, else 0: its part of what is `penalized`."""
+    if problem.ridge is None:
+        return 0.0
+    return float(problem.ridge @ (alpha * alpha)) / (problem.regularization * problem.n_samples)
 
 
 def feasible(problem: Problem, alpha: Vector) -> Vector:
-    """α clipped to 0 … sᵢ and, with a free intercept, balanced to Σ αᵢ yᵢ = 0."""
-    alpha = np.clip(alpha, 0.0, problem.weights)
+    """α clipped to its box and, with a free intercept, balanced to Σ αᵢ yᵢ = 0."""
+    alpha = np.clip(alpha, 0.0, problem.upper)
     if problem.intercept == "free":
         positive = problem.y > 0
         up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())

@@ -20,6 +20,7 @@ from svm.hyperparameters import Intercept
 from svm.kernel.kernel_rows import KernelRows
 from svm.kernel.kernels import LINEAR, AnyKernel
 from svm.problem import passes
+from svm.problem.losses import HINGE, Loss
 from svm.problem.passes import Chosen, Cluster, Leaves, Parts, Pass, Passed, RowValues
 from svm.stopping import CostChange
 
@@ -102,7 +103,8 @@ class Problem:
     y: Signs
     """(n_samples,) labels, -1 or +1."""
     unequal_weights: Vector | None = None
-    """(n_samples,) weight sᵢ > 0 of each hinge loss; None if all are 1."""
+    """(n_samples,) weight sᵢ > 0 of each loss; None if all are 1."""
+    loss: Loss = HINGE
     regularization: float
     """λ > 0."""
     intercept: Intercept
@@ -135,8 +137,18 @@ class Problem:
 
     @cached_property
     def weights(self) -> Vector:
-        """(n_samples,) weight sᵢ > 0 of each hinge loss."""
+        """(n_samples,) weight sᵢ > 0 of each loss."""
         return np.ones(self.n_samples) if self.unequal_weights is None else self.unequal_weights
+
+    @cached_property
+    def upper(self) -> Vector:
+        """(n_samples,) the largest feasible αᵢ."""
+        return self.loss.upper(self.weights)
+
+    @cached_property
+    def ridge(self) -> Vector | None:
+        """(n_samples,) what a squared loss adds to the curvature of -n D in αᵢ; None if nothing."""
+        return self.loss.ridge(self.weights)
 
     @cached_property
     def _ones_of_a_leaf(self) -> Vector:

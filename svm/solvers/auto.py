@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from svm.data.stored_rows import StoredRows
-from svm.hyperparameters import Doc, Hyperparameters, Intercept
+from svm.hyperparameters import Doc, Hyperparameters, Intercept, Loss
 from svm.kernel.kernels import AnyKernel
 from svm.problem.problem import Problem
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
@@ -60,6 +60,7 @@ class Auto(Hyperparameters):
     intercept: Intercept = "augmented"
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `free`: not penalized,
     which only `newton` and `smo` solve. `none`: the hyperplane passes through the origin."""
+    loss: Loss = "hinge"
 
     @property
     def streams(self) -> bool:
@@ -73,7 +74,8 @@ class Auto(Hyperparameters):
         `warm`: it begins from the weights of another model.
         """
         solver, reason = self._choice(problems, warm)
-        settings = {name: getattr(self, name) for name in ("lambda_", "C", "dtype", "intercept")}
+        shared = "lambda_", "C", "dtype", "intercept", "loss"
+        settings = {name: getattr(self, name) for name in shared}
         own = {"kernel": self.kernel} if solver is SMO else {}
         successor = None if solver is Newton or self.kernel is not None else Newton(**settings)
         return solver(**settings, **own), successor, f"auto chose {solver.name}: {reason}"

@@ -25,7 +25,7 @@ import numpy as np
 
 from svm.data.matrices import Vector
 from svm.data.stored_rows import stored_values
-from svm.hyperparameters import Hyperparameters, Intercept
+from svm.hyperparameters import Hyperparameters, Intercept, Loss
 from svm.problem import objectives
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.options import Initial
@@ -33,7 +33,14 @@ from svm.solvers.protocol import NOT_STOPPED, Inheritance
 from svm.solvers.smoothing import newton_steps
 from svm.solvers.smoothing.class_sums import lower_bound, sum_all_rows
 from svm.solvers.smoothing.newton_steps import NewtonState
-from svm.solvers.smoothing.smoothed_hinge import pass_work, rows_work, slopes_at, step_work
+from svm.solvers.smoothing.smoothed_hinge import (
+    STEEP,
+    pass_work,
+    rows_work,
+    slopes_at,
+    step_work,
+    unit_of,
+)
 
 FIRST_SMOOTHING = 4.0
 """μ at which every row has a slope at w = 0, so that the first step is that of ridge regression."""
@@ -95,6 +102,7 @@ class Newton(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
+    loss: Loss = "hinge"
     initial: Initial = "zero"
 
     @property
@@ -103,14 +111,14 @@ class Newton(Hyperparameters):
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
         """w = 0, b = 0; or the inherited w and b, or random weights, with less smoothing."""
-        w, unknown = np.zeros(problem.n_features), np.empty(0)
+        w, unknown, first = np.zeros(problem.n_features), np.empty(0), _first_smoothing(problem)
         state = NewtonState(
             w=w,
             intercept=0.0,
             scores=unknown,
-            slope_smoothing=FIRST_SMOOTHING,
+            slope_smoothing=first,
             sums=np.zeros((0, problem.n_features)),
-            smoothing=FIRST_SMOOTHING,
+            smoothing=first,
             centers=unknown,
             best_w=w,
             best_intercept=0.0,
@@ -146,7 +154,10 @@ class Newton(Hyperparameters):
 
     def advance(self, problem: Problem, state: NewtonState) -> NewtonState:
         """One Newton step; then less smoothing, if this level is solved well enough."""
-        if state.epoch == 0 and state.smoothing == FIRST_SMOOTHING:
+        cold = state.smoothing == _first_smoothing(problem)
+        if problem.loss.squared:
+            cold = len(state.scores) == 0
+        if state.epoch == 0 and cold:
             state = self._after_sample(problem, state)
         return self._advance(problem, state, recenters=True)
 
@@ -159,13 +170,18 @@ class Newton(Hyperparameters):
         w, intercept = point[:-1].copy(), float(point[-1])
         end = taken.end or newton_steps.end_at(problem, state, taken.changes, taken.length)
         scores = end.scores
-        lower, best_slopes = lower_bound(problem, end.latest), np.empty(0)
-        if end.ends is not None and (other := lower_bound(problem, end.ends)) > lower:
-            lower, best_slopes = other, end.end_slopes
+        squared, latest = problem.loss.squared, np.empty(0)
+        norm = objectives.squared_norm(problem, w, intercept)
+        primal = objectives.primal_of(problem, norm, end.hinge)
+        if squared:
+            latest = newton_steps.slopes_of(problem, scores, state.centers, mu)
+            primal = objectives.primal_at_scores(problem, norm, scores)
+        lower, best_slopes = lower_bound(problem, end.latest, latest), np.empty(0)
+        if end.ends is not None:
+            other = lower_bound(problem, end.ends, end.end_slopes)
+            if other > lower:
+                lower, best_slopes = other, end.end_slopes
 
-        primal = objectives.primal_of(
-            problem, objectives.squared_norm(problem, w, intercept), end.hinge
-        )
         improved, raised = primal < state.best_primal, lower > state.best_dual
         best_primal, best_dual = min(primal, state.best_primal), max(lower, state.best_dual)
         if not raised:
@@ -174,18 +190,19 @@ class Newton(Hyperparameters):
         # At the exact solution of this level the gap is that between the losses and their tangents,
         # the cost of the smoothing. Less smoothing before Newton comes near that would only need
         # more steps later.
-        solved = primal - lower <= 2.0 * end.cost / problem.n_samples
+        solved = not squared and primal - lower <= 2.0 * end.cost / problem.n_samples
         if not state.reduced:  # if the step, or its gain, is lost in rounding, this level is done
             lost = float(np.abs(moved).max()) <= ROUNDING * float(np.abs(point).max())
-            solved = solved or lost or taken.gain <= ROUNDING * primal
+            solved = solved or lost or unit_of(problem) * taken.gain <= ROUNDING * primal
+        converged = best_primal - best_dual <= 1e-13 * best_primal or (squared and solved)
         centers, slope_smoothing = state.centers, mu
         work = state.work + taken.work + rows_work(problem, problem.n_samples + end.read)
         state = replace(state, scores=np.empty(0))  # they may be others than the caller's
-        if solved and recenters:
+        if solved and recenters and not squared:
             centers, slope_smoothing = newton_steps.slopes_of(problem, scores, centers, mu), np.inf
-        if solved:
+        if solved and not squared:
             mu *= LESS_SMOOTHING if state.steps == 0 or not recenters else LITTLE_LESS_SMOOTHING
-        converged = best_primal - best_dual <= 1e-13 * best_primal or mu < SMALLEST_SMOOTHING
+        converged = converged or mu < SMALLEST_SMOOTHING
         return NewtonState(
             epoch=state.epoch + 1,
             updates=state.updates + 1,
@@ -225,7 +242,8 @@ class Newton(Hyperparameters):
             if near.stopped or near.epoch == SAMPLE_STEPS:
                 return replace(state, work=near.work)
             level, near = near.smoothing, self._advance(sample, near, recenters=False)
-            if near.reduced and newton_steps.relative_gap_of(near) <= SAMPLE_GAP:
+            done = near.reduced or problem.loss.squared
+            if done and newton_steps.relative_gap_of(near) <= SAMPLE_GAP:
                 break
         return replace(
             state,
@@ -242,13 +260,16 @@ class Newton(Hyperparameters):
         w, intercept = state.best_w, state.best_intercept
         slopes = newton_steps.best_slopes_of(problem, state)
         point, hinge, _ = sum_all_rows(problem, w, intercept, slopes, np.inf, makes_scores=False)
+        primal = objectives.primal_of(
+            problem, objectives.squared_norm(problem, w, intercept), hinge
+        )
+        if problem.loss.squared:
+            primal = objectives.primal(problem, w, intercept)
         return replace(
             state,
             best_slopes=slopes,
-            best_primal=objectives.primal_of(
-                problem, objectives.squared_norm(problem, w, intercept), hinge
-            ),
-            best_dual=lower_bound(problem, point),
+            best_primal=primal,
+            best_dual=lower_bound(problem, point, slopes),
             work=state.work + pass_work(problem),
         )
 
@@ -298,9 +319,15 @@ def sample_bytes(n_samples: int, values: int, value_bytes: int) -> int:
     return max(0, sample - FLOAT_BYTES * Newton.row_values[1] * n_samples)
 
 
+def _first_smoothing(problem: Problem) -> float:
+    return STEEP if problem.loss.squared else FIRST_SMOOTHING
+
+
 def _best_bound(problem: Problem, scores: Vector) -> tuple[float, float]:
     """(μ whose slopes at these scores give the best dual point, its value): the smoothing for which
     the weights are nearly optimal."""
+    if problem.loss.squared:
+        return STEEP, objectives.dual(problem, problem.weights * slopes_at(problem, scores, STEEP))
     mu, best = FIRST_SMOOTHING, (FIRST_SMOOTHING, 0.0)
     while mu > SMALLEST_SMOOTHING:
         lower = objectives.dual(problem, problem.weights * slopes_at(problem, scores, mu))

@@ -11,10 +11,16 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from svm.data.matrices import Indices, Signs, Vector
-from svm.hyperparameters import Hyperparameters, Intercept
+from svm.hyperparameters import Hyperparameters, Intercept, Loss
 from svm.kernel.kernel_rows import KernelRow
 from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel
-from svm.problem.objectives import best_multiple, evaluate, rounding_of_scores, squared_norm
+from svm.problem.objectives import (
+    best_multiple,
+    evaluate,
+    penalized_by_loss,
+    rounding_of_scores,
+    squared_norm,
+)
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import working_sets
 from svm.solvers.protocol import NOT_STOPPED, Inheritance
@@ -56,6 +62,8 @@ class SMO(Hyperparameters):
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""
 
+    loss: Loss = "hinge"
+
     @property
     def computes_kernel(self) -> bool:
         return True
@@ -85,15 +93,17 @@ class SMO(Hyperparameters):
         from svm.loops.smo import solve_pairs, solve_singles
 
         free = problem.intercept == "free"
-        upper, y = _upper(problem), problem.y
-        up, down = working_sets.violations(y, state.a, state.scores, upper, free=free)
+        upper, y, curved = _upper(problem), problem.y, _with_ridge(problem, state)
+        up, down = working_sets.violations(y, state.a, curved, upper, free=free)
         violation = float(working_sets.largest_violation(up, down, free=free))
         if violation <= rounding_of_scores(problem, state.a):
             return replace(state, stopped="converged", epoch=state.epoch + 1)
         working = working_sets.working_set(state.working, up, down)
         kernel_rows = _kernel_rows(problem, working)
         gram = _gram(problem, kernel_rows, working)
-        a, scores = state.a[working], state.scores[working]
+        if problem.ridge is not None:
+            gram[np.diag_indices(len(working))] += _ridge_of(problem, problem.ridge)[working]
+        a, scores = state.a[working], curved[working]
         solve = solve_pairs if free else solve_singles
         most = problem.updates_left(state.updates, working_sets.INNER_STEPS)
         tolerance = working_sets.INNER_SHARE * violation
@@ -137,6 +147,7 @@ class SMO(Hyperparameters):
         else:
             penalized = float((state.a * problem.y) @ state.scores)
         scale = problem.regularization * problem.n_samples
+        penalized += penalized_by_loss(problem, scale * state.a)
         return best_multiple(problem, scale * float(state.a.mean()), max(0.0, penalized))
 
     def work_after(self, problem: Problem, state: SMOState) -> float:
@@ -224,9 +235,22 @@ def _weights(problem: Problem, a: Vector) -> Vector:
 
 
 def _upper(problem: Problem) -> Vector:
-    """The upper end of the box, sᵢ/(λn)."""
-    upper: Vector = problem.weights / (problem.regularization * problem.n_samples)
+    """The upper end of the box, that of αᵢ/(λn)."""
+    upper: Vector = problem.upper / (problem.regularization * problem.n_samples)
     return upper
+
+
+def _with_ridge(problem: Problem, state: SMOState) -> Vector:
+    """The scores, (n_samples,), as if the ridge of a squared loss were part of each row's kernel
+    value with itself: then its dual is that of the hinge without a box."""
+    if problem.ridge is None:
+        return state.scores
+    return state.scores + _ridge_of(problem, problem.ridge) * state.a * problem.y
+
+
+def _ridge_of(problem: Problem, ridge: Vector) -> Vector:
+    """The ridge in the scale of a = α/(λn)."""
+    return problem.regularization * problem.n_samples * ridge
 
 
 def _balance(a: Vector, y: Signs) -> Vector:
@@ -239,22 +263,11 @@ def _balance(a: Vector, y: Signs) -> Vector:
 
 
 def _intercept(problem: Problem, state: SMOState) -> float:
-    """The b with the smallest primal value for these scores.
-
-    Σ sᵢ max(0, 1 - yᵢ (fᵢ + b)) has its corners at yᵢ - fᵢ: there the slope rises by sᵢ, from
-    -Σ sᵢ over the positive rows: the minimum is a weighted median of the corners.
-    """
+    """The b with the smallest primal value for these scores."""
     if not math.isnan(state.intercept):
         return state.intercept
     if problem.intercept == "none":
         return 0.0
     if problem.intercept == "augmented":
         return float(state.a @ problem.y)
-    corners = problem.y - state.scores
-    order = np.argsort(corners)
-    slopes = np.cumsum(problem.weights[order])
-    flat = float(problem.weights[problem.y > 0].sum())
-    ends = np.searchsorted(slopes, flat, "left"), np.searchsorted(slopes, flat, "right")
-    # Rounding may make the sum in another order larger.
-    first, last = np.minimum(ends, len(order) - 1)
-    return 0.5 * float(corners[order[first]] + corners[order[last]])
+    return problem.loss.best_intercept(problem.y, problem.weights, state.scores)

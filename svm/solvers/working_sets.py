@@ -120,7 +120,8 @@ def small_ones(problems: Sequence[Problem]) -> dict[int, list[int]]:
     would not be sooner."""
     by_size: dict[int, list[int]] = {}
     for k, problem in enumerate(problems):
-        if problem.n_samples <= SMALL and problem.unequal_weights is None:
+        alike = problem.unequal_weights is None and not problem.loss.squared
+        if problem.n_samples <= SMALL and alike:
             by_size.setdefault(problem.n_samples, []).append(k)
     if sum(map(len, by_size.values())) < MANY:
         return {}

@@ -13,6 +13,7 @@ from svm.data.matrices import Array, Indices, Signs, Vector
 from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
+from svm.problem.losses import LOSSES
 from svm.problem.passes import Cluster
 from svm.problem.problem import Problem
 from svm.solvers import AnySolver
@@ -44,6 +45,7 @@ def problems(
             some_rows=rows,
             y=y,
             unequal_weights=_weights(pipeline, prepared, rows, y),
+            loss=LOSSES[pipeline.solver.loss_name],
             regularization=pipeline.solver.regularization(_total(prepared, rows, len(y))),
             intercept=pipeline.solver.intercept,
             kernel=prepared.kernel,

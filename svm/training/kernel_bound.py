@@ -102,6 +102,9 @@ def kernel_bound(
     # The largest multiples in the box, so that any mixture times 0 … 1 is feasible.
     alpha /= np.maximum((alpha / problem.weights[:, None]).max(axis=0), 1e-300)
     means, forms = alpha.mean(axis=0), forms_above(problem, exact, alpha, n_groups)
+    if problem.ridge is not None:
+        scale = 1.0 / (problem.regularization * problem.n_samples)
+        forms += scale * (alpha.T * problem.ridge) @ alpha
     return max(
         objectives.best_multiple(problem, float(m @ means), float(m @ forms @ m)) for m in MIXTURES
     )
@@ -125,7 +128,8 @@ def forms_above(problem: Problem, exact: Problem, alpha: Vector, n_groups: int) 
 def _trained(problem: Problem, classifier: LinearClassifier) -> Vector:
     """α from the slopes at the model's scores: that with the best bound for its features."""
     scores = problem.scores(classifier.coefficients, classifier.intercept)
-    tried = (problem.weights * smoothed_hinge.slopes_at(problem, scores, mu) for mu in SMOOTHINGS)
+    smoothings = (smoothed_hinge.STEEP,) if problem.loss.squared else SMOOTHINGS
+    tried = (problem.weights * smoothed_hinge.slopes_at(problem, scores, mu) for mu in smoothings)
     return objectives.feasible(
         problem, max(tried, key=lambda alpha: objectives.dual(problem, alpha))
     )
@@ -159,7 +163,11 @@ def _last_solve(
         problem.weights,
         np.append(classifier.coefficients, classifier.intercept),
     )
-    mu = np.maximum(s * missing / (problem.regularization * problem.n_samples), LEAST_SMOOTHING)
+    mu = s * missing / (problem.regularization * problem.n_samples)
+    if problem.loss.squared:  # which is as a smoothing by ½, without an upper bound
+        mu = smoothed_hinge.unit_of(problem) * (0.5 + np.maximum(mu, 0.0))
+    else:
+        mu = np.maximum(mu, LEAST_SMOOTHING)
     flat = replace(problem, unequal_weights=s * mu)
     steep, centers = replace(problem, unequal_weights=s / mu), np.zeros(problem.n_samples)
     for _ in range(MOST_STEPS):

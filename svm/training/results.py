@@ -12,7 +12,13 @@ import numpy as np
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.kernel.kernels import dense_rows
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.problem.certificate import ROUGH_EXCESS, Certificate, PairCertificate, for_moved_rows
+from svm.problem.certificate import (
+    ROUGH_EXCESS,
+    Certificate,
+    PairCertificate,
+    for_moved_rows,
+    for_moved_rows_squared,
+)
 from svm.problem.objectives import count_inside, error_and_inside, mean_weight, squared_norm
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import certifier_of
@@ -203,15 +209,20 @@ def _as_served(pair: BinaryTraining, own: PairCertificate, moved: Vector) -> Pai
     that it predicts."""
     problem = pair.problem
     some = moved if problem.some_rows is None else moved[problem.some_rows]
-    distance = float((problem.weights * some).mean())
+    squared_loss = problem.loss.squared
+    distance = float((problem.weights * (some * some if squared_loss else some)).mean())
     classifier = pair.solver.classifier(problem, pair.state)
     if isinstance(classifier, LinearClassifier):
         squared = squared_norm(problem, classifier.coefficients, classifier.intercept)
     else:
-        losses = np.maximum(0.0, 1.0 - problem.y * pair.scores())
+        losses = problem.loss.of_shortfalls(1.0 - problem.y * pair.scores())
         rest = own.primal - float((problem.weights * losses).mean())
         squared = max(0.0, 2.0 * rest / problem.regularization)
-    served = for_moved_rows(own, distance, math.sqrt(squared), problem.regularization)
+    norm = math.sqrt(squared)
+    if squared_loss:
+        served = for_moved_rows_squared(own, math.sqrt(distance), norm, problem.regularization)
+    else:
+        served = for_moved_rows(own, distance, norm, problem.regularization)
     stated = pair.solver.stated(problem, served.primal)
     return replace(served, solver_objective=stated)
 

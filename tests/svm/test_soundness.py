@@ -6,12 +6,13 @@ The short version runs with the suite; `make soundness` checks 5,000 problems, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import daqp
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 
 from svm.data.matrices import Floats, Vector
@@ -20,6 +21,7 @@ from svm.hyperparameters import Intercept
 from svm.kernel.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import Pipeline
+from svm.problem.losses import SQUARED_HINGE
 from svm.problem.objectives import rounding_of_scores
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import SOLVERS, AnySolver
@@ -65,6 +67,9 @@ def outcome(number: int) -> Outcome | None:
     kernel = _kernel(random) if "kernel" in SOLVERS[name].__dataclass_fields__ else None
     problem = _problem(random, intercept, kernel)
     options: dict[str, Any] = {"intercept": intercept}
+    if "loss" in SOLVERS[name].__dataclass_fields__ and number // len(SOLVER_INTERCEPTS) % 2:
+        options["loss"] = "squared-hinge"
+        problem = replace(problem, loss=SQUARED_HINGE)
     if kernel is not None:
         options["kernel"] = kernel
     kind: Any = SOLVERS[name]
@@ -78,7 +83,7 @@ def outcome(number: int) -> Outcome | None:
     if bounds is None:
         return None
     now = training.progress
-    about = f"problem {number}: {name}, {intercept}, {kernel}"
+    about = f"problem {number}: {name}, {intercept}, {kernel}, {problem.loss.name}"
     return Outcome(about, now.primal, now.dual, *bounds)
 
 
@@ -134,6 +139,9 @@ def _by_qp(problem: Problem) -> tuple[float, float] | None:
     # In units of sᵢ, so that the box is 0 … 1; scaled so that the largest curvature is 1.
     signed = y * problem.weights
     H = signed[:, None] * K * signed / (lam * n)
+    squared = problem.loss.squared
+    if squared:
+        H += np.diag(0.5 * problem.weights)
     scale = float(np.abs(H).max()) or 1.0
     free = problem.intercept == "free"
     for proximal in (1e-7, 1e-5, 1e-3):  # H is often singular, and the steps then need damping
@@ -141,7 +149,7 @@ def _by_qp(problem: Problem) -> tuple[float, float] | None:
             H / scale,
             -problem.weights / scale,
             signed[None] if free else np.zeros((0, n)),
-            np.append(np.ones(n), [0.0] * free),
+            np.append(np.full(n, 1e30 if squared else 1.0), [0.0] * free),
             np.zeros(n + free),
             np.array([0] * n + [5] * free, dtype=np.int32),
             primal_tol=1e-12,
@@ -152,10 +160,21 @@ def _by_qp(problem: Problem) -> tuple[float, float] | None:
             break
     else:
         return None
-    alpha = _balanced(np.clip(solution, 0.0, 1.0) * problem.weights, y, free)
+    most = np.inf if squared else 1.0
+    alpha = _balanced(np.clip(solution, 0.0, most) * problem.weights, y, free)
     scores = K @ (alpha * y) / (lam * n)
     norm = float((alpha * y) @ scores) / (lam * n)
     lower = float(alpha.sum()) / n - 0.5 * lam * norm
+    if squared:
+        lower -= float((alpha * alpha / (4.0 * problem.weights)).sum()) / n
+
+        def mean_loss(b: float) -> float:
+            short = np.maximum(0.0, 1.0 - y * (scores + b))
+            return float(np.square(short) @ problem.weights) / n
+
+        ends = (y - scores).min(), (y - scores).max()
+        best = minimize_scalar(mean_loss, bounds=ends, options={"xatol": 1e-12}) if free else None
+        return lower, 0.5 * lam * norm + (mean_loss(0.0) if best is None else float(best.fun))
     # With a free intercept the best one has some row on its margin.
     candidates = y - scores if free else [0.0]
     losses = [np.maximum(0.0, 1.0 - y * (scores + b)) @ problem.weights / n for b in candidates]

@@ -156,7 +156,7 @@ def objective_of(entry: JobCreate, result: TrainingResult) -> str:
     content = repr(
         (
             *(values, preprocessing_key(entry.pipeline()), entry.solver.intercept),
-            *(entry.class_weight, size_of(entry)),
+            *(entry.solver.loss_name, entry.class_weight, size_of(entry)),
         )
     )
     return hashlib.sha256(content.encode()).hexdigest()

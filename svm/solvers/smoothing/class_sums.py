@@ -8,10 +8,12 @@ differently. Sums of class -1 come first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from svm.data.matrices import Floats, Vector
+from svm.data.shards import tree_sum
 from svm.problem.objectives import best_multiple, squared_norm
 from svm.problem.passes import Pass, RowValues, Run
 from svm.problem.problem import Problem
@@ -159,8 +161,9 @@ def _end_of_step(run: Run, d: int, before: float, mu: float, length: float, to_e
         loops.add_changes(operand, rows, first[part], further[part], y[part], added)
 
 
-def lower_bound(problem: Problem, point: DualPoint) -> float:
-    """The largest D(c α) over feasible factors c; as `objectives.dual`."""
+def lower_bound(problem: Problem, point: DualPoint, slopes: RowValues) -> float:
+    """The largest D(c α) over feasible factors c; as `objectives.dual`. `slopes`: its aᵢ, which
+    only a squared loss needs."""
     totals, factors = point.totals, np.ones(2)
     if problem.intercept == "free":
         target = float(totals.min())
@@ -178,4 +181,16 @@ def lower_bound(problem: Problem, point: DualPoint) -> float:
     with np.errstate(over="ignore"):
         w = scale * (factors[1] * point.sums[1] - factors[0] * point.sums[0])
         penalized = squared_norm(problem, w, b)
+        if problem.loss.squared:
+            squares = problem.compute(Pass(_squares, notes=2, together=0), [slopes]).notes
+            penalized += 0.5 * scale * float(np.square(factors) @ tree_sum(squares))
     return best_multiple(problem, float(factors @ totals) / problem.n_samples, penalized)
+
+
+def _squares(run: Run) -> None:
+    """Note Σ sᵢ aᵢ² of each class."""
+    for k, (first, last) in enumerate(pairwise(run.inner.tolist())):
+        leaf = slice(first, last)
+        squares = run.weights_of(leaf) * np.square(run.of[0][leaf])
+        above = float(squares @ (run.y[leaf] > 0))
+        run.notes[k] = float(squares.sum()) - above, above

@@ -5,6 +5,9 @@
 The objective is λ/2 ‖w‖² + (1/n) Σ sᵢ ℓ_μ(yᵢ f(xᵢ)). Points and steps are (w, b), one after the
 other: (n_features + 1,).
 
+With the squared hinge nothing is smoothed: (1 - m)² = 2μ ℓ_μ(m) for every shortfall up to μ. So its
+objective is 2μ times this one with λ/(2μ) for λ, at a μ that no shortfall reaches: `STEEP`.
+
 Work is counted in multiplications of a pass over the data. Choices between solvers depend on such
 estimates, never on times, so that the bits of a result do not depend on the machine.
 """
@@ -21,10 +24,12 @@ from svm.data.matrices import Floats, Indices, Vector
 from svm.data.shards import tree_sum
 from svm.errors import Diverged
 from svm.problem import passes
-from svm.problem.objectives import hinge_losses, mean_weight
+from svm.problem.objectives import mean_weight, shortfalls
 from svm.problem.passes import Chosen, Pass, RowValues, Run
 from svm.problem.problem import Problem
 
+STEEP = 2.0**64
+"""μ of the squared hinge; a power of two, so that no bit is lost in products with it."""
 DENSE_HESSIAN = 2000
 """Most features for which the Hessian is built; otherwise, and for sparse data, products."""
 GATHER_ROWS = 2048
@@ -81,12 +86,18 @@ class Active:
 
 def slopes_at(problem: Problem, scores: Vector, mu: float) -> Vector:
     """aᵢ = clip((1 - yᵢ fᵢ)/μ, 0, 1): minus the slope of ℓ_μ at each row."""
-    return np.minimum(hinge_losses(problem.y, scores) / mu, 1.0)
+    return np.minimum(shortfalls(problem.y, scores) / mu, 1.0)
+
+
+def unit_of(problem: Problem) -> float:
+    """The problem's objective over that with ℓ_μ."""
+    return 2.0 * STEEP if problem.loss.squared else 1.0
 
 
 def penalty(problem: Problem) -> Vector:
-    """λ for every coordinate of (w, b); 0 for b unless it is augmented."""
-    every = np.full(problem.n_features + 1, float(problem.regularization))
+    """λ, in the unit of the objective with ℓ_μ, for every coordinate of (w, b); 0 for b unless it
+    is augmented."""
+    every = np.full(problem.n_features + 1, float(problem.regularization) / unit_of(problem))
     if problem.intercept != "augmented":
         every[-1] = 0.0
     return every

@@ -117,6 +117,7 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
             order,
             problem.y,
             problem.weights,
+            None,
             step,
             scale,
             augmented,

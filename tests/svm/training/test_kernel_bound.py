@@ -74,6 +74,8 @@ def enclosure(number: int) -> Enclosure:
     else:
         kind, intercept = Newton, "free"
     common["intercept"] = str(intercept)
+    if kind is not Pegasos and number % 2:
+        common["loss"] = "squared-hinge"
     dtype: Dtype = "float32" if number % 3 == 2 else "float64"
     weights: Literal["balanced"] | None = "balanced" if random.integers(2) else None
     features = Nystroem(n_components=int(random.integers(2, n + 10)), kernel=kernel)

@@ -32,6 +32,13 @@ CASES: dict[str, Pipeline] = {
     "gaussian": Pipeline(
         solver=SMO(C=1e3, kernel=GaussianKernel(gamma=2.0), dtype="float32"), stopping=GAP
     ),
+    "squared hinge": Pipeline(
+        solver=Newton(C=1e3, loss="squared-hinge", dtype="float32"), stopping=GAP
+    ),
+    "squared hinge, gaussian": Pipeline(
+        solver=SMO(C=1e3, kernel=GaussianKernel(gamma=2.0), loss="squared-hinge", dtype="float32"),
+        stopping=GAP,
+    ),
     "polynomial": Pipeline(
         solver=SMO(C=10.0, kernel=PolynomialKernel(degree=2), dtype="float32"), stopping=GAP
     ),
@@ -60,7 +67,9 @@ def cost(result: Any, X: Any, labels: np.ndarray) -> float:
     if result.warm_start.pipeline.solver.intercept == "augmented":
         squared += b * b
     margins = np.where(labels == 1, 1.0, -1.0) * fitted.problem_scores(X)[:, 0]
-    return float(0.5 * regularization * squared + np.maximum(0.0, 1.0 - margins).mean())
+    short = np.maximum(0.0, 1.0 - margins)
+    power = 2 if result.warm_start.pipeline.solver.loss_name == "squared-hinge" else 1
+    return float(0.5 * regularization * squared + (short**power).mean())
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
