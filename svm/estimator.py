@@ -70,10 +70,10 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         a solver such as `svm.Newton(C=1.0)`, or the name of one in `svm.SOLVERS`, or `auto`,
         which chooses one for the data. Its hyperparameters are also `solver__C` and so on.
     C
-        weight of the sum of hinge losses against ½‖w‖², in place of the solver's own; 1 if neither
+        weight of the sum of the losses against ½‖w‖², in place of the solver's own; 1 if neither
         is given.
     regularization
-        weight λ of ½‖w‖² against the mean hinge loss, in place of C.
+        weight λ of ½‖w‖² against the mean loss, in place of C.
     kernel
         a kernel such as `svm.GaussianKernel(gamma=0.5)`, or its name, for the solvers that
         take one; also `kernel__gamma` and so on.
@@ -85,7 +85,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         `one-vs-one` or `one-vs-rest`.
     class_weight
         `balanced`, or a weight for some classes, 1 for the others. It multiplies the
-        hinge losses of the class in every pair. `balanced` gives both sides of each binary problem
+        losses of the class in every pair. `balanced` gives both sides of each binary problem
         the same total weight; SVC balances all classes at once.
     duality_gap, max_epochs
         when to stop.
@@ -120,7 +120,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
     support_, support_vectors_, n_support_, dual_coef_
         of solvers with dual coefficients: the
         rows that have one, as they are given, their number in each class, and (n_problems,
-        n_support) yᵢ αᵢ/(λn), at most C times the row's weight.
+        n_support) yᵢ αᵢ/(λn), with the hinge at most C times the row's weight.
 
     Equal votes are decided by the larger summed score, then by the lower class; SVC takes the
     lower class at once.
@@ -495,7 +495,7 @@ class OnlineTraining:
     def update(self, X: Matrix, labels: Array, weights: Vector) -> None:
         """Make one update for each row X (n_samples, n_features) in every pair that it belongs to.
 
-        A weight (n_samples,) multiplies the row's hinge loss; rows of weight 0 are left out.
+        A weight (n_samples,) multiplies the row's loss; rows of weight 0 are left out.
         Raises InvalidData (`bad-labels`, `bad-weights`): no label may be another than the classes.
         """
         codes = codes_of(self.model.classes, labels)

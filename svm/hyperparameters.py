@@ -125,12 +125,12 @@ class Hyperparameters(Checked):
     """The setting with which this solver reads rows from files, if it needs one."""
 
     lambda_: Annotated[
-        Moderate | None, Doc("Weight λ of ½‖w‖² against the mean hinge loss; give this or C.")
+        Moderate | None, Doc("Weight λ of ½‖w‖² against the mean loss; give this or C.")
     ] = None
     C: Annotated[
         Moderate | None,
         Doc(
-            "Weight of the sum of hinge losses against ½‖w‖²: λ = 1/(nC), with the rows n of each "
+            "Weight of the sum of the losses against ½‖w‖²: λ = 1/(nC), with the rows n of each "
             "binary problem; of `subgradient` against ‖w‖²: λ = 2/(nC). 1 if λ is not given either."
         ),
     ] = None
