@@ -26,9 +26,9 @@ from service.jobs.collection.schemas import (
 )
 from service.jobs.core.events import Batch, Condition, Event, EventLog, Watcher
 from service.jobs.core.job import Effect, Job, State
-from service.jobs.core.kind import Kind
 from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.core.submission import Submission
+from service.jobs.kinds import Kind
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.scopes import Routes, require, requires_scope
 from service.web.bodies import idempotency

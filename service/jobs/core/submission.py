@@ -15,8 +15,8 @@ from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull, Unavailable
 from service.jobs.callbacks.deliveries import Destinations
 from service.jobs.core.job import Job
-from service.jobs.core.kind import Kind
 from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob
+from service.jobs.kinds import Kind
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Limits
