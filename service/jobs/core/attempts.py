@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from enum import Enum, auto
@@ -134,7 +134,7 @@ class Work:
         """Time spent on the job, all attempts together."""
         return self.job.elapsed_s + self._clock() - self._started
 
-    def show(self, progress: dict[str, Any], trace: list[dict[str, Any]]) -> None:
+    def show(self, progress: dict[str, Any], trace: Sequence[dict[str, Any]] = ()) -> None:
         """Report progress. Written a few times a second; rows wait for the next write."""
         self.progress, self._moved = progress, True
         self._unwritten += trace
@@ -256,6 +256,24 @@ class Attempt(Work):
     """An attempt at a job."""
 
     _leases: Leases
+
+    def carry_through(self, work: Callable[[], None], packed: Callable[[], bytes]) -> bool:
+        """Do the work, whose checkpoint is `packed` at any time. True if the job was canceled, and
+        what it has so far must be kept.
+
+        Raises what the work raises, and Interrupted after the checkpoint was saved.
+        """
+        self.may_end = True
+        try:
+            with self.saving(packed):
+                work()
+            return False
+        except Interrupted:
+            if self.command is not Command.KEEP_AND_END:
+                raise
+            return True
+        finally:
+            self.may_end = False
 
     def finish(self, outcome: Outcome, register: Register | None = None) -> None:
         """End the job and register its model in one transaction."""

@@ -88,6 +88,8 @@ class Outcome:
     """A file that the job made."""
 
 
+CANCELED = Outcome(state=State.CANCELED, stop_reason="canceled")
+
 Register = Callable[[sa.Connection], int]
 """Inserts the model's version in the given transaction and returns its number."""
 

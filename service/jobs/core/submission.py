@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-import sqlalchemy as sa
 import structlog
 
 from service.datasets.dataset import Dataset
@@ -91,21 +90,11 @@ class Submission(ABC, Generic[Body]):
         """For each request the queued job, or why it was refused; for an error itself."""
         stores = replace(self.stores, datasets=self.stores.datasets.reading_once())
         new = [replace(self, stores=stores)._new_or_refused(body) for body in bodies]
-        accepted = [one for one in new if isinstance(one, NewJob)]
-
-        def of_all(results: list[Job | ServiceError]) -> list[Job | ServiceError]:
-            following = iter(results)
-            return [next(following) if isinstance(one, NewJob) else one for one in new]
-
-        def keep(connection: sa.Connection, results: list[Job | ServiceError]) -> None:
-            if also is not None:
-                also(connection, of_all(results))
-
-        created = self.stores.jobs.create_all(accepted, caller, request_id, keep)
-        for job in created:
+        results = self.stores.jobs.create_all(new, caller, request_id, also)
+        for job in results:
             if isinstance(job, Job):
                 self._log(job)
-        return of_all(created)
+        return results
 
     def _new_or_refused(self, body: Body | ServiceError) -> NewJob | ServiceError:
         if isinstance(body, ServiceError):

@@ -22,7 +22,7 @@ from service.errors import ServiceError, StorageFull
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import PASSING, Attempt, Command, keep_lease
 from service.jobs.core.job import State
-from service.jobs.core.leases import LeaseLost, Leases, Outcome
+from service.jobs.core.leases import CANCELED, LeaseLost, Leases, Outcome
 from service.jobs.engine.compiling import report_compiling
 from service.jobs.kinds import KINDS
 from service.jobs.parts.leases import Kept, PartLeases, PartWork, carry_out_part
@@ -57,8 +57,6 @@ NICENESS = 10
 
 WAKE = b"\xff"
 """No number of a signal: those are written to the same pipe."""
-
-CANCELED = Outcome(state=State.CANCELED, stop_reason="canceled")
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,6 @@ from svm.training.curve import Progress
 from svm.training.results import TrainingResult
 from svm.training.training import Training
 from svm.training.warm_start import WarmStart
-
-CHECKPOINT_LOST = (
-    "The last checkpoint could not be used, so the training started again from the beginning."
-)
 
 
 def progress_of(progress: Progress) -> dict[str, Any]:
@@ -220,14 +216,23 @@ class Forecasts:
     def __init__(self) -> None:
         self._latest: tuple[Training, Forecast] | None = None
 
-    def left_s(self, progress: Progress, training: Training) -> float | None:
-        """Seconds to the end of this training; None if there is no forecast."""
+    def left_s(
+        self,
+        progress: Progress,
+        training: Training,
+        *,
+        others: Callable[[float], float],
+        most_s: float,
+    ) -> float | None:
+        """Seconds to the end of all trainings, at most `most_s`; None if there is no forecast.
+        `others` gives the time of the others from the seconds to the end of this one."""
         if self._latest is None or self._latest[0] is not training:
             self._latest = training, Forecast(training.pipeline.stopping)
         forecast, elapsed_s = self._latest[1], training.elapsed_s
         if progress.evaluation is not None:
             forecast.add(elapsed_s, progress.relative_gap, progress.epoch)
-        return forecast.left(elapsed_s)
+        left = forecast.left(elapsed_s)
+        return None if left is None else max(0.0, min(left + others(left), most_s))
 
 
 def _slope(before: tuple[float, ...], after: tuple[float, ...], k: int) -> float:
