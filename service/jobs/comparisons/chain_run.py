@@ -23,6 +23,7 @@ from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import problem_of, refusals_of
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
+from service.jobs.core.leases import error_of
 from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.summary import fold_of, result_of
@@ -150,7 +151,8 @@ class ChainRun:
                 result = self._train(step)
                 self._measure(step, result)
             except (InvalidData, Diverged, MemoryError) as error:
-                state.fail(step.entry, error_of(error))
+                known = OUT_OF_MEMORY if isinstance(error, MemoryError) else error_of(error)
+                state.fail(step.entry, known)
                 self._prepared = None
             spent_s = self._training.elapsed_s if self._training is not None else 0.0
         self._training = None
@@ -299,13 +301,3 @@ def _draw(state: results.ComparisonState, step: ChainStep, training: Training) -
     costs = training.mean_costs
     if step.split == 0 and costs is not None:
         results.add_point(state.curve, training.elapsed_s, *costs)
-
-
-def error_of(error: InvalidData | Diverged | MemoryError) -> results.Error:
-    match error:
-        case InvalidData():
-            return {"code": error.code, "detail": error.message, "hint": None}
-        case Diverged():
-            return {"code": "diverged", "detail": error.message, "hint": error.suggestion}
-        case _:
-            return OUT_OF_MEMORY

@@ -7,6 +7,7 @@ cannot change anything. A part of a job is leased in the same way (`service.jobs
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any, ClassVar
 
 import sqlalchemy as sa
 
+from service.errors import ServiceError, StorageFull
 from service.jobs.core import events
 from service.jobs.core.events import carry_out, change, move, revise
 from service.jobs.core.job import FINAL, MAX_ATTEMPTS_WITHOUT_PROGRESS, WAITING, Job, State
@@ -21,6 +23,9 @@ from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, now, put, transaction_lock
 from service.storage.database.tables import job_parts, job_trace, jobs
+from svm.errors import Diverged, InvalidData
+
+logger = logging.getLogger(__name__)
 
 
 class LeaseLost(Exception):
@@ -86,6 +91,27 @@ class Outcome:
     error: dict[str, Any] | None = None
     results: Blob | None = None
     """A file that the job made."""
+
+
+def error_of(error: Exception) -> dict[str, Any]:
+    """The `error` of a job that ends with an exception, which is logged if it is unexpected."""
+    hint = None
+    match error:
+        case InvalidData():
+            code, detail = error.code, error.message
+        case Diverged():
+            code, detail, hint = "diverged", error.message, error.suggestion
+        case ServiceError():
+            code, detail = error.code, error.detail
+            if isinstance(error, StorageFull):
+                hint = "free disk space where the workers keep their files, then train again"
+        case MemoryError():
+            code, detail = "out-of-memory", "a worker's memory is too small"
+            hint = "send less data at once, or raise the memory limit of workers"
+        case _:
+            logger.exception("job failed")
+            code, detail = "internal-error", "an unexpected error; it was logged under the job's id"
+    return {"code": code, "detail": detail, "hint": hint}
 
 
 CANCELED = Outcome(state=State.CANCELED, stop_reason="canceled")
