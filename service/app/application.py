@@ -173,7 +173,7 @@ def create_app(
     event_log, audit_log = EventLog(database), AuditLog(database)
     watcher = Watcher(event_log, state)
     streams = EventStreams(limits.event_streams)
-    access = JobAccess(KINDS, job_store, event_log, watcher, streams, deliveries)
+    access = JobAccess(job_store, event_log, watcher, streams, deliveries)
     metrics = Metrics()
     metrics.registry.register(JobMetrics(job_store, database))
     metrics.registry.register(predictor.metrics)

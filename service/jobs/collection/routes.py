@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
@@ -28,7 +28,7 @@ from service.jobs.core.events import Batch, Condition, Event, EventLog, Watcher
 from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.core.submission import Submission
-from service.jobs.kinds import Kind
+from service.jobs.kinds import KINDS, Kind
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.scopes import Routes, require, requires_scope
 from service.web.bodies import idempotency
@@ -45,7 +45,6 @@ from service.web.problems import responses
 class JobAccess:
     """Shared by the collections of all kinds."""
 
-    kinds: Mapping[str, Kind]
     jobs: JobStore
     log: EventLog
     watcher: Watcher
@@ -133,7 +132,7 @@ class Collection:
         self._a_noun = f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
         self._id = noun.replace(" ", "_")
         self._steerer: Scope = "train" if kind is None else kind.scope
-        scopes = {each.scope for each in access.kinds.values()} if kind is None else {kind.scope}
+        scopes = {each.scope for each in KINDS.values()} if kind is None else {kind.scope}
         self._readers: tuple[Scope, ...] = ("read", *sorted(scopes, reverse=True))
 
     def get(self, request: Request, id: str) -> Job:
@@ -141,7 +140,7 @@ class Collection:
         is for other kinds."""
         job = self._access.jobs.get(id)
         if self._kind is None:
-            require(getattr(request.state, STATE), "read", self._access.kinds[job.kind].scope)
+            require(getattr(request.state, STATE), "read", KINDS[job.kind].scope)
         elif job.kind != self._kind.name:
             raise NotFound("not-found", f"there is no {self._noun} {id}")
         return job

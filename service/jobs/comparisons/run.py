@@ -71,7 +71,6 @@ def run(context: RunContext, attempt: Attempt) -> None:
         state.best.warm_start,
         dataset=dataset,
         rows=work.splits[0].training,
-        request=entries[state.best.entry].model_copy(update={"set_alias": body.set_alias}),
         spec=spec,
         result=state.best.record["result"],
         n_support_vectors=best and best["n_support_vectors"],

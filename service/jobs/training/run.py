@@ -93,7 +93,6 @@ def run(context: RunContext, attempt: Attempt) -> None:
         result.warm_start,
         dataset=trainings.dataset,
         rows=trainings.splits[0].training,
-        request=spec,
         spec=spec.with_solver(result.warm_start.pipeline.solver),
         result=measures,
         n_support_vectors=result.n_support_vectors,

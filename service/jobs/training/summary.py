@@ -14,7 +14,6 @@ from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.training.rows import Confusion
-from service.jobs.training.schemas import JobCreate
 from service.models.files import describe_table
 from svm.data.matrices import Indices
 from svm.model.pipeline import FittedPipeline
@@ -126,13 +125,12 @@ def finish_with_model(
     *,
     dataset: Dataset,
     rows: Indices,
-    request: JobCreate,
     spec: dict[str, Any],
     result: dict[str, Any],
     n_support_vectors: int | None,
 ) -> None:
-    """End the job and register its model, trained on these `rows` of the dataset. `request` names
-    it, `spec` has the solver that was chosen."""
+    """End the job and register its model, trained on these `rows` of the dataset. `spec` is the
+    request, with the solver that was chosen."""
     prepared = context.models.files.prepare(
         fitted,
         None if dataset.columns is None else list(dataset.columns),
@@ -145,15 +143,15 @@ def finish_with_model(
         lambda connection: context.models.register(
             connection,
             prepared,
-            model_name=request.model_name,
+            model_name=spec["model_name"],
             job_id=attempt.job.id,
             dataset_id=dataset.id,
             dataset_digest=dataset.matrix_digest,
             spec=spec,
-            seed=request.seed,
+            seed=spec["seed"],
             result=result if reading is None else {**result, "reading": dict(reading)},
             n_support_vectors=n_support_vectors,
-            set_alias=None if outcome.state is State.CANCELED else request.set_alias,
+            set_alias=None if outcome.state is State.CANCELED else spec["set_alias"],
         ),
     )
 

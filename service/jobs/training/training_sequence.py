@@ -19,7 +19,7 @@ import numpy as np
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Work
 from service.jobs.parts.lending import Lending
-from service.jobs.spread.spreading import choose_spread
+from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import summary
 from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
