@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from service.errors import Conflict, Corrupt, NotFound, ServiceError, Unavailable
 from service.jobs.core import events
-from service.jobs.core.events import change, lock_job, move
+from service.jobs.core.events import change, get_job, move
 from service.jobs.core.job import (
     ACTIVE,
     WAITING,
@@ -164,7 +164,7 @@ class JobStore:
     def get(self, job_id: str) -> Job:
         """Raises NotFound."""
         with self._database.read() as connection:
-            return _get(connection, job_id)
+            return get_job(connection, job_id)
 
     def open_results(self, job: Job) -> BufferedReader | None:
         """The file of results; None if there is none. Raises Corrupt."""
@@ -199,7 +199,7 @@ class JobStore:
             .order_by(job_trace.c.pair, job_trace.c.updates)
         )
         with self._database.read() as connection:
-            _get(connection, job_id)
+            get_job(connection, job_id)
             return [dict(row) for row in connection.execute(statement).mappings()]
 
     def cancel(self, job_id: str, *, keep_model: bool) -> tuple[Job, Effect]:
@@ -247,7 +247,7 @@ class JobStore:
         """Change the job as `change` says, unless it is so already. What changes nothing is not
         recorded."""
         with self._database.write(makes_room=action != "job.resume") as connection:
-            job = lock_job(connection, job_id)
+            job = get_job(connection, job_id, lock=True)
             effect, update = change(job)
             if effect is Effect.IMPOSSIBLE:
                 canceling = action == "job.pause" and job.cancel_requested
@@ -272,7 +272,7 @@ class JobStore:
         `check` raises if the job must not be deleted. Raises NotFound, Conflict.
         """
         with self._database.write(makes_room=True) as connection:
-            job = lock_job(connection, job_id)
+            job = get_job(connection, job_id, lock=True)
             check(job)
             if not job.is_final:
                 raise Conflict("invalid-state", f"the job is {job.state}; cancel it first")
@@ -375,13 +375,6 @@ def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[A
     if others and is_common(connection, job_tags, filter.tag):
         return statement.where(sa.exists().where(job_tags.c.id == jobs.c.id, tagged)), jobs
     return statement.join(job_tags).where(tagged), job_tags
-
-
-def _get(connection: sa.Connection, job_id: str) -> Job:
-    row = connection.execute(sa.select(jobs).where(jobs.c.id == job_id)).first()
-    if row is None:
-        raise NotFound("not-found", f"there is no job {job_id}")
-    return Job.from_row(row)
 
 
 def _changed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
@@ -13,6 +13,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull, Unavailable
 from service.jobs.callbacks.deliveries import Destinations
+from service.jobs.collection.schemas import KindCreate
 from service.jobs.core.job import Job
 from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob
 from service.jobs.kinds import Kind
@@ -23,18 +24,7 @@ from service.settings import Limits
 log = structlog.stdlib.get_logger("service.jobs")
 
 
-class Request(Protocol):
-    """The fields that all requests for jobs have."""
-
-    @property
-    def priority(self) -> int: ...
-    @property
-    def tags(self) -> dict[str, str]: ...
-    @property
-    def callback(self) -> str | None: ...
-
-
-Body = TypeVar("Body", bound=Request)
+Body = TypeVar("Body", bound=KindCreate)
 
 
 @dataclass(frozen=True, slots=True)
