@@ -34,7 +34,6 @@ from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
 from service.jobs import routes as jobs
-from service.jobs import training
 from service.jobs.callbacks.deliveries import Deliveries, Destinations
 from service.jobs.callbacks.sending import Sender
 from service.jobs.collection.routes import JobAccess
@@ -44,8 +43,8 @@ from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore, job_with_dataset, job_with_model
 from service.jobs.core.submission import Stores
 from service.jobs.engine.child import Child, Forked
-from service.jobs.evaluations.submission import Evaluations
-from service.jobs.kinds import KINDS
+from service.jobs.evaluations.routes import Evaluations
+from service.jobs.kinds import KINDS, TRAINING
 from service.jobs.training import routes as solvers
 from service.jobs.training.submission import Trainings
 from service.models import routes as models
@@ -98,7 +97,7 @@ SECTIONS = {
         "Rows for training and prediction. A dataset never changes.",
         "guide/#upload-data",
     ),
-    training.KIND.section: (training.KIND.about, training.KIND.guide),
+    TRAINING.section: (TRAINING.about, TRAINING.guide),
     "solvers": ("The available solvers, with all parameters and their ranges.", "solvers/"),
     "models": (
         "Trained models in versions, with certificate, metrics, plots, exports and aliases.",
@@ -174,7 +173,7 @@ def create_app(
     event_log, audit_log = EventLog(database), AuditLog(database)
     watcher = Watcher(event_log, state)
     streams = EventStreams(limits.event_streams)
-    access = JobAccess(KINDS, job_store, event_log, watcher, streams, deliveries)
+    access = JobAccess(job_store, event_log, watcher, streams, deliveries)
     metrics = Metrics()
     metrics.registry.register(JobMetrics(job_store, database))
     metrics.registry.register(predictor.metrics)

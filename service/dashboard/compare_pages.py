@@ -20,7 +20,7 @@ from service.errors import InvalidRequest
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.core.store import JobFilter
-from service.jobs.training import KIND as TRAINING
+from service.jobs.kinds import TRAINING
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from svm.solvers import SOLVERS

@@ -15,12 +15,11 @@ from service.dashboard.charts import curves_of
 from service.dashboard.page import PageContext, back, form_of, go, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
-from service.jobs.comparisons import KIND as COMPARISON
 from service.jobs.comparisons.routes import comparison
 from service.jobs.core.job import FINAL, Job, State
 from service.jobs.core.store import JobFilter
-from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.routes import evaluation
+from service.jobs.kinds import COMPARISON, EVALUATION
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
 from svm.data.splitting import held_out_rows

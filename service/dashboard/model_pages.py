@@ -20,8 +20,8 @@ from service.dashboard.page import PageContext, back, check, go, last_entries, p
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.core.store import JobFilter
-from service.jobs.evaluations import KIND as EVALUATION
 from service.jobs.evaluations.schemas import EvaluationCreate
+from service.jobs.kinds import EVALUATION
 from service.models.card import SECTIONS, card_of, training_data
 from service.models.exports import formats
 from service.models.plots import PlotKind, file_name

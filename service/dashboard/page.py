@@ -29,7 +29,7 @@ from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFo
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Body, Submission
-from service.jobs.evaluations.submission import Evaluations
+from service.jobs.evaluations.routes import Evaluations
 from service.jobs.kinds import KINDS
 from service.jobs.training.submission import Trainings
 from service.models.derived.renderer import Renderer

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from service.datasets.store import DatasetStore
 from service.jobs.core.job import Job
@@ -11,7 +13,13 @@ from service.jobs.spread.connection import Connection
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.arrays import Arrays, unpack
-from service.storage.blobs import Blobs
+from service.storage.blobs import BlobDamaged, Blobs
+from svm.errors import CheckpointMismatch
+
+CHECKPOINT_LOST = (
+    "The last checkpoint could not be used, so the training started again from the beginning."
+)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +39,11 @@ class RunContext:
         if job.checkpoint_key is None or job.checkpoint_sha256 is None:
             return None
         return unpack(self.blobs.read(job.checkpoint_key, job.checkpoint_sha256))
+
+    def resume(self, job: Job, begin: Callable[[Arrays], T]) -> tuple[T, tuple[str, ...]]:
+        """What `begin` makes of the last checkpoint, or of none if there is none, it is damaged, or
+        `begin` raises CheckpointMismatch; and warnings."""
+        try:
+            return begin(self.checkpoint(job) or {}), ()
+        except (BlobDamaged, CheckpointMismatch):
+            return begin({}), (CHECKPOINT_LOST,)

@@ -12,8 +12,8 @@ from service.common.content_negotiation import choose
 from service.common.names import JobId
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import JOB_FORM, DeliveryList, DeliveryRead, TraceRead
-from service.jobs.core.kind import KindName
 from service.jobs.core.store import JobStore
+from service.jobs.kinds import KindName
 from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 

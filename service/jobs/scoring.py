@@ -11,17 +11,15 @@ import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
-from service.jobs.core.attempts import Attempt, Command, Work
-from service.jobs.core.job import State
-from service.jobs.core.leases import Outcome
+from service.jobs.core.attempts import Attempt, Work
+from service.jobs.core.leases import CANCELED
 from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.models.versions import ModelVersion
 from service.storage.arrays import pack
-from service.storage.blobs import BlobDamaged
 from svm.data.matrices import Indices, Matrix
-from svm.errors import Interrupted, InvalidData
+from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline
 
 UnknownCells = dict[str, dict[str, int]]
@@ -123,20 +121,20 @@ def score(
     None if the job was canceled: it has ended then. Raises what the stores raise, InvalidData,
     Interrupted after the checkpoint was saved, and LeaseLost.
     """
-    attempt.may_end = True
     scoring = Scoring(context, attempt)
     run = _Run(context, attempt, scoring)
-    try:
-        with attempt.saving(run.packed):
-            outputs = run.outputs()
-            unknown = scoring.unknown_cells(attempt)
-            then(scoring)
-    except Interrupted:
-        if attempt.command is not Command.KEEP_AND_END:
-            raise
-        attempt.finish(Outcome(state=State.CANCELED, stop_reason="canceled"))
+    unknown: UnknownCells | None = None
+
+    def work() -> None:
+        nonlocal unknown
+        run.score()
+        unknown = scoring.unknown_cells(attempt)
+        then(scoring)
+
+    if attempt.carry_through(work, run.packed):
+        attempt.finish(CANCELED)
         return None
-    data = scoring.data
+    data, outputs = scoring.data, run.outputs
     return Scored(
         scoring.dataset, scoring.version, scoring.fitted, data.codes, outputs, data.weights, unknown
     )
@@ -150,7 +148,7 @@ def score_piece(context: RunContext, part: PartWork) -> None:
     done: list[Outputs] = []
     for block, outputs in scoring.blocks(part, part.number, 0):  # too short to be saved
         done.append(outputs)
-        part.show({"fraction": (block.stop - rows.start) / len(rows)}, [])
+        part.show({"fraction": (block.stop - rows.start) / len(rows)})
     part.deliver(pack({name: np.concatenate([each[name] for each in done]) for name in done[0]}))
 
 
@@ -161,13 +159,11 @@ class _Run:
         self._attempt = attempt
         self._scoring = scoring
         self._lending = Lending(context.offers, attempt)
-        self._outputs: Outputs = {}
+        self.outputs: Outputs = {}
+        """For the rows that are done."""
         self._done = [0] * len(scoring.pieces)
         """Rows of each piece."""
-        try:
-            saved = dict(context.checkpoint(attempt.job) or {})
-        except BlobDamaged:
-            saved = {}  # only time is lost
+        saved, _ = context.resume(attempt.job, dict)  # only time is lost
         if "pieces" in saved:
             done = saved.pop("pieces").tolist()
             start = 0
@@ -176,8 +172,8 @@ class _Run:
                 self._keep(piece, some)
                 start += count
 
-    def outputs(self) -> Outputs:
-        """The outputs for all rows. Raises as `score`."""
+    def score(self) -> None:
+        """Score all rows. Raises as `score`."""
         attempt = self._attempt
         while (piece := self._next()) is not None:
             for _, outputs in self._scoring.blocks(attempt, piece, self._done[piece]):
@@ -185,17 +181,16 @@ class _Run:
                 self._show()
                 if attempt.checkpoint_is_due:
                     attempt.save(self.packed())
-                self._lend(piece)
-        return self._outputs
+                self._lending.lend((k for k in self._left if k != piece), lambda _: None)
 
     def _keep(self, piece: int, outputs: Mapping[str, npt.NDArray[Any]]) -> None:
         """Add the outputs of the next rows of a piece."""
         start = self._scoring.pieces[piece].start + self._done[piece]
         for name, values in outputs.items():
-            if name not in self._outputs:
+            if name not in self.outputs:
                 n = self._scoring.dataset.n_samples
-                self._outputs[name] = np.zeros((n, *values.shape[1:]), values.dtype)
-            self._outputs[name][start : start + len(values)] = values
+                self.outputs[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+            self.outputs[name][start : start + len(values)] = values
             count = len(values)
         if outputs:
             self._done[piece] += count
@@ -221,20 +216,12 @@ class _Run:
             self._show()
         return None
 
-    def _lend(self, current: int) -> None:
-        lending = self._lending
-        lending.look()
-        if lending.is_due:
-            new = [k for k in self._left if k != current and k not in lending]
-            if new:
-                lending.offer(dict.fromkeys(new))
-
     def _show(self) -> None:
         lent = self._lending.fractions
         pieces = self._scoring.pieces
         done = sum(self._done) + sum(len(pieces[k]) * share for k, share in lent.items())
         n = self._scoring.dataset.n_samples
-        self._attempt.show({"fraction": min(1.0, done / n), "parts": len(lent)}, [])
+        self._attempt.show({"fraction": min(1.0, done / n), "parts": len(lent)})
 
     def packed(self) -> bytes:
         starts = [rows.start for rows in self._scoring.pieces]
@@ -244,7 +231,7 @@ class _Run:
                 "pieces": np.asarray(self._done),
                 **{
                     name: np.concatenate([values[part] for part in parts])
-                    for name, values in self._outputs.items()
+                    for name, values in self.outputs.items()
                 },
             }
         )

@@ -6,15 +6,49 @@ from fastapi import Request, Response
 
 from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
-from service.errors import Conflict
-from service.jobs.batch_predictions import KIND, schemas
-from service.jobs.batch_predictions.submission import BatchPredictions
+from service.errors import Conflict, Fault, InvalidContent
+from service.jobs.batch_predictions import schemas
+from service.jobs.batch_predictions.schemas import BatchPredictionCreate
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.core.submission import Stores
+from service.jobs.core.model_columns import check_columns, unused_columns
+from service.jobs.core.submission import Draft, Stores, Submission
+from service.jobs.kinds import BATCH_PREDICTION
+from service.jobs.training.admission import refuse_at
+from service.models.versions import ModelVersion
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.problems import responses
+
+
+class BatchPredictions(Submission[BatchPredictionCreate]):
+    kind = BATCH_PREDICTION
+
+    def draft(self, body: BatchPredictionCreate) -> Draft:
+        stores = self.stores
+        dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
+        _check_outputs(body, version)
+        with refuse_at("/dataset_id"):
+            check_columns(dataset, version)
+        spec = {
+            **body.model_dump(mode="json"),
+            "outputs": list(dict.fromkeys(body.outputs)),
+            "dataset_id": dataset.id,
+            "model": {"name": version.model_name, "version": version.version},
+            "ignored_columns": unused_columns(dataset, version),
+        }
+        return Draft(spec, dataset, version.model_name, needs=version)
+
+
+def _check_outputs(body: BatchPredictionCreate, version: ModelVersion) -> None:
+    if "probability" in body.outputs and version.calibration is None:
+        message = "the model has no probabilities; train it with `calibration`"
+        raise InvalidContent.at("/outputs", "not-calibrated", message)
+    if body.format == "npy" and len(set(body.outputs)) > 1:
+        message = "an NPY file holds one output; choose another format, or one output"
+        fault = Fault(code="invalid-field", message=message, pointer="/outputs")
+        raise InvalidContent("invalid-field", f"/outputs: {message}", (fault,))
+
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris", "outputs": ["label", "decision"]}
 FORM = Form(
@@ -27,7 +61,7 @@ FORM = Form(
 
 
 def router(stores: Stores, access: JobAccess) -> Routes:
-    collection = Collection(access, FORM, KIND)
+    collection = Collection(access, FORM, BATCH_PREDICTION)
     collection.add_create(
         BatchPredictions(stores),
         schemas.BatchPredictionCreate,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from pydantic import BaseModel
 
 from service.common import event_stream
@@ -26,9 +26,9 @@ from service.jobs.collection.schemas import (
 )
 from service.jobs.core.events import Batch, Condition, Event, EventLog, Watcher
 from service.jobs.core.job import Effect, Job, State
-from service.jobs.core.kind import Kind
 from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.core.submission import Submission
+from service.jobs.kinds import KINDS, Kind
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.scopes import Routes, require, requires_scope
 from service.web.bodies import idempotency
@@ -45,7 +45,6 @@ from service.web.problems import responses
 class JobAccess:
     """Shared by the collections of all kinds."""
 
-    kinds: Mapping[str, Kind]
     jobs: JobStore
     log: EventLog
     watcher: Watcher
@@ -71,6 +70,32 @@ CancelBody = Annotated[JobCancel, Depends(json_body(JobCancel))]
 
 BODY = ("malformed-json", "body-too-large", "unsupported-format", "invalid-field")
 _STEERED = ("invalid-parameter", "not-found", "invalid-state")
+
+
+HEARTBEAT_S = 15.0
+BATCH = 500
+"""Most events read at once for a stream."""
+MAX_NUMBER = 2**31 - 1
+
+EVENTS_EXAMPLE = """\
+id: 7
+event: progress
+data: {"at": "2026-01-31T12:00:00.250Z", "fraction": 0.5, "epoch": 10, "eta_s": 1.5}
+
+id: 8
+event: end
+data: {"at": "2026-01-31T12:00:01.500Z", "state": "succeeded", "stop_reason": "gap-reached"}
+
+"""
+
+LastEventId = Annotated[
+    int | None,
+    Header(
+        ge=0,
+        le=MAX_NUMBER,
+        description="Only events after this one; browsers send it when they reconnect.",
+    ),
+]
 
 
 def _filter(
@@ -107,7 +132,7 @@ class Collection:
         self._a_noun = f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
         self._id = noun.replace(" ", "_")
         self._steerer: Scope = "train" if kind is None else kind.scope
-        scopes = {each.scope for each in access.kinds.values()} if kind is None else {kind.scope}
+        scopes = {each.scope for each in KINDS.values()} if kind is None else {kind.scope}
         self._readers: tuple[Scope, ...] = ("read", *sorted(scopes, reverse=True))
 
     def get(self, request: Request, id: str) -> Job:
@@ -115,7 +140,7 @@ class Collection:
         is for other kinds."""
         job = self._access.jobs.get(id)
         if self._kind is None:
-            require(getattr(request.state, STATE), "read", self._access.kinds[job.kind].scope)
+            require(getattr(request.state, STATE), "read", KINDS[job.kind].scope)
         elif job.kind != self._kind.name:
             raise NotFound("not-found", f"there is no {self._noun} {id}")
         return job
@@ -178,7 +203,7 @@ class Collection:
         self._add_get()
         self._add_steering()
         self._add_delete()
-        add_events(self.routes, self._access, self._id, self._a_noun, self._readers, self.get)
+        self._add_events()
         return self
 
     def _add_list(self, kind_filter: Callable[..., str | None]) -> None:
@@ -296,6 +321,54 @@ class Collection:
             delete = self._access.jobs.delete
             delete(id, lambda job: check_if_match(request, etag(str(job.revision))))
 
+    def _add_events(self) -> None:
+        log, watcher = self._access.log, self._access.watcher
+
+        @self.routes.get(
+            "/{id}/events",
+            operation_id=f"get_{self._id}_events",
+            summary=f"Follow {self._a_noun}",
+            description="All events of the job, past and future, in order: `state` for every "
+            "change of state and every request to cancel or pause, `progress` at most four times "
+            "a second, `checkpoint`, `warning`, and `end`, after which the stream closes. `Accept: "
+            "text/event-stream`, the default, gives server-sent events, which can be resumed "
+            "with `Last-Event-ID`; `Accept: application/json` gives the events so far in pages, "
+            "oldest first.",
+            response_model=EventPage,
+            responses={
+                200: {
+                    "description": "The events.",
+                    "content": {event_stream.MEDIA_TYPE: {"example": EVENTS_EXAMPLE}},
+                },
+                204: {"description": "The job has ended, and there are no further events."},
+                **responses(
+                    *("invalid-parameter", "not-found", "not-acceptable"),
+                    *("too-many-streams", "shutting-down"),
+                ),
+            },
+        )
+        @requires_scope(*self._readers)
+        async def get_events(
+            request: Request, id: JobId, page: PageParams, last_event_id: LastEventId = None
+        ) -> EventPage | Response:
+            await run_sync(self.get, request, id)
+            media_type = choose(request, (event_stream.MEDIA_TYPE, "application/json"))
+            after = last_event_id or 0
+            if media_type == "application/json":
+                if page.after is not None:
+                    after = _number(page.after)
+                return _page(await run_sync(log.read, id, after, page.size + 1), page)
+            batch = await watcher.read(id, after, BATCH)
+            if batch.complete and not batch.events:
+                return Response(status_code=204)
+            if watcher.closing:
+                raise Unavailable(
+                    "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
+                )
+            if is_head(request):  # only the headers; a stream would keep the connection
+                return Response(media_type=event_stream.MEDIA_TYPE)
+            return self._access.streams.reply(request, follow(watcher, id, after, batch))
+
     async def _ended(self, job: Job, wait_s: float) -> Job:
         """The job once it has ended, or as it is after `wait_s` seconds. Raises NotFound."""
         if job.is_final or not wait_s:
@@ -315,90 +388,6 @@ class Collection:
             if effect is Effect.ALREADY
             else self._accepted(job)
         )
-
-
-HEARTBEAT_S = 15.0
-BATCH = 500
-"""Most events read at once for a stream."""
-MAX_NUMBER = 2**31 - 1
-
-EVENTS_EXAMPLE = """\
-id: 7
-event: progress
-data: {"at": "2026-01-31T12:00:00.250Z", "fraction": 0.5, "epoch": 10, "eta_s": 1.5}
-
-id: 8
-event: end
-data: {"at": "2026-01-31T12:00:01.500Z", "state": "succeeded", "stop_reason": "gap-reached"}
-
-"""
-
-LastEventId = Annotated[
-    int | None,
-    Header(
-        ge=0,
-        le=MAX_NUMBER,
-        description="Only events after this one; browsers send it when they reconnect.",
-    ),
-]
-
-
-def add_events(
-    routes: APIRouter,
-    access: JobAccess,
-    name: str,
-    a_noun: str,
-    readers: tuple[Scope, ...],
-    get: Callable[[Request, str], Job],
-) -> None:
-    """`/{id}/events` of a collection. `name` is in the operation's id, `a_noun` in its summary;
-    `get` raises NotFound and Forbidden. Streams end early once the watcher is closing."""
-    log, watcher = access.log, access.watcher
-
-    @routes.get(
-        "/{id}/events",
-        operation_id=f"get_{name}_events",
-        summary=f"Follow {a_noun}",
-        description="All events of the job, past and future, in order: `state` for "
-        "every change of state and every request to cancel or pause, `progress` at most four times "
-        "a second, `checkpoint`, `warning`, and `end`, after which the stream closes. "
-        "`Accept: text/event-stream`, the default, gives server-sent events, which can be resumed "
-        "with `Last-Event-ID`; `Accept: application/json` gives the events so far in pages, oldest "
-        "first.",
-        response_model=EventPage,
-        responses={
-            200: {
-                "description": "The events.",
-                "content": {event_stream.MEDIA_TYPE: {"example": EVENTS_EXAMPLE}},
-            },
-            204: {"description": "The job has ended, and there are no further events."},
-            **responses(
-                *("invalid-parameter", "not-found", "not-acceptable"),
-                *("too-many-streams", "shutting-down"),
-            ),
-        },
-    )
-    @requires_scope(*readers)
-    async def get_events(
-        request: Request, id: JobId, page: PageParams, last_event_id: LastEventId = None
-    ) -> EventPage | Response:
-        await run_sync(get, request, id)
-        media_type = choose(request, (event_stream.MEDIA_TYPE, "application/json"))
-        after = last_event_id or 0
-        if media_type == "application/json":
-            if page.after is not None:
-                after = _number(page.after)
-            return _page(await run_sync(log.read, id, after, page.size + 1), page)
-        batch = await watcher.read(id, after, BATCH)
-        if batch.complete and not batch.events:
-            return Response(status_code=204)
-        if watcher.closing:
-            raise Unavailable(
-                "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
-            )
-        if is_head(request):  # only the headers; a stream would keep the connection
-            return Response(media_type=event_stream.MEDIA_TYPE)
-        return access.streams.reply(request, follow(watcher, id, after, batch))
 
 
 async def follow(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from service.errors import InvalidContent
 from service.jobs.comparisons import results
 from service.jobs.comparisons.entries import (
     Chain,
@@ -23,14 +23,12 @@ from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import problem_of, refusals_of
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
-from service.jobs.core.job import Job
+from service.jobs.core.leases import error_of
 from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
-from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import CHECKPOINT_LOST, fold_of, result_of
+from service.jobs.training.summary import fold_of, result_of
 from service.jobs.training.training_sequence import SHORTEST_S, threads_of
 from service.storage.arrays import Arrays
-from service.storage.blobs import BlobDamaged
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
 from svm.training.curve import Progress
@@ -77,7 +75,9 @@ class ChainRun:
         self._datasets = context.datasets
         self._show = show
         refusals = refusals_of(entries, dataset, settings.limits)
-        self.state, self._saved, self.warnings = _resume(context, work.job, entries, refusals)
+        errors = [problem_of(each) for each in refusals]
+        begin = partial(results.ComparisonState.begun, entries, errors)
+        (self.state, self._saved), self.warnings = context.resume(work.job, begin)
         memory = settings.limits.worker_memory_bytes
         in_files = [
             refusal is None and rows_stay_in_files(entry, dataset, memory)
@@ -151,7 +151,8 @@ class ChainRun:
                 result = self._train(step)
                 self._measure(step, result)
             except (InvalidData, Diverged, MemoryError) as error:
-                state.fail(step.entry, error_of(error))
+                known = OUT_OF_MEMORY if isinstance(error, MemoryError) else error_of(error)
+                state.fail(step.entry, known)
                 self._prepared = None
             spent_s = self._training.elapsed_s if self._training is not None else 0.0
         self._training = None
@@ -300,33 +301,3 @@ def _draw(state: results.ComparisonState, step: ChainStep, training: Training) -
     costs = training.mean_costs
     if step.split == 0 and costs is not None:
         results.add_point(state.curve, training.elapsed_s, *costs)
-
-
-def error_of(error: InvalidData | Diverged | MemoryError) -> results.Error:
-    match error:
-        case InvalidData():
-            return {"code": error.code, "detail": error.message, "hint": None}
-        case Diverged():
-            return {"code": "diverged", "detail": error.message, "hint": error.suggestion}
-        case _:
-            return OUT_OF_MEMORY
-
-
-def _resume(
-    context: RunContext,
-    job: Job,
-    entries: Sequence[JobCreate],
-    refusals: Sequence[InvalidContent | None],
-) -> tuple[results.ComparisonState, Arrays, tuple[str, ...]]:
-    """The state at the last checkpoint or at the start, the checkpoint of the unfinished training,
-    and warnings."""
-    start = results.ComparisonState(
-        results=[results.EntryResult(error=problem_of(each)) for each in refusals]
-    )
-    try:
-        saved = context.checkpoint(job)
-        if saved is None:
-            return start, {}, ()
-        return *results.ComparisonState.unpacked(saved, entries), ()
-    except (BlobDamaged, CheckpointMismatch):
-        return start, {}, (CHECKPOINT_LOST,)

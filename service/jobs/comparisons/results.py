@@ -337,6 +337,15 @@ class ComparisonState:
         return pack(arrays)
 
     @classmethod
+    def begun(
+        cls, entries: Sequence[JobCreate], errors: Sequence[Error | None], arrays: Arrays
+    ) -> tuple[ComparisonState, Arrays]:
+        """As `unpacked`; at the start, with these errors of the entries, if there are no arrays."""
+        if arrays:
+            return cls.unpacked(arrays, entries)
+        return cls(results=[EntryResult(error=error) for error in errors]), {}
+
+    @classmethod
     def unpacked(
         cls, arrays: Arrays, entries: Sequence[JobCreate]
     ) -> tuple[ComparisonState, Arrays]:

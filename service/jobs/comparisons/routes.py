@@ -11,7 +11,7 @@ from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.comparisons import KIND, schemas
+from service.jobs.comparisons import schemas
 from service.jobs.comparisons.entries import entries_of
 from service.jobs.comparisons.results import EntryResult, read_results, report
 from service.jobs.comparisons.size_plot import SizePlot, plot
@@ -19,6 +19,7 @@ from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.job import Job, State
 from service.jobs.core.store import JobStore
 from service.jobs.core.submission import Stores
+from service.jobs.kinds import COMPARISON
 from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
 
@@ -48,7 +49,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         "time. While it runs, the results so far, at most some seconds old.",
         problems=("results-corrupt",),
     )
-    collection = Collection(access, form, KIND)
+    collection = Collection(access, form, COMPARISON)
     comparisons = Comparisons(stores)
     collection.add_create(
         comparisons,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from service.jobs.comparisons.chain_run import ChainRun
 from service.jobs.comparisons.entries import ChainStep
 from service.jobs.comparisons.results import SCORES, ComparisonState, EntryResult, Error, report
 from service.jobs.context import RunContext
-from service.jobs.core.attempts import Attempt, Command
+from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.core.leases import Outcome
 from service.jobs.parts.leases import PartWork
@@ -21,7 +21,7 @@ from service.jobs.training import summary
 from service.jobs.training.rows import rare_classes
 from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
-from svm.errors import CheckpointMismatch, Interrupted
+from svm.errors import CheckpointMismatch
 from svm.model.metrics import explain_unpredicted
 from svm.training.curve import Progress
 from svm.training.training import Training
@@ -45,7 +45,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         seen = work.trained_rows()
         total = int(confusion.counts.sum())
         warnings = (*warnings, *summary.warn_of_trained_rows(seen, total, "validation rows"))
-    attempt.show(summary.final_progress(attempt, canceled, best), [])
+    attempt.show(summary.final_progress(attempt, canceled, best))
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
         state=final,
@@ -71,7 +71,6 @@ def run(context: RunContext, attempt: Attempt) -> None:
         state.best.warm_start,
         dataset=dataset,
         rows=work.splits[0].training,
-        request=entries[state.best.entry].model_copy(update={"set_alias": body.set_alias}),
         spec=spec,
         result=state.best.record["result"],
         n_support_vectors=best and best["n_support_vectors"],
@@ -84,7 +83,7 @@ def help(context: RunContext, part: PartWork) -> None:
 
     def show(step: ChainStep, progress: Progress, training: Training) -> None:
         steps = len(work.chains[part.number].steps)
-        part.show({"fraction": (work.state.position + progress.fraction) / steps}, [])
+        part.show({"fraction": (work.state.position + progress.fraction) / steps})
         if part.checkpoint_is_due:
             part.save(work.packed())
 
@@ -145,22 +144,14 @@ class ComparisonSequence:
 
         Raises Interrupted after the checkpoint was saved.
         """
-        attempt = self._attempt
-        attempt.may_end = True
-        if attempt.job.attempts_without_progress >= ATTEMPTS_FOR_AN_ENTRY:
+        if self._attempt.job.attempts_without_progress >= ATTEMPTS_FOR_AN_ENTRY:
             self._give_up()
-        try:
-            with attempt.saving(self.work.packed):
-                while len(self.state.done) < len(self._chains):
-                    attempt.check()
-                    self._proceed()
-            return False
-        except Interrupted:
-            if attempt.command is not Command.KEEP_AND_END:
-                raise
-            return True
-        finally:
-            attempt.may_end = False
+        return self._attempt.carry_through(self._train, self.work.packed)
+
+    def _train(self) -> None:
+        while len(self.state.done) < len(self._chains):
+            self._attempt.check()
+            self._proceed()
 
     def _proceed(self) -> None:
         """Do one training, or a part of the work between two."""
@@ -191,28 +182,17 @@ class ComparisonSequence:
         """Begin the next chain that is not lent, or claim one that no one does, or wait."""
         if len(self.state.done) == len(self._chains):
             return
-        if (chosen := self._lending.choose(self._ready())) is not None:
+        if (chosen := self._lending.choose(list(self._ready()))) is not None:
             self.work.begin(*chosen)
         else:
-            self._attempt.show({**self._attempt.progress, **self._overall(0.0)}, [])
+            self._attempt.show(self._attempt.progress | self._overall(0.0))
 
-    def _ready(self) -> list[int]:
+    def _ready(self) -> Iterator[int]:
         """The chains that can begin, in order."""
         done = set(self.state.done)
-        return [
-            number
-            for number, chain in enumerate(self._chains)
-            if number not in done and done.issuperset(chain.needs)
-        ]
-
-    def _lend(self) -> None:
-        state, lending = self.state, self._lending
-        lending.look()
-        if lending.is_due:
-            own = {state.chain, *state.done}
-            new = [n for n in self._ready() if n not in own and n not in lending]
-            if new:
-                lending.offer({number: state.part(number).packed(None) for number in new})
+        for number, chain in enumerate(self._chains):
+            if number not in done and done.issuperset(chain.needs):
+                yield number
 
     def _give_up(self) -> None:
         """Fail the entry at which the last workers were lost."""
@@ -222,24 +202,35 @@ class ComparisonSequence:
         step = None if self.state.chain is None else self.work.step()
         if step is not None:
             self.state.fail(step.entry, WORKER_LOST)
-            self._attempt.show(self._attempt.progress, [])
+            self._attempt.show(self._attempt.progress)
             self._save()
 
     def _save(self) -> None:
         self._attempt.save(self.work.packed())
 
     def _show(self, step: ChainStep, progress: Progress, training: Training) -> None:
+        spent_s = self.state.spent_s + training.elapsed_s
+        begun = self._trainings - self.state.left + 1
         shown = {
             **self._overall(progress.fraction),
             "entry": step.entry + 1,
             "fold": step.split or None,
             **summary.progress_of(progress),
-            "eta_s": self._left_s(progress, training),
+            # If each of the rest takes the mean time.
+            "eta_s": self._forecasts.left_s(
+                progress,
+                training,
+                others=lambda left: (self.state.left - 1) * (spent_s + left) / begun,
+                most_s=self._limit_s - spent_s,
+            ),
         }
-        self._attempt.show(shown, [])
+        self._attempt.show(shown)
         if self._attempt.checkpoint_is_due:
             self._save()
-        self._lend()
+        self._lending.lend(
+            (n for n in self._ready() if n != self.state.chain),
+            lambda n: self.state.part(n).packed(None),
+        )
 
     def _overall(self, current: float) -> dict[str, float | int]:
         """How much of all trainings is done, and how many parts other workers have or can take."""
@@ -247,13 +238,3 @@ class ComparisonSequence:
         of_others = sum(len(self._chains[n].steps) * done for n, done in lent.items())
         done = self._trainings - self.state.left + of_others + current
         return {"fraction": min(1.0, done / self._trainings), "parts": len(lent)}
-
-    def _left_s(self, progress: Progress, training: Training) -> float | None:
-        """If each of the rest takes the mean time; at most the rest of the budget."""
-        left = self._forecasts.left_s(progress, training)
-        if left is None:
-            return None
-        spent_s = self.state.spent_s + training.elapsed_s
-        done = self._trainings - self.state.left + 1
-        left += (self.state.left - 1) * (spent_s + left) / done
-        return max(0.0, min(left, self._limit_s - spent_s))

@@ -1,8 +1,5 @@
 """One attempt at a job: keeps the lease, reports progress, saves checkpoints, reads requests to
-cancel or pause.
-
-`step` decides, without a clock, a thread or a database; `Attempt` carries it out.
-"""
+cancel or pause."""
 
 from __future__ import annotations
 
@@ -13,9 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import psutil
 
@@ -23,6 +19,7 @@ from service.errors import StorageFull, Unavailable
 from service.jobs.core.leases import (
     ControlFlags,
     Lease,
+    LeasedRows,
     LeaseLost,
     Leases,
     Memory,
@@ -68,269 +65,107 @@ class Command(Enum):
     CONTINUE = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptState:
-    """All that an attempt knows; times are of a steady clock, in seconds."""
-
-    lease_s: float
-    checkpoint_s: float
-    memory_limit_bytes: int
-    started: float
-    has_checkpoint: bool
-    flags: ControlFlags
-    stopping: bool = False
-    lost: bool = False
-    is_releasing: bool = False
-    """The work was interrupted to save and release the job, and is doing so."""
-    ignored_since: float | None = None
-    """Since when the work has continued after a command to release the job."""
-    moved: bool = False
-    """There was progress since the last checkpoint."""
-    checkpoints: int = 0
-    unwritten: tuple[dict[str, Any], ...] = ()
-    """Rows of the trace that no report has had yet."""
-    next_beat: float = 0.0
-    reported_bytes: int = 0
-    next_report: float
-    next_checkpoint: float
-    saving_since: float = 0.0
-
-    @property
-    def command(self) -> Command:
-        if self.lost:
-            return Command.DROP
-        if self.flags.end:
-            return Command.KEEP_AND_END
-        leave = self.stopping or self.flags.pause
-        return Command.SAVE_AND_RELEASE if leave else Command.CONTINUE
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """It is time to look at the lease."""
-
-    used_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """The lease is still held."""
-
-    flags: ControlFlags
-    beat_bytes: int | None
-    """The memory that was reported, if the lease was renewed too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The work asks whether it must stop."""
-
-    may_end: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Progressed:
-    trace: Sequence[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    succeeded: bool
-    elapsed_s: float
-    """On the job, all attempts together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """The work has made a checkpoint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    succeeded: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """This process stops."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The lease is lost."""
-
-
-Event: TypeAlias = (
-    Looked | Heard | Checked | Progressed | Reported | Offered | Saved | Stopped | Refused
-)
-
-
-class Action(Enum):
-    """What must be done after an event."""
-
-    BEAT = auto()
-    """Renew the lease, report the memory, and read the control flags."""
-    READ_FLAGS = auto()
-    REPORT = auto()
-    CHECKPOINT = auto()
-    RELEASE = auto()
-    """Release the job without its work."""
-    INTERRUPT = auto()
-    """Interrupt the work."""
-
-
-def step(state: AttemptState, event: Event, now: float) -> tuple[AttemptState, tuple[Action, ...]]:
-    """The state after an event, and what must be done."""
-    match event:
-        case Looked(used_bytes):
-            grown = used_bytes - state.reported_bytes > state.memory_limit_bytes * MEMORY_STEP
-            due = now >= state.next_beat or grown
-            return state, (Action.BEAT if due else Action.READ_FLAGS,)
-        case Heard(flags, beat_bytes):
-            state = replace(state, flags=flags)
-            if beat_bytes is not None:
-                next_beat = now + state.lease_s / 4
-                state = replace(state, next_beat=next_beat, reported_bytes=beat_bytes)
-            return _after_a_look(state, now)
-        case Checked(may_end):
-            if state.command is Command.CONTINUE:
-                return state, ()
-            if state.command is Command.KEEP_AND_END and not may_end:
-                return state, ()
-            releasing = state.command is Command.SAVE_AND_RELEASE
-            return replace(state, is_releasing=releasing), (Action.INTERRUPT,)
-        case Progressed(trace):
-            state = replace(state, moved=True, unwritten=(*state.unwritten, *trace))
-            return state, (Action.REPORT,) if now >= state.next_report else ()
-        case Reported(succeeded, elapsed_s):
-            pause = max(REPORT_S, REPORT_SHARE * elapsed_s)
-            state = replace(state, next_report=now + pause)
-            return replace(state, unwritten=()) if succeeded else state, ()
-        case Offered():
-            if not state.moved:
-                return state, ()
-            number = state.checkpoints + 1
-            return replace(state, checkpoints=number, saving_since=now), (Action.CHECKPOINT,)
-        case Saved(succeeded):
-            pause = max(state.checkpoint_s, CHECKPOINT_COST * (now - state.saving_since))
-            state = replace(state, next_checkpoint=now + pause)
-            if succeeded:
-                state = replace(state, has_checkpoint=True, moved=False, unwritten=())
-            return state, ()
-        case Stopped():
-            return replace(state, stopping=True), ()
-        case Refused():
-            return replace(state, lost=True), ()
-
-
-def _after_a_look(state: AttemptState, now: float) -> tuple[AttemptState, tuple[Action, ...]]:
-    """Release the job if the work has ignored for too long that it must."""
-    if state.is_releasing or state.command is not Command.SAVE_AND_RELEASE:
-        return replace(state, ignored_since=None), ()
-    since = now if state.ignored_since is None else state.ignored_since
-    patience = PAUSE_S if state.flags.pause else STOP_S
-    ignores = now - since > patience
-    return replace(state, ignored_since=since), (Action.RELEASE,) if ignores else ()
-
-
-class Keeper(Protocol):
-    """What `Leases` does for jobs: the writes about leased work. All raise LeaseLost."""
-
-    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags: ...
-    def control_flags(self, lease: Lease) -> ControlFlags: ...
-    def report(self, lease: Lease, report: Report) -> None: ...
-    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None: ...
-    def release(self, lease: Lease, report: Report) -> None: ...
-
-
 class Work:
-    """Leased work, a job or a part of one, as a runner uses it."""
+    """Leased work, a job or a part of one, as a runner uses it. A thread keeps the lease while
+    others work; each writes what the others only read."""
 
     def __init__(
         self,
         lease: Lease,
-        leases: Keeper,
+        leases: LeasedRows,
         settings: Settings,
         stopping: threading.Event,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`stopping` is set when this process ends."""
+        """`stopping` is set when this process ends; `clock` is steady, in seconds."""
         self.job = lease.job
         self.progress = lease.job.progress
         """As last reported."""
-        now = clock()
-        self._state = AttemptState(
-            lease_s=settings.lease_s,
-            checkpoint_s=settings.checkpoint_s,
-            memory_limit_bytes=settings.limits.worker_memory_bytes,
-            started=now,
-            has_checkpoint=lease.job.checkpoint_key is not None,
-            flags=ControlFlags(end=lease.job.cancel_requested, pause=False),
-            next_report=now + REPORT_S,  # a short job is reported by its end
-            next_checkpoint=now + settings.checkpoint_s,
-        )
-        self.may_end = not self._state.has_checkpoint
+        self.has_checkpoint = lease.job.checkpoint_key is not None
+        self.may_end = not self.has_checkpoint
         """Whether `KEEP_AND_END` interrupts the work: not while the model to keep is made."""
         self.lease = lease
         self._leases = leases
+        self._lease_s, self._checkpoint_s = settings.lease_s, settings.checkpoint_s
+        self._memory_limit_bytes = settings.limits.worker_memory_bytes
         self._stopping = stopping
         self._clock = clock
-        self._lock = threading.Lock()
+        self._started = now = clock()
+        self._flags = ControlFlags(end=lease.job.cancel_requested, pause=False)
+        self._lost = False
         self._reachable = True
-
-    def _step(self, event: Event) -> tuple[Action, ...]:
-        with self._lock:
-            self._state, actions = step(self._state, event, self._clock())
-        return actions
+        self._next_beat = 0.0
+        self._reported_bytes = 0
+        self._is_releasing = False
+        """The work was interrupted to save and release the job, and is doing so."""
+        self._ignored_since: float | None = None
+        """Since when the work has continued after a command to release the job."""
+        self._moved = False
+        """There was progress since the last checkpoint."""
+        self._unwritten: list[dict[str, Any]] = []
+        """Rows of the trace that no report has had yet."""
+        self._checkpoints = 0
+        self._next_report = now + REPORT_S  # a short job is reported by its end
+        self._next_checkpoint = now + self._checkpoint_s
 
     @property
     def command(self) -> Command:
-        if self._stopping.is_set():
-            self._step(Stopped())
-        return self._state.command
+        if self._lost:
+            return Command.DROP
+        if self._flags.end:
+            return Command.KEEP_AND_END
+        leave = self._stopping.is_set() or self._flags.pause
+        return Command.SAVE_AND_RELEASE if leave else Command.CONTINUE
 
     def check(self) -> None:
         """Raises Interrupted if the work must stop. Cheap; callable in any thread."""
         command = self.command
-        if command is not Command.CONTINUE and self._step(Checked(self.may_end)):
-            raise Interrupted(command.name)
+        if command is Command.CONTINUE or (command is Command.KEEP_AND_END and not self.may_end):
+            return
+        self._is_releasing = command is Command.SAVE_AND_RELEASE
+        raise Interrupted(command.name)
 
     def threads(self) -> int:
         """That the work may use now: the processors that other workers of this machine leave."""
-        return max(1, len(os.sched_getaffinity(0)) // self._state.flags.busy)
-
-    @property
-    def has_checkpoint(self) -> bool:
-        return self._state.has_checkpoint
+        return max(1, len(os.sched_getaffinity(0)) // self._flags.busy)
 
     @property
     def elapsed_s(self) -> float:
         """Time spent on the job, all attempts together."""
-        return self.job.elapsed_s + self._clock() - self._state.started
+        return self.job.elapsed_s + self._clock() - self._started
 
-    def show(self, progress: dict[str, Any], trace: list[dict[str, Any]]) -> None:
+    def show(self, progress: dict[str, Any], trace: Sequence[dict[str, Any]] = ()) -> None:
         """Report progress. Written a few times a second; rows wait for the next write."""
-        self.progress = progress
-        if self._step(Progressed(trace)):
-            try:
-                self._leases.report(self.lease, self.latest_report())
-                succeeded = True
-            except PASSING:
-                logger.exception("progress could not be written")
-                succeeded = False
-            self._step(Reported(succeeded, self.elapsed_s))
+        self.progress, self._moved = progress, True
+        self._unwritten += trace
+        if self._clock() >= self._next_report:
+            if self._write(lambda: self._report(self.latest_report())):
+                self._unwritten = []
+            pause = max(REPORT_S, REPORT_SHARE * self.elapsed_s)
+            self._next_report = self._clock() + pause
 
     def tell(self, **moment: Any) -> None:
         """Write at once what else is true of the progress, until the next report."""
-        progress = {**self.progress, **moment}
+        report = Report(progress={**self.progress, **moment}, elapsed_s=self.elapsed_s)
+        self._write(lambda: self._report(report))
+
+    def _report(self, report: Report) -> None:
+        self._leases.report(self.lease, report)
+
+    def _write(
+        self, write: Callable[[], None], failure: str = "progress could not be written"
+    ) -> bool:
+        """Returns whether it could be written. Raises LeaseLost."""
         try:
-            self._leases.report(self.lease, Report(progress=progress, elapsed_s=self.elapsed_s))
+            write()
         except PASSING:
-            logger.exception("progress could not be written")
+            logger.exception(failure)
+            return False
+        return True
 
     @property
     def checkpoint_is_due(self) -> bool:
-        return self._state.moved and self._clock() >= self._state.next_checkpoint
+        return self._moved and self._clock() >= self._next_checkpoint
 
     def save(self, content: bytes) -> None:
         """Make `content` the checkpoint of the next attempt, if there was progress since the last.
@@ -338,15 +173,16 @@ class Work:
         A full disk or an unavailable database does not stop the work: it continues with the
         previous checkpoint.
         """
-        if self._step(Offered()):
-            number = self._state.checkpoints
-            try:
-                self._leases.checkpoint(self.lease, number, content, self.latest_report())
-                succeeded = True
-            except PASSING:
-                logger.exception("checkpoint failed")
-                succeeded = False
-            self._step(Saved(succeeded))
+        if not self._moved:
+            return
+        self._checkpoints += 1
+        began, numbered = self._clock(), (self.lease, self._checkpoints)
+        report = self.latest_report()
+        write = self._leases.checkpoint
+        if self._write(lambda: write(*numbered, content, report), "checkpoint failed"):
+            self.has_checkpoint, self._moved, self._unwritten = True, False, []
+        now = self._clock()
+        self._next_checkpoint = now + max(self._checkpoint_s, CHECKPOINT_COST * (now - began))
 
     @contextmanager
     def saving(self, packed: Callable[[], bytes]) -> Iterator[None]:
@@ -376,46 +212,72 @@ class Work:
                 logger.exception("the end of the attempt could not be written; trying again")
 
     def latest_report(self) -> Report:
-        trace = list(self._state.unwritten)
+        trace = list(self._unwritten)
         return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=trace)
 
     def look(self, used_bytes: int) -> bool:
         """Keep the lease, and read what the caller has requested. False once the lease is lost."""
-        if self._stopping.is_set():
-            self._step(Stopped())
+        limit = self._memory_limit_bytes
+        grown = used_bytes - self._reported_bytes > limit * MEMORY_STEP
         try:
-            (action,) = self._step(Looked(used_bytes))
-            if action is Action.BEAT:
-                memory = Memory(used_bytes, self._state.memory_limit_bytes)
-                flags = self._leases.heartbeat(self.lease, self._state.lease_s, memory)
-                released = self._step(Heard(flags, used_bytes))
+            if grown or self._clock() >= self._next_beat:
+                memory = Memory(used_bytes, limit)
+                self._flags = self._leases.heartbeat(self.lease, self._lease_s, memory)
+                self._next_beat = self._clock() + self._lease_s / 4
+                self._reported_bytes = used_bytes
             else:
-                released = self._step(Heard(self._leases.control_flags(self.lease), None))
+                self._flags = self._leases.control_flags(self.lease)
             self._reachable = True
-            if released:
+            if self._is_ignored():
                 logger.warning("the work did not react to pause or stop; the job is released")
                 self._leases.release(self.lease, self.latest_report())
-                self._step(Refused())
+                self._lost = True
         except LeaseLost:
-            self._step(Refused())
+            self._lost = True
         except PASSING:
             # The lease may last longer than the outage; if not, the next write is refused.
             if self._reachable:
                 logger.exception("heartbeat failed")
             self._reachable = False
-        return not self._state.lost
+        return not self._lost
+
+    def _is_ignored(self) -> bool:
+        """Whether the work has ignored for too long that it must release the job."""
+        if self._is_releasing or self.command is not Command.SAVE_AND_RELEASE:
+            self._ignored_since = None
+            return False
+        now = self._clock()
+        if self._ignored_since is None:
+            self._ignored_since = now
+        return now - self._ignored_since > (PAUSE_S if self._flags.pause else STOP_S)
 
 
 class Attempt(Work):
     """An attempt at a job."""
 
-    def __init__(self, lease: Lease, leases: Leases, *given: Any, **also: Any) -> None:
-        super().__init__(lease, leases, *given, **also)
-        self._job_leases = leases
+    _leases: Leases
+
+    def carry_through(self, work: Callable[[], None], packed: Callable[[], bytes]) -> bool:
+        """Do the work, whose checkpoint is `packed` at any time. True if the job was canceled, and
+        what it has so far must be kept.
+
+        Raises what the work raises, and Interrupted after the checkpoint was saved.
+        """
+        self.may_end = True
+        try:
+            with self.saving(packed):
+                work()
+            return False
+        except Interrupted:
+            if self.command is not Command.KEEP_AND_END:
+                raise
+            return True
+        finally:
+            self.may_end = False
 
     def finish(self, outcome: Outcome, register: Register | None = None) -> None:
         """End the job and register its model in one transaction."""
-        end = self._job_leases.finish
+        end = self._leases.finish
         self.insist(lambda: end(self.lease, outcome, self.latest_report(), register))
 
 

@@ -173,10 +173,11 @@ class EventLog:
                     connection.execute(sa.delete(table).where(table.c.job_id == job_id))
 
 
-def lock_job(connection: sa.Connection, job_id: str) -> Job:
-    """The job, locked until the transaction ends. Raises NotFound."""
+def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
+    """The job, maybe locked until the transaction ends. Raises NotFound."""
+    statement = sa.select(jobs).where(jobs.c.id == job_id)
     # SQLite has one writer at a time anyway, and no FOR UPDATE.
-    row = connection.execute(sa.select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
+    row = connection.execute(statement.with_for_update() if lock else statement).first()
     if row is None:
         raise NotFound("not-found", f"there is no job {job_id}")
     return Job.from_row(row)

@@ -2,25 +2,30 @@
 
 A lease is a job together with its attempt number. Every write carries both and is refused once a
 newer attempt exists or the job is no longer `running`, so a worker that was wrongly considered lost
-cannot change anything.
+cannot change anything. A part of a job is leased in the same way (`service.jobs.parts.leases`).
 """
 
 from __future__ import annotations
 
+import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 
+from service.errors import ServiceError, StorageFull
 from service.jobs.core import events
 from service.jobs.core.events import carry_out, change, move, revise
-from service.jobs.core.job import FINAL, MAX_ATTEMPTS_WITHOUT_PROGRESS, Job, State
+from service.jobs.core.job import FINAL, MAX_ATTEMPTS_WITHOUT_PROGRESS, WAITING, Job, State
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, now, put, transaction_lock
 from service.storage.database.tables import job_parts, job_trace, jobs
+from svm.errors import Diverged, InvalidData
+
+logger = logging.getLogger(__name__)
 
 
 class LeaseLost(Exception):
@@ -36,8 +41,12 @@ class Lease:
 
     @property
     def key(self) -> dict[str, Any]:
-        """The parameters of `OWNED`."""
+        """The parameters of the condition that a row is that of this lease."""
         return {"leased_job": self.job.id, "leased_attempt": self.job.attempt}
+
+    def file(self, name: object) -> str:
+        """The blob of a checkpoint."""
+        return f"{checkpoint_folder(self.job.id)}/{self.job.attempt}-{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +58,6 @@ class ControlFlags:
     pause: bool
     busy: int = 1
     """Workers of this machine that have a job, or a part of one."""
-
-    @classmethod
-    def of(cls, row: sa.Row[Any], busy: int) -> ControlFlags:
-        return cls(end=row.cancel_requested, pause=row.pause_requested, busy=busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +93,178 @@ class Outcome:
     """A file that the job made."""
 
 
+def error_of(error: Exception) -> dict[str, Any]:
+    """The `error` of a job that ends with an exception, which is logged if it is unexpected."""
+    hint = None
+    match error:
+        case InvalidData():
+            code, detail = error.code, error.message
+        case Diverged():
+            code, detail, hint = "diverged", error.message, error.suggestion
+        case ServiceError():
+            code, detail = error.code, error.detail
+            if isinstance(error, StorageFull):
+                hint = "free disk space where the workers keep their files, then train again"
+        case MemoryError():
+            code, detail = "out-of-memory", "a worker's memory is too small"
+            hint = "send less data at once, or raise the memory limit of workers"
+        case _:
+            logger.exception("job failed")
+            code, detail = "internal-error", "an unexpected error; it was logged under the job's id"
+    return {"code": code, "detail": detail, "hint": hint}
+
+
+CANCELED = Outcome(state=State.CANCELED, stop_reason="canceled")
+
 Register = Callable[[sa.Connection], int]
 """Inserts the model's version in the given transaction and returns its number."""
 
 
-class Leases:
-    """All writes of workers. Safe to share between threads."""
+OWNED = sa.and_(
+    jobs.c.id == sa.bindparam("leased_job"),
+    jobs.c.attempt == sa.bindparam("leased_attempt"),
+    jobs.c.state == State.RUNNING,
+)
+"""The condition that a row is that of a lease; `Lease.key` has its parameters."""
+LEASE_S = sa.bindparam("lease_s", type_=sa.Float())
+
+
+class LeasedRows(ABC):
+    """What workers write about leased work, the rows of one table: jobs or parts of jobs. Every
+    method raises LeaseLost. Safe to share between threads."""
+
+    _table: ClassVar[sa.Table]
+    _owned: ClassVar[sa.ColumnElement[bool]]
+    _losses: ClassVar[str]
+    """The column that counts leases without a new checkpoint."""
+
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        end: sa.ColumnElement[bool],
+        pause: sa.ColumnElement[bool],
+    ) -> None:
+        """`end` and `pause` are the control flags of a row."""
+        self._database = database
+        self._blobs = blobs
+        self._flags = sa.select(end.label("end"), pause.label("pause")).where(self._owned)
+        self._lock = sa.select(self._table).where(self._owned).with_for_update()
+        self._update = sa.update(self._table).where(self._owned)
+
+    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags:
+        """Keep the lease for another `lease_s` seconds."""
+        values: dict[str, Any] = {"lease_expires_at": now() + lease_s}
+        if "worker_memory_bytes" in self._table.c:  # a part that needs too much is left to the job
+            values["worker_memory_bytes"] = memory.used_bytes
+            values["worker_memory_limit_bytes"] = memory.limit_bytes
+        with self._database.write() as connection:
+            if connection.execute(self._update.values(values), lease.key).rowcount == 0:
+                raise LeaseLost(lease.job.id)
+            return self._read_flags(connection, lease)
+
+    def control_flags(self, lease: Lease) -> ControlFlags:
+        """What the caller has requested. Writes nothing."""
+        with self._database.read() as connection:
+            return self._read_flags(connection, lease)
+
+    def report(self, lease: Lease, report: Report) -> None:
+        """Write the progress of the attempt."""
+        with self._database.write() as connection:
+            self._write(connection, lease, report, {}, events.progress)
+
+    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
+        """Make `content` what the next attempt begins with.
+
+        Once the row has its key, the count of attempts without progress is zero. Callers write a
+        checkpoint only if there was progress since the last one.
+        """
+        blob = self._blobs.write(lease.file(number), content)
+        previous = self._name(lease, report, "checkpoint", blob, {self._losses: 0})
+        if previous is not None:
+            self._blobs.delete(previous)
+
+    @abstractmethod
+    def release(self, lease: Lease, report: Report) -> None:
+        """Release unfinished work: another worker continues it."""
+
+    def _name(
+        self, lease: Lease, report: Report, name: str, blob: Blob, values: Mapping[str, Any]
+    ) -> str | None:
+        """Write the name of a file; returns that of the checkpoint before."""
+        named = {f"{name}_key": blob.key, f"{name}_sha256": blob.sha256}
+        try:
+            with self._database.write() as connection:
+                previous: str | None = self._first(connection, self._lock, lease).checkpoint_key
+                self._write(connection, lease, report, {**values, **named}, events.checkpoint)
+        except LeaseLost:
+            self._blobs.delete(blob.key)
+            raise
+        return previous
+
+    def _read_flags(self, connection: sa.Connection, lease: Lease) -> ControlFlags:
+        row = self._first(connection, self._flags, lease)
+        return ControlFlags(row.end, row.pause, _busy_workers(connection, lease))
+
+    def _first(
+        self, connection: sa.Connection, statement: sa.Executable, lease: Lease
+    ) -> sa.Row[Any]:
+        """The leased row."""
+        row: sa.Row[Any] | None = connection.execute(statement, lease.key).first()
+        if row is None:
+            raise LeaseLost(lease.job.id)
+        return row
+
+    def _write(
+        self,
+        connection: sa.Connection,
+        lease: Lease,
+        report: Report,
+        values: Mapping[str, Any],
+        *builders: events.EventBuilder,
+        target: State | None = None,
+    ) -> None:
+        """Write values and the report, and move a job to `target`: roll back if it raises."""
+        reported = {"progress": report.progress, "elapsed_s": report.elapsed_s}
+        parameters = {**lease.key, **reported, **values}
+        if not self._carry_out(connection, target, parameters, builders):
+            raise LeaseLost(lease.job.id)
+        if report.trace:
+            newest = {(row["pair"], row["updates"]): row for row in report.trace}
+            put(connection, job_trace, [{"job_id": lease.job.id, **row} for row in newest.values()])
+
+    @abstractmethod
+    def _carry_out(
+        self,
+        connection: sa.Connection,
+        target: State | None,
+        values: Mapping[str, Any],
+        builders: Sequence[events.EventBuilder],
+    ) -> bool:
+        """Whether the lease is held, so that its row has these values now."""
+
+
+class Leases(LeasedRows):
+    """All that workers write about jobs."""
+
+    _table, _owned, _losses = jobs, OWNED, "attempts_without_progress"
 
     def __init__(
         self, database: Database, blobs: Blobs, running_per_caller: int | None = None
     ) -> None:
         """At most `running_per_caller` jobs of a caller run at once."""
-        self._database = database
-        self._blobs = blobs
+        super().__init__(database, blobs, jobs.c.cancel_requested, jobs.c.pause_requested)
+        self._updates: dict[State | None, sa.Executable] = {None: revise(self._update)}
+        for target in (*WAITING, *FINAL):
+            self._updates[target] = revise(move(target).where(self._owned))
         waiting, ids = waiting_jobs(running_per_caller)
+        first = ids.limit(1).with_for_update(of=waiting, skip_locked=True)
         self._look = sa.select(
             sa.exists().where(_expired()), sa.exists(ids.with_only_columns(sa.literal(1)))
         )
         self._take = revise(
             move(State.RUNNING)
-            .where(jobs.c.id == _first_of(waiting, ids))
+            .where(jobs.c.id == first.scalar_subquery())
             .values(
                 attempt=jobs.c.attempt + 1,
                 worker_memory_bytes=None,
@@ -160,58 +317,17 @@ class Leases:
             if job.is_final:
                 self._blobs.delete(checkpoint_folder(job.id))
 
-    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags:
-        """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
-        values = {
-            "lease_s": lease_s,
-            "worker_memory_bytes": memory.used_bytes,
-            "worker_memory_limit_bytes": memory.limit_bytes,
-        }
-        with self._database.write() as connection:
-            row = _first(connection, _EXTEND, lease, values)
-            return ControlFlags.of(row, busy_workers(connection, lease))
-
-    def control_flags(self, lease: Lease) -> ControlFlags:
-        """What the caller has requested. Writes nothing. Raises LeaseLost."""
-        with self._database.read() as connection:
-            row = _first(connection, _FLAGS, lease)
-            return ControlFlags.of(row, busy_workers(connection, lease))
-
-    def report(self, lease: Lease, report: Report) -> None:
-        """Write the progress of the attempt. Raises LeaseLost."""
-        with self._database.write() as connection:
-            _write(connection, lease, report, _REPORT, {}, events.progress)
-
-    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
-        """Make `content` what the next attempt begins with. Raises LeaseLost.
-
-        Once the row has its key, the count of attempts without progress is zero. Callers write a
-        checkpoint only if there was progress since the last one.
-        """
-        blob = self._blobs.write(_checkpoint_key(lease, number), content)
-        try:
-            with self._database.write() as connection:
-                previous = self._name_checkpoint(connection, lease, blob, report)
-        except LeaseLost:
-            self._blobs.delete(blob.key)
-            raise
-        if previous is not None:
-            self._blobs.delete(previous)
-
     def release(self, lease: Lease, report: Report) -> None:
-        """Release an unfinished job: the next free worker takes it, or it is paused.
-
-        Raises LeaseLost.
-        """
+        """Release an unfinished job: the next free worker takes it, or it is paused."""
         with self._database.write(makes_room=True) as connection:
-            pause = _locked(connection, lease).pause_requested
+            pause = self._first(connection, self._lock, lease).pause_requested
             target = State.PAUSED if pause else State.QUEUED
-            _write(connection, lease, report, _MOVE[target], {}, events.state)
+            self._write(connection, lease, report, {}, events.state, target=target)
 
     def finish(
         self, lease: Lease, outcome: Outcome, report: Report, register: Register | None = None
     ) -> None:
-        """End the job and register its model, both or neither. Raises LeaseLost."""
+        """End the job and register its model, both or neither."""
         with self._database.write() as connection:
             # For a lost lease `_write` raises: then nothing is registered.
             values = {
@@ -226,38 +342,21 @@ class Leases:
                 "model_version": None if register is None else register(connection),
             }
             warnings = (events.warning(message) for message in outcome.warnings)
-            ended = _MOVE[outcome.state]
-            _write(connection, lease, report, ended, values, *warnings, events.state, events.end)
+            ends = (*warnings, events.state, events.end)
+            self._write(connection, lease, report, values, *ends, target=outcome.state)
         self._blobs.delete(checkpoint_folder(lease.job.id))
 
-    def _name_checkpoint(
-        self, connection: sa.Connection, lease: Lease, blob: Blob, report: Report
-    ) -> str | None:
-        """Returns the key of the checkpoint before."""
-        previous = _locked(connection, lease).checkpoint_key
-        values = {
-            "checkpoint_key": blob.key,
-            "checkpoint_sha256": blob.sha256,
-            "attempts_without_progress": 0,
-        }
-        _write(connection, lease, report, _REPORT, values, events.checkpoint)
-        return previous
+    def _carry_out(
+        self,
+        connection: sa.Connection,
+        target: State | None,
+        values: Mapping[str, Any],
+        builders: Sequence[events.EventBuilder],
+    ) -> bool:
+        return carry_out(connection, self._updates[target], values, *builders) is not None
 
-
-OWNED = sa.and_(
-    jobs.c.id == sa.bindparam("leased_job"),
-    jobs.c.attempt == sa.bindparam("leased_attempt"),
-    jobs.c.state == State.RUNNING,
-)
-"""The condition that a row is that of a lease; `Lease.key` has its parameters."""
-CONTROL_FLAGS = (jobs.c.cancel_requested, jobs.c.pause_requested)
-LEASE_S = sa.bindparam("lease_s", type_=sa.Float())
 
 _ANY = sa.select(sa.exists().where(jobs.c.state == State.RUNNING))
-_FLAGS = sa.select(*CONTROL_FLAGS).where(OWNED)
-_EXTEND = (
-    sa.update(jobs).where(OWNED).values(lease_expires_at=now() + LEASE_S).returning(*CONTROL_FLAGS)
-)
 _OF_HOST = sa.bindparam("of_host", type_=sa.String())
 _BUSY = sa.select(
     sa.select(sa.func.count())
@@ -265,62 +364,13 @@ _BUSY = sa.select(
     .scalar_subquery()
     + sa.select(sa.func.count()).where(job_parts.c.worker.like(_OF_HOST)).scalar_subquery()
 )
-_LOCK = sa.select(jobs).where(OWNED).with_for_update()
-_REPORT = revise(sa.update(jobs).where(OWNED))
-_MOVE = {
-    target: revise(move(target).where(OWNED)) for target in (State.QUEUED, State.PAUSED, *FINAL)
-}
 
 
-def _first(
-    connection: sa.Connection,
-    statement: sa.Executable,
-    lease: Lease,
-    values: Mapping[str, Any] = MappingProxyType({}),
-) -> sa.Row[Any]:
-    """The row of the leased job that the statement gives. Raises LeaseLost."""
-    row: sa.Row[Any] | None = connection.execute(statement, {**lease.key, **values}).first()
-    if row is None:
-        raise LeaseLost(lease.job.id)
-    return row
-
-
-def _locked(connection: sa.Connection, lease: Lease) -> Job:
-    """The leased job as it is now. Raises LeaseLost."""
-    return Job.from_row(_first(connection, _LOCK, lease))
-
-
-def _write(
-    connection: sa.Connection,
-    lease: Lease,
-    report: Report,
-    update: sa.Executable,
-    values: Mapping[str, Any],
-    *builders: events.EventBuilder,
-) -> None:
-    """Carry out `update` on the leased job, and the report. Raises LeaseLost: roll back."""
-    reported = {"progress": report.progress, "elapsed_s": report.elapsed_s}
-    if carry_out(connection, update, {**lease.key, **reported, **values}, *builders) is None:
-        raise LeaseLost(lease.job.id)
-    write_trace(connection, lease, report)
-
-
-def busy_workers(connection: sa.Connection, lease: Lease) -> int:
+def _busy_workers(connection: sa.Connection, lease: Lease) -> int:
     """How many workers have work on the machine of this one."""
     assert lease.job.worker is not None
     host = lease.job.worker.partition(":")[0]
     return connection.scalar(_BUSY, {"of_host": f"{host}:%"}) or 1
-
-
-def write_trace(connection: sa.Connection, lease: Lease, report: Report) -> None:
-    """Write the new rows of the job's trace."""
-    if report.trace:
-        newest = {(row["pair"], row["updates"]): row for row in report.trace}
-        put(connection, job_trace, [{"job_id": lease.job.id, **row} for row in newest.values()])
-
-
-def _first_of(waiting: sa.FromClause, ids: sa.Select[Any]) -> sa.ScalarSelect[str]:
-    return ids.limit(1).with_for_update(of=waiting, skip_locked=True).scalar_subquery()
 
 
 def waiting_jobs(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Select[Any]]:
@@ -346,10 +396,6 @@ def waiting_jobs(running_per_caller: int | None) -> tuple[sa.FromClause, sa.Sele
 
 def _expired() -> sa.ColumnElement[bool]:
     return sa.and_(jobs.c.state == State.RUNNING, jobs.c.lease_expires_at < now())
-
-
-def _checkpoint_key(lease: Lease, number: int) -> str:
-    return f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"
 
 
 NEAR_THE_LIMIT = 0.75

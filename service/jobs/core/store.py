@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from service.errors import Conflict, Corrupt, NotFound, ServiceError, Unavailable
 from service.jobs.core import events
-from service.jobs.core.events import change, lock_job, move
+from service.jobs.core.events import change, get_job, move
 from service.jobs.core.job import (
     ACTIVE,
     WAITING,
@@ -43,6 +43,8 @@ KEPT_SHARE = 0.1
 """This part of the queue's length is for callers with fewer jobs in it than that."""
 
 Also: TypeAlias = Callable[[sa.Connection, Job], None]
+_Change: TypeAlias = tuple[Effect, sa.Update | None]
+"""What a request does, and the update for it; None if it was requested already."""
 AlsoAll: TypeAlias = Callable[[sa.Connection, list[Job | ServiceError]], None]
 
 
@@ -119,12 +121,13 @@ class JobStore:
 
     def create_all(
         self,
-        new: Sequence[NewJob],
+        new: Sequence[NewJob | ServiceError],
         caller: str,
         request_id: str | None = None,
         also: AlsoAll | None = None,
     ) -> list[Job | ServiceError]:
-        """Queue jobs in one transaction, `also` in it; for each the job, or why it was refused."""
+        """Queue jobs in one transaction, `also` in it; for each the job, or why it was refused;
+        for an error itself."""
         self._blobs.check_room()
         with self._database.write() as connection:
             transaction_lock(connection, "queue")  # so that two do not take the same free place
@@ -134,6 +137,8 @@ class JobStore:
             rows = []
             for number, one in enumerate(new):
                 try:
+                    if isinstance(one, ServiceError):
+                        raise one
                     check(one.dataset_id, one.needs_version)
                     places.take()
                     rows.append({**_NEW, **one.values(), "place": number})
@@ -159,7 +164,7 @@ class JobStore:
     def get(self, job_id: str) -> Job:
         """Raises NotFound."""
         with self._database.read() as connection:
-            return _get(connection, job_id)
+            return get_job(connection, job_id)
 
     def open_results(self, job: Job) -> BufferedReader | None:
         """The file of results; None if there is none. Raises Corrupt."""
@@ -194,70 +199,69 @@ class JobStore:
             .order_by(job_trace.c.pair, job_trace.c.updates)
         )
         with self._database.read() as connection:
-            _get(connection, job_id)
+            get_job(connection, job_id)
             return [dict(row) for row in connection.execute(statement).mappings()]
 
     def cancel(self, job_id: str, *, keep_model: bool) -> tuple[Job, Effect]:
         """Cancel now, or request it of the worker. Raises NotFound, Conflict `invalid-state`."""
-        with self._database.write(makes_room=True) as connection:
-            job = lock_job(connection, job_id)
-            effect = cancellation(
-                job.state, keep_model=keep_model, has_checkpoint=job.checkpoint_key is not None
-            )
-            if effect is Effect.IMPOSSIBLE:
-                raise Conflict("invalid-state", f"the job has {job.state} already")
+
+        def change(job: Job) -> _Change:
+            has_checkpoint = job.checkpoint_key is not None
+            effect = cancellation(job.state, keep_model=keep_model, has_checkpoint=has_checkpoint)
+            values: dict[str, Any] = {"cancel_requested": True, "keep_model": keep_model}
             if effect is Effect.AT_ONCE:
-                canceled = move(State.CANCELED).values(
-                    cancel_requested=True, keep_model=False, stop_reason="canceled"
-                )
-                job = _changed(connection, job, canceled, events.state, events.end)
-            elif effect is Effect.REQUESTED and not (
-                job.cancel_requested and job.keep_model == keep_model
-            ):
-                requested = move(State.QUEUED) if job.state is State.PAUSED else sa.update(jobs)
-                requested = requested.values(
-                    cancel_requested=True, keep_model=keep_model, pause_requested=False
-                )
-                job = _changed(connection, job, requested, events.state)
-            _note(connection, "job.cancel", job, effect)
-        if effect is Effect.AT_ONCE:
-            self._on_ended()
-            self._blobs.delete(checkpoint_folder(job_id))
-        if job.state is State.QUEUED:
-            self._on_queued()
-        return job, effect
+                values |= {"keep_model": False, "stop_reason": "canceled"}
+                return effect, move(State.CANCELED).values(values)
+            if job.cancel_requested and job.keep_model == keep_model:
+                return effect, None
+            requested = move(State.QUEUED) if job.state is State.PAUSED else sa.update(jobs)
+            return effect, requested.values(**values, pause_requested=False)
+
+        return self._steer(job_id, "job.cancel", change)
 
     def pause(self, job_id: str) -> tuple[Job, Effect]:
         """Pause now, or request it of the worker. Raises NotFound, Conflict `invalid-state`."""
-        with self._database.write(makes_room=True) as connection:
-            job = lock_job(connection, job_id)
+
+        def change(job: Job) -> _Change:
             effect = pausing(job.state, cancel_requested=job.cancel_requested)
-            if effect is Effect.IMPOSSIBLE:
-                what = "is being canceled" if job.cancel_requested else f"has {job.state} already"
-                raise Conflict("invalid-state", f"the job {what}")
-            if effect is Effect.AT_ONCE:
-                job = _changed(connection, job, move(State.PAUSED), events.state)
-            elif effect is Effect.REQUESTED and not job.pause_requested:
-                requested = sa.update(jobs).values(pause_requested=True)
-                job = _changed(connection, job, requested, events.state)
-            _note(connection, "job.pause", job, effect)
-            return job, effect
+            requested = None if job.pause_requested else _pausing(True)
+            return effect, move(State.PAUSED) if effect is Effect.AT_ONCE else requested
+
+        return self._steer(job_id, "job.pause", change)
 
     def resume(self, job_id: str) -> tuple[Job, Effect]:
         """Queue a paused job again, or withdraw the request to pause it.
 
         Raises NotFound, Conflict `invalid-state`.
         """
-        with self._database.write() as connection:
-            job = lock_job(connection, job_id)
+
+        def change(job: Job) -> _Change:
             effect = resumption(job.state, pause_requested=job.pause_requested)
+            return effect, move(State.QUEUED) if job.state is State.PAUSED else _pausing(False)
+
+        return self._steer(job_id, "job.resume", change)
+
+    def _steer(
+        self, job_id: str, action: Action, change: Callable[[Job], _Change]
+    ) -> tuple[Job, Effect]:
+        """Change the job as `change` says, unless it is so already. What changes nothing is not
+        recorded."""
+        with self._database.write(makes_room=action != "job.resume") as connection:
+            job = get_job(connection, job_id, lock=True)
+            effect, update = change(job)
             if effect is Effect.IMPOSSIBLE:
-                raise Conflict("invalid-state", f"the job has {job.state} already")
-            if effect is Effect.AT_ONCE:
-                withdrawn = sa.update(jobs).values(pause_requested=False)
-                update = move(State.QUEUED) if job.state is State.PAUSED else withdrawn
-                job = _changed(connection, job, update, events.state)
-            _note(connection, "job.resume", job, effect)
+                canceling = action == "job.pause" and job.cancel_requested
+                what = "is being canceled" if canceling else f"has {job.state} already"
+                raise Conflict("invalid-state", f"the job {what}")
+            ends = action == "job.cancel" and effect is Effect.AT_ONCE
+            if effect is not Effect.ALREADY:
+                if update is not None:
+                    builders = [events.state, events.end] if ends else [events.state]
+                    job = _changed(connection, job, update, *builders)
+                record(connection, action, f"jobs/{job.id}", kind=job.kind, state=job.state)
+        if ends:
+            self._on_ended()
+            self._blobs.delete(checkpoint_folder(job_id))
         if job.state is State.QUEUED:
             self._on_queued()
         return job, effect
@@ -268,7 +272,7 @@ class JobStore:
         `check` raises if the job must not be deleted. Raises NotFound, Conflict.
         """
         with self._database.write(makes_room=True) as connection:
-            job = lock_job(connection, job_id)
+            job = get_job(connection, job_id, lock=True)
             check(job)
             if not job.is_final:
                 raise Conflict("invalid-state", f"the job is {job.state}; cancel it first")
@@ -373,13 +377,6 @@ def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[A
     return statement.join(job_tags).where(tagged), job_tags
 
 
-def _get(connection: sa.Connection, job_id: str) -> Job:
-    row = connection.execute(sa.select(jobs).where(jobs.c.id == job_id)).first()
-    if row is None:
-        raise NotFound("not-found", f"there is no job {job_id}")
-    return Job.from_row(row)
-
-
 def _changed(
     connection: sa.Connection, job: Job, update: sa.Update, *builders: events.EventBuilder
 ) -> Job:
@@ -389,10 +386,8 @@ def _changed(
     return changed
 
 
-def _note(connection: sa.Connection, action: Action, job: Job, effect: Effect) -> None:
-    """Record a change; what changed nothing is not recorded."""
-    if effect is not Effect.ALREADY:
-        record(connection, action, f"jobs/{job.id}", kind=job.kind, state=job.state)
+def _pausing(requested: bool) -> sa.Update:
+    return sa.update(jobs).values(pause_requested=requested)
 
 
 WARM_START = jobs.c.spec["warm_start_from"].as_string()

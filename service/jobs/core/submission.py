@@ -5,18 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-import sqlalchemy as sa
 import structlog
 
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull, Unavailable
 from service.jobs.callbacks.deliveries import Destinations
+from service.jobs.collection.schemas import KindCreate
 from service.jobs.core.job import Job
-from service.jobs.core.kind import Kind
 from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob
+from service.jobs.kinds import Kind
 from service.models.registry import ModelRegistry
 from service.models.versions import ModelVersion
 from service.settings import Limits
@@ -24,18 +24,7 @@ from service.settings import Limits
 log = structlog.stdlib.get_logger("service.jobs")
 
 
-class Request(Protocol):
-    """The fields that all requests for jobs have."""
-
-    @property
-    def priority(self) -> int: ...
-    @property
-    def tags(self) -> dict[str, str]: ...
-    @property
-    def callback(self) -> str | None: ...
-
-
-Body = TypeVar("Body", bound=Request)
+Body = TypeVar("Body", bound=KindCreate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +80,11 @@ class Submission(ABC, Generic[Body]):
         """For each request the queued job, or why it was refused; for an error itself."""
         stores = replace(self.stores, datasets=self.stores.datasets.reading_once())
         new = [replace(self, stores=stores)._new_or_refused(body) for body in bodies]
-        accepted = [one for one in new if isinstance(one, NewJob)]
-
-        def of_all(results: list[Job | ServiceError]) -> list[Job | ServiceError]:
-            following = iter(results)
-            return [next(following) if isinstance(one, NewJob) else one for one in new]
-
-        def keep(connection: sa.Connection, results: list[Job | ServiceError]) -> None:
-            if also is not None:
-                also(connection, of_all(results))
-
-        created = self.stores.jobs.create_all(accepted, caller, request_id, keep)
-        for job in created:
+        results = self.stores.jobs.create_all(new, caller, request_id, also)
+        for job in results:
             if isinstance(job, Job):
                 self._log(job)
-        return of_all(created)
+        return results
 
     def _new_or_refused(self, body: Body | ServiceError) -> NewJob | ServiceError:
         if isinstance(body, ServiceError):

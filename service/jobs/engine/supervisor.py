@@ -20,7 +20,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -140,7 +139,7 @@ class Supervisor:
             self._woken_at = time.monotonic()
             self._wanted = self._settings.workers
             for worker in self._workers.values():
-                _write(worker.pipe)
+                worker_process.ring(worker.pipe)
 
     def _reap(self) -> None:
         if self._compiler is not None and os.waitpid(self._compiler, os.WNOHANG)[0]:
@@ -222,11 +221,6 @@ def _fork(work: Callable[[], None]) -> int:
         work()
 
     end_after(begin)
-
-
-def _write(pipe: int) -> None:
-    with suppress(BlockingIOError, BrokenPipeError):  # it is awake, or has ended
-        os.write(pipe, b"w")
 
 
 def _reason(code: int) -> str:

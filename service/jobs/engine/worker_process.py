@@ -9,20 +9,21 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 import structlog
 
 from service.datasets.store import KeptDatasets
-from service.errors import ServiceError, StorageFull
+from service.errors import StorageFull
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import PASSING, Attempt, Command, keep_lease
 from service.jobs.core.job import State
-from service.jobs.core.leases import LeaseLost, Leases, Outcome
+from service.jobs.core.leases import CANCELED, LeaseLost, Leases, Outcome, error_of
 from service.jobs.engine.compiling import report_compiling
 from service.jobs.kinds import KINDS
 from service.jobs.parts.leases import Kept, PartLeases, PartWork, carry_out_part
@@ -41,7 +42,7 @@ from service.storage.database import Database, follow_work
 from service.storage.database.audit import Actor, acting
 from service.subprocesses.working import step_back
 from svm.data.executors import one_blas_thread
-from svm.errors import Diverged, Interrupted, InvalidData
+from svm.errors import Interrupted
 
 LOOK_S = 5.0
 """How often an idle worker looks for a job without a byte from the supervisor: another machine may
@@ -57,8 +58,6 @@ NICENESS = 10
 
 WAKE = b"\xff"
 """No number of a signal: those are written to the same pipe."""
-
-CANCELED = Outcome(state=State.CANCELED, stop_reason="canceled")
 
 logger = logging.getLogger(__name__)
 
@@ -85,19 +84,11 @@ def run(
     stopping, woken = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 
-    def wake_others() -> None:
-        with suppress(BlockingIOError, BrokenPipeError):  # they are awake, or all ends
-            os.write(bell, WAKE)
-
-    def tell() -> None:
-        with suppress(BlockingIOError, BrokenPipeError):  # it is awake, or all ends
-            os.write(1, WAKE)
-
     def work() -> None:
         code = 1
         try:
             with one_blas_thread:  # once, not for every job
-                worker = Worker(settings, stopping, name, wake_others, tell)
+                worker = Worker(settings, stopping, name, partial(ring, bell), partial(ring, 1))
                 code = 0 if worker.run(woken, dead, stays) else 1
         except BaseException:
             logger.exception("the worker failed")
@@ -111,6 +102,12 @@ def run(
     stopping.set()
     woken.set()
     thread.join(SAVE_S)
+
+
+def ring(pipe: int) -> None:
+    """Wake the process at the other end of a pipe, unless it is awake or has ended."""
+    with suppress(BlockingIOError, BrokenPipeError):
+        os.write(pipe, WAKE)
 
 
 class Worker:
@@ -196,17 +193,12 @@ class Worker:
         if lease is None:
             return False
         self._kept = Kept()
-        started = time.monotonic()
         by = Actor(lease.job.caller, request_id=lease.job.request_id)
-        with structlog.contextvars.bound_contextvars(**lease.job.log_context), acting(by):
-            logger.info("job taken")
-            try:
-                attempt = Attempt(lease, self._leases, self._settings, self._stopping)
-                with keep_lease(attempt), report_compiling(attempt):
-                    carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
-            except LeaseLost:
-                logger.info("the job was canceled, or another attempt took it")
-            logger.info("job left", extra={"seconds": round(time.monotonic() - started, 3)})
+        lost = "the job was canceled, or another attempt took it"
+        with acting(by), _logged("job", lost, **lease.job.log_context):
+            attempt = Attempt(lease, self._leases, self._settings, self._stopping)
+            with keep_lease(attempt), report_compiling(attempt):
+                carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
         self._on_left()
         return True
 
@@ -216,18 +208,26 @@ class Worker:
         if lease is None:
             self._kept = Kept()
             return False
-        started = time.monotonic()
-        with structlog.contextvars.bound_contextvars(**lease.job.log_context, part=lease.number):
-            logger.info("part taken")
-            try:
-                given = lease, self._part_leases, self._settings, self._stopping
-                part = PartWork(*given, kept=self._kept)
-                with keep_lease(part):
-                    carry_out_part(self._helpers[lease.job.kind], part)
-            except LeaseLost:
-                logger.info("the part's job has ended, or does it itself")
-            logger.info("part left", extra={"seconds": round(time.monotonic() - started, 3)})
+        lost = "the part's job has ended, or does it itself"
+        with _logged("part", lost, **lease.job.log_context, part=lease.number):
+            given = lease, self._part_leases, self._settings, self._stopping
+            part = PartWork(*given, kept=self._kept)
+            with keep_lease(part):
+                carry_out_part(self._helpers[lease.job.kind], part)
         return True
+
+
+@contextmanager
+def _logged(what: str, lost: str, **fields: Any) -> Iterator[None]:
+    """Log that leased work is taken and left, or `lost`; `fields` are in all lines of the block."""
+    started = time.monotonic()
+    with structlog.contextvars.bound_contextvars(**fields):
+        logger.info("%s taken", what)
+        try:
+            yield
+        except LeaseLost:
+            logger.info(lost)
+        logger.info("%s left", what, extra={"seconds": round(time.monotonic() - started, 3)})
 
 
 def take_parts(expected: str) -> int:
@@ -266,27 +266,14 @@ def carry_out(run: Callable[[Attempt], None], attempt: Attempt, stopping: thread
     except LeaseLost:
         raise
     except StorageFull as error:  # for the model's file; a full database is tried again
-        hint = "free disk space where the workers keep their files, then train again"
-        attempt.finish(_failed(error.code, error.detail, hint))
+        attempt.finish(_failed(error))
     except PASSING:
         logger.exception("job released", extra={"job_id": attempt.job.id})
         stopping.wait(RETRY_S)  # other jobs would fail in the same way
         attempt.give_back()
-    except InvalidData as error:
-        attempt.finish(_failed(error.code, error.message))
-    except Diverged as error:
-        attempt.finish(_failed("diverged", error.message, error.suggestion))
-    except ServiceError as error:
-        attempt.finish(_failed(error.code, error.detail))
-    except MemoryError:
-        hint = "send less data at once, or raise the memory limit of workers"
-        attempt.finish(_failed("out-of-memory", "a worker's memory is too small", hint))
-    except Exception:
-        logger.exception("job failed")
-        detail = "an unexpected error; it was logged under the job's id"
-        attempt.finish(_failed("internal-error", detail))
+    except Exception as error:
+        attempt.finish(_failed(error))
 
 
-def _failed(code: str, detail: str, hint: str | None = None) -> Outcome:
-    error = {"code": code, "detail": detail, "hint": hint}
-    return Outcome(state=State.FAILED, stop_reason="error", error=error)
+def _failed(error: Exception) -> Outcome:
+    return Outcome(state=State.FAILED, stop_reason="error", error=error_of(error))

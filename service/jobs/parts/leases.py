@@ -7,28 +7,26 @@ there is a newer one, or no such row: the job has claimed the part then, or has 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from service.jobs.core import events
 from service.jobs.core.attempts import Work
 from service.jobs.core.job import Job, State
 from service.jobs.core.leases import (
     LEASE_S,
-    ControlFlags,
     Lease,
+    LeasedRows,
     LeaseLost,
-    Memory,
     Report,
-    busy_workers,
     waiting_jobs,
-    write_trace,
 )
 from service.jobs.core.store import checkpoint_folder
-from service.storage.blobs import Blob, Blobs
+from service.storage.blobs import Blobs
 from service.storage.database import Database, now, transaction_lock
 from service.storage.database.tables import job_parts, jobs
 from svm.errors import Interrupted
@@ -54,20 +52,48 @@ class PartLease(Lease):
             "leased_part": self.number,
         }
 
+    def file(self, name: object) -> str:
+        return f"{part_folder(self.job.id, self.number, self.job.attempt)}/{name}"
 
-class PartLeases:
-    """All writes of helpers. Safe to share between threads."""
+
+def part_folder(job_id: str, number: int, attempt: int) -> str:
+    """The files of a part's lease, or of its offer, whose number is one less than that of the first
+    lease. They are deleted with the checkpoints of the job."""
+    return f"{checkpoint_folder(job_id)}/part-{number}-{attempt}"
+
+
+FREE = sa.and_(
+    job_parts.c.result_key.is_(None),
+    job_parts.c.worker.is_(None) | (job_parts.c.lease_expires_at < now()),
+)
+"""The condition that no one does a part."""
+OWNED = sa.and_(
+    job_parts.c.job_id == sa.bindparam("leased_job"),
+    job_parts.c.number == sa.bindparam("leased_part"),
+    job_parts.c.attempt == sa.bindparam("leased_attempt"),
+)
+_OWN = ("attempt", "worker", "progress", "elapsed_s", "checkpoint_key", "checkpoint_sha256")
+"""Columns of a part that take the place of its job's."""
+_LEFT: Mapping[str, Any] = MappingProxyType({"worker": None, "lease_expires_at": None})
+_PARTS_OF_JOBS = job_parts.join(jobs, jobs.c.id == job_parts.c.job_id)
+
+
+class PartLeases(LeasedRows):
+    """All that helpers write about parts. A helper pauses if its job stops, or another one
+    waits."""
+
+    _table, _owned, _losses = job_parts, OWNED, "failures"
 
     def __init__(
         self, database: Database, blobs: Blobs, running_per_caller: int | None = None
     ) -> None:
         """`running_per_caller`: of jobs, as in `Leases`."""
-        self._database = database
-        self._blobs = blobs
         _, ids = waiting_jobs(running_per_caller)
-        waits = sa.exists(ids.with_only_columns(sa.literal(1))).label("waits")
-        own = sa.select(jobs.c.state, jobs.c.cancel_requested, jobs.c.pause_requested, waits)
-        self._flags = own.select_from(_PARTS_OF_JOBS).where(OWNED)
+        requested = jobs.c.cancel_requested | jobs.c.pause_requested
+        waits = sa.exists(ids.with_only_columns(sa.literal(1)))
+        stops = requested | (jobs.c.state == State.PAUSED) | waits
+        super().__init__(database, blobs, sa.false(), stops)
+        self._flags = self._flags.select_from(_PARTS_OF_JOBS)
 
     def take(self, worker: str, lease_s: float) -> PartLease | None:
         """Lease the next part for `lease_s` seconds. Writes nothing if there is none.
@@ -91,90 +117,30 @@ class PartLeases:
         own = {name: getattr(part, name) for name in _OWN}
         return PartLease(replace(Job.from_row(row), **own), part.number)
 
-    def heartbeat(self, lease: Lease, lease_s: float, memory: Memory) -> ControlFlags:
-        """Keep the lease for another `lease_s` seconds. Raises LeaseLost."""
-        del memory  # if it was too much, the job does the part, and fails with its own heartbeat
-        with self._database.write() as connection:
-            _write(connection, lease, {"lease_expires_at": now() + lease_s})
-        return self.control_flags(lease)
-
-    def control_flags(self, lease: Lease) -> ControlFlags:
-        """Whether the helper must leave: its job stops, or another one waits. Raises LeaseLost."""
-        with self._database.read() as connection:
-            row = connection.execute(self._flags, lease.key).first()
-            busy = busy_workers(connection, lease)
-        if row is None:
-            raise LeaseLost(lease.job.id)
-        stops = row.cancel_requested or row.pause_requested or row.state == State.PAUSED
-        return ControlFlags(end=False, pause=stops or row.waits, busy=busy)
-
-    def report(self, lease: Lease, report: Report) -> None:
-        """Write the progress of the part. Raises LeaseLost."""
-        with self._database.write() as connection:
-            _write_report(connection, lease, report, {})
-
-    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
-        """Make `content` what the next worker begins with. Raises LeaseLost."""
-        blob = self._blobs.write(f"{_folder(lease)}/{number}", content)
-        previous = self._name(lease, report, "checkpoint", blob, {"failures": 0})
-        if previous is not None:
-            self._blobs.delete(previous)
-
     def release(self, lease: Lease, report: Report) -> None:
-        """Give the part back: the job or another helper does the rest. Raises LeaseLost."""
-        with self._database.write(makes_room=True) as connection:
-            _write_report(connection, lease, report, {**_LEFT, "failures": 0})
+        """Give the part back: the job or another helper does the rest."""
+        self._leave(lease, report, 0)
 
-    def refuse(self, lease: Lease) -> None:
-        """Leave the part to the job, which meets the same error. Raises LeaseLost."""
-        with self._database.write(makes_room=True) as connection:
-            _write(connection, lease, {**_LEFT, "failures": MAX_FAILURES})
+    def refuse(self, lease: Lease, report: Report) -> None:
+        """Leave the part to the job, which meets the same error."""
+        self._leave(lease, report, MAX_FAILURES)
 
     def deliver(self, lease: Lease, content: bytes, report: Report) -> None:
-        """End the part with its result. Raises LeaseLost."""
-        blob = self._blobs.write(f"{_folder(lease)}/result", content)
-        self._name(lease, report, "result", blob, _LEFT)
+        """End the part with its result."""
+        self._name(lease, report, "result", self._blobs.write(lease.file("result"), content), _LEFT)
 
-    def _name(
-        self, lease: Lease, report: Report, name: str, blob: Blob, values: Mapping[str, Any]
-    ) -> str | None:
-        """Write the name of a file; returns that of the checkpoint before."""
-        named = {f"{name}_key": blob.key, f"{name}_sha256": blob.sha256}
-        try:
-            with self._database.write() as connection:
-                previous: str | None = connection.scalar(_CHECKPOINT, lease.key)
-                _write_report(connection, lease, report, {**values, **named})
-        except LeaseLost:
-            self._blobs.delete(blob.key)
-            raise
-        return previous
+    def _leave(self, lease: Lease, report: Report, failures: int) -> None:
+        with self._database.write(makes_room=True) as connection:
+            self._write(connection, lease, report, {**_LEFT, "failures": failures})
 
-
-def part_folder(job_id: str, number: int, attempt: int) -> str:
-    """The files of a part's lease, or of its offer, whose number is one less than that of the first
-    lease. They are deleted with the checkpoints of the job."""
-    return f"{checkpoint_folder(job_id)}/part-{number}-{attempt}"
-
-
-def _folder(lease: Lease) -> str:
-    return part_folder(lease.job.id, lease.key["leased_part"], lease.job.attempt)
-
-
-FREE = sa.and_(
-    job_parts.c.result_key.is_(None),
-    job_parts.c.worker.is_(None) | (job_parts.c.lease_expires_at < now()),
-)
-"""The condition that no one does a part."""
-OWNED = sa.and_(
-    job_parts.c.job_id == sa.bindparam("leased_job"),
-    job_parts.c.number == sa.bindparam("leased_part"),
-    job_parts.c.attempt == sa.bindparam("leased_attempt"),
-)
-_OWN = ("attempt", "worker", "progress", "elapsed_s", "checkpoint_key", "checkpoint_sha256")
-"""Columns of a part that take the place of its job's."""
-_LEFT: Mapping[str, Any] = MappingProxyType({"worker": None, "lease_expires_at": None})
-_PARTS_OF_JOBS = job_parts.join(jobs, jobs.c.id == job_parts.c.job_id)
-_CHECKPOINT = sa.select(job_parts.c.checkpoint_key).where(OWNED).with_for_update()
+    def _carry_out(
+        self,
+        connection: sa.Connection,
+        target: State | None,
+        values: Mapping[str, Any],
+        builders: Sequence[events.EventBuilder],
+    ) -> bool:
+        return connection.execute(self._update, values).rowcount > 0  # parts have no events
 
 
 def _next() -> sa.Select[Any]:
@@ -224,23 +190,6 @@ _TAKE = (
 )
 
 
-def _write(connection: sa.Connection, lease: Lease, values: Mapping[str, Any]) -> None:
-    """Raises LeaseLost: roll back."""
-    if (
-        connection.execute(sa.update(job_parts).where(OWNED).values(values), lease.key).rowcount
-        == 0
-    ):
-        raise LeaseLost(lease.job.id)
-
-
-def _write_report(
-    connection: sa.Connection, lease: Lease, report: Report, values: Mapping[str, Any]
-) -> None:
-    reported = {"progress": report.progress, "elapsed_s": report.elapsed_s}
-    _write(connection, lease, {**reported, **values})
-    write_trace(connection, lease, report)
-
-
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -257,6 +206,8 @@ class Kept:
 class PartWork(Work):
     """A leased part. `job` is its job with the attempt, checkpoint and progress of the part."""
 
+    _leases: PartLeases
+
     def __init__(
         self,
         lease: PartLease,
@@ -267,7 +218,6 @@ class PartWork(Work):
     ) -> None:
         super().__init__(lease, leases, *given, **also)
         self.number = lease.number
-        self._part_leases = leases
         self._kept = kept or Kept()
 
     def once(self, make: Callable[[], T]) -> T:
@@ -281,12 +231,12 @@ class PartWork(Work):
 
     def deliver(self, content: bytes) -> None:
         """End the part with its result. Raises LeaseLost."""
-        write = self._part_leases.deliver
+        write = self._leases.deliver
         self.insist(lambda: write(self.lease, content, self.latest_report()))
 
     def refuse(self) -> None:
         """Leave the part to its job. Raises LeaseLost."""
-        self.insist(lambda: self._part_leases.refuse(self.lease))
+        self.insist(lambda: self._leases.refuse(self.lease, self.latest_report()))
 
 
 def carry_out_part(run: Callable[[PartWork], None], part: PartWork) -> None:

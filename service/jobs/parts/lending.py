@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -204,6 +204,13 @@ class Lending:
         self._look_at = 0.0
         self.look()
         return lent
+
+    def lend(self, ready: Iterable[int], pack: Callable[[int], bytes | None]) -> None:
+        """Lend the parts that are ready and not lent, each from its checkpoint, if it is time.
+        Raises LeaseLost."""
+        self.look()
+        if self.is_due and (new := {n: pack(n) for n in ready if n not in self}):
+            self.offer(new)
 
     def look(self) -> None:
         """Read how far the parts are, if that was not done just now."""

@@ -14,6 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
@@ -284,26 +285,15 @@ class PassWorker:
     def _parts(self, chosen: slice | Indices) -> Parts:
         """As `Problem.parts`, a leaf at a time."""
         edges = self._layout.edges
-        whole = isinstance(chosen, slice)
-        first, last = (chosen.start, chosen.stop) if isinstance(chosen, slice) else (0, 0)
-        if not isinstance(chosen, slice):
-            if len(chosen) == 0:
-                return
-            first, last = int(chosen[0]), int(chosen[-1]) + 1
-        leaf = int(np.searchsorted(edges, first, side="right")) - 1
-        at = 0
-        while leaf < self._layout.n_leaves and int(edges[leaf]) < last:
-            begin, end = max(first, int(edges[leaf])), min(last, int(edges[leaf + 1]))
-            if whole:
-                rows = np.arange(begin, end)
-            else:
-                assert not isinstance(chosen, slice)
-                stop = at + int(np.searchsorted(chosen[at:], end))
-                rows = chosen[at:stop]
-            if len(rows):
-                yield slice(at, at + len(rows)), self._rows.operand(leaf), rows - int(edges[leaf])
-            at += len(rows)
-            leaf += 1
+        rows = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
+        if len(rows) == 0:
+            return
+        first, last = np.searchsorted(edges, rows[[0, -1]], side="right").tolist()
+        cuts = np.searchsorted(rows, edges[first - 1 : last + 1]).tolist()
+        for leaf, (start, stop) in enumerate(pairwise(cuts), first - 1):
+            if start < stop:
+                own = rows[start:stop] - int(edges[leaf])
+                yield slice(start, stop), self._rows.operand(leaf), own
 
 
 def _merged(nodes: dict[tuple[int, int], Sum]) -> dict[tuple[int, int], Sum]:

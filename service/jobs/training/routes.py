@@ -20,7 +20,7 @@ from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import JOB_FORM, JobRead
 from service.jobs.core.job import Job
 from service.jobs.core.submission import Stores
-from service.jobs.training import KIND
+from service.jobs.kinds import TRAINING
 from service.jobs.training.schemas import MAX_JOBS, JobBatchCreate, JobCreate
 from service.jobs.training.submission import JobPlanRead, Trainings
 from service.web.access.scopes import Routes, requires_scope
@@ -193,7 +193,7 @@ def add_batch(routes: Routes, trainings: Trainings, example: dict[str, Any]) -> 
         ),
         openapi_extra=json_request(JobBatchCreate, {"jobs": [example]}),
     )
-    @requires_scope(KIND.scope)
+    @requires_scope(TRAINING.scope)
     async def create_jobs(
         request: Request,
         once: Once,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,8 @@ from service.jobs.training.training_sequence import (
     trace_rows,
 )
 from service.storage.arrays import Arrays, below, pack, under
-from service.storage.blobs import BlobDamaged
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
-from svm.errors import CheckpointMismatch
 from svm.model.calibration import cross_fit
 from svm.model.metrics import calibration_metrics, explain_unpredicted
 from svm.model.pipeline import FittedPipeline
@@ -55,7 +54,8 @@ def run(context: RunContext, attempt: Attempt) -> None:
     trainings = JobTrainings(context, attempt)
     spec = trainings.spec
     with file_errors_reported():  # rows that stay in files are copied to a scratch file
-        sequence, warnings = _sequence(context, attempt, trainings)
+        begin = partial(TrainingSequence, attempt, trainings, Lending(context.offers, attempt))
+        sequence, warnings = context.resume(attempt.job, begin)
         canceled = sequence.run()
     result = sequence.model
     metrics = trainings.metrics(result, sequence.folds)
@@ -77,7 +77,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     measures = summary.result_of(result, metrics)
     if canceled:
         measures["stop_reason"] = "canceled"
-    attempt.show(summary.final_progress(attempt, canceled, measures), [])
+    attempt.show(summary.final_progress(attempt, canceled, measures))
     outcome = Outcome(
         state=State.CANCELED if canceled else State.SUCCEEDED,
         stop_reason=measures["stop_reason"],
@@ -93,7 +93,6 @@ def run(context: RunContext, attempt: Attempt) -> None:
         result.warm_start,
         dataset=trainings.dataset,
         rows=trainings.splits[0].training,
-        request=spec,
         spec=spec.with_solver(result.warm_start.pipeline.solver),
         result=measures,
         n_support_vectors=result.n_support_vectors,
@@ -117,17 +116,6 @@ def _calibrated(
         return calibrated, None, (*warnings, NOT_MEASURED)
     labels = fitted.codes_from_decision(fitted.decision_from_scores(scores))
     return calibrated, calibration_metrics(probabilities, labels, codes), warnings
-
-
-def _sequence(
-    context: RunContext, attempt: Attempt, trainings: JobTrainings
-) -> tuple[TrainingSequence, tuple[str, ...]]:
-    """The job's trainings, at the last checkpoint or at their start, and warnings."""
-    given = attempt, trainings, Lending(context.offers, attempt)
-    try:
-        return TrainingSequence(*given, context.checkpoint(attempt.job)), ()
-    except (BlobDamaged, CheckpointMismatch):
-        return TrainingSequence(*given, None), (summary.CHECKPOINT_LOST,)
 
 
 def help(context: RunContext, part: PartWork) -> None:

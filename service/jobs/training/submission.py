@@ -8,7 +8,7 @@ from service.common.schemas import ReadModel
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, NotFound
 from service.jobs.core.submission import Draft, Submission
-from service.jobs.training import KIND
+from service.jobs.kinds import TRAINING
 from service.jobs.training.admission import (
     check_trainable,
     data_size,
@@ -112,7 +112,7 @@ class JobPlanRead(ReadModel):
 
 
 class Trainings(Submission[JobCreate]):
-    kind = KIND
+    kind = TRAINING
 
     def draft(self, body: JobCreate) -> Draft:
         body, dataset, start, _ = self._check(body)

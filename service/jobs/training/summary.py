@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.training.rows import Confusion
-from service.jobs.training.schemas import JobCreate
 from service.models.files import describe_table
 from svm.data.matrices import Indices
 from svm.model.pipeline import FittedPipeline
@@ -23,10 +22,6 @@ from svm.training.curve import Progress
 from svm.training.results import TrainingResult
 from svm.training.training import Training
 from svm.training.warm_start import WarmStart
-
-CHECKPOINT_LOST = (
-    "The last checkpoint could not be used, so the training started again from the beginning."
-)
 
 
 def progress_of(progress: Progress) -> dict[str, Any]:
@@ -130,13 +125,12 @@ def finish_with_model(
     *,
     dataset: Dataset,
     rows: Indices,
-    request: JobCreate,
     spec: dict[str, Any],
     result: dict[str, Any],
     n_support_vectors: int | None,
 ) -> None:
-    """End the job and register its model, trained on these `rows` of the dataset. `request` names
-    it, `spec` has the solver that was chosen."""
+    """End the job and register its model, trained on these `rows` of the dataset. `spec` is the
+    request, with the solver that was chosen."""
     prepared = context.models.files.prepare(
         fitted,
         None if dataset.columns is None else list(dataset.columns),
@@ -149,15 +143,15 @@ def finish_with_model(
         lambda connection: context.models.register(
             connection,
             prepared,
-            model_name=request.model_name,
+            model_name=spec["model_name"],
             job_id=attempt.job.id,
             dataset_id=dataset.id,
             dataset_digest=dataset.matrix_digest,
             spec=spec,
-            seed=request.seed,
+            seed=spec["seed"],
             result=result if reading is None else {**result, "reading": dict(reading)},
             n_support_vectors=n_support_vectors,
-            set_alias=None if outcome.state is State.CANCELED else request.set_alias,
+            set_alias=None if outcome.state is State.CANCELED else spec["set_alias"],
         ),
     )
 
@@ -220,14 +214,23 @@ class Forecasts:
     def __init__(self) -> None:
         self._latest: tuple[Training, Forecast] | None = None
 
-    def left_s(self, progress: Progress, training: Training) -> float | None:
-        """Seconds to the end of this training; None if there is no forecast."""
+    def left_s(
+        self,
+        progress: Progress,
+        training: Training,
+        *,
+        others: Callable[[float], float],
+        most_s: float,
+    ) -> float | None:
+        """Seconds to the end of all trainings, at most `most_s`; None if there is no forecast.
+        `others` gives the time of the others from the seconds to the end of this one."""
         if self._latest is None or self._latest[0] is not training:
             self._latest = training, Forecast(training.pipeline.stopping)
         forecast, elapsed_s = self._latest[1], training.elapsed_s
         if progress.evaluation is not None:
             forecast.add(elapsed_s, progress.relative_gap, progress.epoch)
-        return forecast.left(elapsed_s)
+        left = forecast.left(elapsed_s)
+        return None if left is None else max(0.0, min(left + others(left), most_s))
 
 
 def _slope(before: tuple[float, ...], after: tuple[float, ...], k: int) -> float:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from service.jobs.context import RunContext
-from service.jobs.core.attempts import Attempt, Command, Work
+from service.jobs.core.attempts import Attempt, Work
 from service.jobs.parts.lending import Lending
-from service.jobs.spread.spreading import choose_spread
+from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import summary
 from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
@@ -182,13 +182,12 @@ class TrainingSequence:
     """By fold: of its rows, if they are kept."""
 
     def __init__(
-        self, attempt: Attempt, trainings: JobTrainings, lending: Lending, saved: Arrays | None
+        self, attempt: Attempt, trainings: JobTrainings, lending: Lending, saved: Arrays
     ) -> None:
-        """`saved` is the last checkpoint.
+        """`saved` is the last checkpoint; empty if there is none.
 
         The model's training begins here. Raises CheckpointMismatch if `saved` is not of this job.
         """
-        saved = saved or {}
         self._attempt = attempt
         self._trainings = trainings
         self._lending = lending
@@ -227,33 +226,28 @@ class TrainingSequence:
 
         Raises what a training raises, and Interrupted after the checkpoint was saved.
         """
-        attempt = self._attempt
-        attempt.may_end = True
-        try:
-            with attempt.saving(self._packed):
-                attempt.check()
-                self._train_model()
-                while len(self._folds) < self._count - 1:
-                    attempt.check()
-                    self._absorb_folds()
-                    if self._current < 0:
-                        self._choose_fold()
-                    else:
-                        self._train_fold(self._current)
-            return False
-        except Interrupted:
-            if attempt.command is not Command.KEEP_AND_END or not self._has_model:
-                raise
-            if not self._has_finished:
-                assert self._training is not None
-                lent = _lent(self._training)
-                for number, content in self._lending.latest():
-                    if number in lent:
-                        self._take_back(self._training, number, content)
-                self._finish_model(self._training)
-            return True
-        finally:
-            attempt.may_end = False
+        canceled = self._attempt.carry_through(self._train, self._packed)
+        if canceled and not self._has_finished:
+            if not self._has_model:
+                raise Interrupted(self._attempt.command.name)
+            assert self._training is not None
+            lent = _lent(self._training)
+            for number, content in self._lending.latest():
+                if number in lent:
+                    self._take_back(self._training, number, content)
+            self._finish_model(self._training)
+        return canceled
+
+    def _train(self) -> None:
+        self._attempt.check()
+        self._train_model()
+        while len(self._folds) < self._count - 1:
+            self._attempt.check()
+            self._absorb_folds()
+            if self._current < 0:
+                self._choose_fold()
+            else:
+                self._train_fold(self._current)
 
     def _train_model(self) -> None:
         training = self._training
@@ -297,7 +291,7 @@ class TrainingSequence:
             self._take_back(training, *claimed)
         else:
             lending.wait()
-            self._attempt.show({**self._attempt.progress, **self._overall(1.0)}, [])
+            self._attempt.show(self._attempt.progress | self._overall(1.0))
 
     def _take_back(self, training: Training, number: int, content: Arrays) -> None:
         pairs = _group(training, number)
@@ -323,7 +317,7 @@ class TrainingSequence:
             self._current, content = chosen
             self._fold_saved = below("training", content)
         else:
-            self._attempt.show({**self._attempt.progress, **self._overall(0.0)}, [])
+            self._attempt.show(self._attempt.progress | self._overall(0.0))
 
     def _train_fold(self, number: int) -> None:
         if self._training is None:
@@ -362,22 +356,21 @@ class TrainingSequence:
         self._has_finished, self._current = True, -1
 
     def _lend(self, training: Training) -> None:
-        lending = self._lending
-        lending.look()
-        if not lending.is_due:
-            return
-        own = {"budget_s": np.asarray(self._share_s)}
-        parts = {}
+        lending, own = self._lending, {"budget_s": np.asarray(self._share_s)}
         if self._count > 1:
-            taken = {self._current, *self._folds, *lending.numbers}
-            parts = {k: pack(own) for k in range(1, self._count) if k not in taken}
-        elif not lending.numbers and training.threads == 1:
-            for number in GROUPS[1:]:  # the first group stays
-                pairs = set(_group(training, number)).intersection(training.unfinished)
-                if pairs:
-                    parts[number] = pack(own | under("training", training.lend(pairs)))
+            taken = {self._current, *self._folds}
+            left = (k for k in range(1, self._count) if k not in taken)
+            return lending.lend(left, lambda _: pack(own))
+        lending.look()
+        if not lending.is_due or lending.numbers or training.threads > 1:
+            return
+        parts = {}
+        for number in GROUPS[1:]:  # the first group stays
+            pairs = set(_group(training, number)).intersection(training.unfinished)
+            if pairs:
+                parts[number] = pack(own | under("training", training.lend(pairs)))
         if parts and not lending.offer(parts):
-            for number in set(parts).intersection(GROUPS):
+            for number in parts:
                 training.take_back(_group(training, number), {})
 
     def _packed(self) -> bytes:
@@ -405,7 +398,14 @@ class TrainingSequence:
         elapsed_s = self._spent_s + training.elapsed_s
         shown |= self._overall(progress.fraction)
         shown["fold"] = number or None
-        shown["eta_s"] = self._left_s(progress, training, elapsed_s)
+        # If each of the others takes as long as this one.
+        others = self._count - len(self._folds) - self._has_finished - 1
+        shown["eta_s"] = self._forecasts.left_s(
+            progress,
+            training,
+            others=lambda left: others * (training.elapsed_s + left),
+            most_s=self._trainings.budget_s - elapsed_s,
+        )
         before_s = attempt.elapsed_s - training.elapsed_s
         attempt.show(shown, trace_rows(progress, before_s, training) if number == 0 else [])
 
@@ -424,15 +424,6 @@ class TrainingSequence:
                 len(self._folds) + self._has_finished + current + sum(lent.values())
             ) / self._count
         return {"fraction": min(1.0, done), "parts": len(lent)}
-
-    def _left_s(self, progress: Progress, training: Training, elapsed_s: float) -> float | None:
-        """For all trainings, if each takes as long as this one; at most the rest of the budget."""
-        left = self._forecasts.left_s(progress, training)
-        if left is None:
-            return None
-        done = len(self._folds) + self._has_finished
-        left += (self._count - done - 1) * (training.elapsed_s + left)
-        return max(0.0, min(left, self._trainings.budget_s - elapsed_s))
 
 
 def _lent(training: Training) -> list[int]:

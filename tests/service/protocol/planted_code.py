@@ -11,14 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from service.jobs.core import attempts, events, job, leases, store
-from service.jobs.core.attempts import AttemptState, Heard, Offered, Saved
-from service.jobs.core.events import change, move, revise
+from service.jobs.core.attempts import Work
+from service.jobs.core.events import change
 from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.leases import ControlFlags, Lease, Leases
 from service.jobs.core.store import JobStore, checkpoint_folder
 from service.storage import ownership as sweeping
 from service.storage.blobs import Blob
-from service.storage.database import now
 from service.storage.database.idempotency import Reservation, Reservations
 from service.storage.database.tables import idempotency_keys, jobs
 from tests.service.protocol import schedules
@@ -28,14 +27,7 @@ Patch = pytest.MonkeyPatch
 
 def _owned_if(patch: Patch, *conditions: Any) -> None:
     """Another fence in the statements of leases."""
-    owned = sa.and_(jobs.c.id == sa.bindparam("leased_job"), *conditions)
-    extended = sa.update(jobs).where(owned).values(lease_expires_at=now() + leases.LEASE_S)
-    patch.setattr(leases, "_FLAGS", sa.select(*leases.CONTROL_FLAGS).where(owned))
-    patch.setattr(leases, "_EXTEND", extended.returning(*leases.CONTROL_FLAGS))
-    patch.setattr(leases, "_LOCK", sa.select(jobs).where(owned))
-    patch.setattr(leases, "_REPORT", revise(sa.update(jobs).where(owned)))
-    moves = {target: revise(move(target).where(owned)) for target in leases._MOVE}
-    patch.setattr(leases, "_MOVE", moves)
+    patch.setattr(Leases, "_owned", sa.and_(jobs.c.id == sa.bindparam("leased_job"), *conditions))
 
 
 def no_attempt_in_the_fence(patch: Patch) -> None:
@@ -66,15 +58,14 @@ def live_leases_reclaimed(patch: Patch) -> None:
 
 
 def leases_forever(patch: Patch) -> None:
-    patch.setattr(leases, "_expired", sa.false)
+    patch.setattr(leases, "_expired", lambda: jobs.c.state == "never")
 
 
 def checkpoint_named_before_it_is_written(patch: Patch) -> None:
     def checkpoint(self: Leases, lease: Lease, number: int, content: bytes, report: Any) -> None:
-        key = f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"
+        key = lease.file(number)
         blob = Blob(key, hashlib.sha256(content).hexdigest(), len(content))
-        with self._database.write() as connection:
-            previous = self._name_checkpoint(connection, lease, blob, report)
+        previous = self._name(lease, report, "checkpoint", blob, {self._losses: 0})
         self._blobs.write(key, content)
         if previous is not None:
             self._blobs.delete(previous)
@@ -84,11 +75,10 @@ def checkpoint_named_before_it_is_written(patch: Patch) -> None:
 
 def old_checkpoint_deleted_first(patch: Patch) -> None:
     def checkpoint(self: Leases, lease: Lease, number: int, content: bytes, report: Any) -> None:
-        key = f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"
+        key = lease.file(number)
         self._blobs.delete(checkpoint_folder(lease.job.id))
         blob = self._blobs.write(key, content)
-        with self._database.write() as connection:
-            self._name_checkpoint(connection, lease, blob, report)
+        self._name(lease, report, "checkpoint", blob, {self._losses: 0})
 
     patch.setattr(Leases, "checkpoint", checkpoint)
 
@@ -100,7 +90,7 @@ def file_deleted_at_a_lost_reply(patch: Patch) -> None:
         try:
             real(self, lease, number, content, report)
         except attempts.PASSING:
-            self._blobs.delete(f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}")
+            self._blobs.delete(lease.file(number))
             raise
 
     patch.setattr(Leases, "checkpoint", checkpoint)
@@ -108,10 +98,11 @@ def file_deleted_at_a_lost_reply(patch: Patch) -> None:
 
 def refused_checkpoint_kept(patch: Patch) -> None:
     def checkpoint(self: Leases, lease: Lease, number: int, content: bytes, report: Any) -> None:
-        key = f"{checkpoint_folder(lease.job.id)}/{lease.job.attempt}-{number}"
-        blob = self._blobs.write(key, content)
+        blob = self._blobs.write(lease.file(number), content)
+        named = {"checkpoint_key": blob.key, "checkpoint_sha256": blob.sha256, self._losses: 0}
         with self._database.write() as connection:
-            previous = self._name_checkpoint(connection, lease, blob, report)
+            previous = self._first(connection, self._lock, lease).checkpoint_key
+            self._write(connection, lease, report, named, events.checkpoint)
         if previous is not None:
             self._blobs.delete(previous)
 
@@ -119,13 +110,8 @@ def refused_checkpoint_kept(patch: Patch) -> None:
 
 
 def checkpoint_does_not_forgive(patch: Patch) -> None:
-    def name(self: Leases, connection: Any, lease: Lease, blob: Blob, report: Any) -> str | None:
-        previous = leases._locked(connection, lease).checkpoint_key
-        named = {"checkpoint_key": blob.key, "checkpoint_sha256": blob.sha256}
-        leases._write(connection, lease, report, leases._REPORT, named, events.checkpoint)
-        return previous
-
-    patch.setattr(Leases, "_name_checkpoint", name)
+    real: Callable[..., Any] = Leases._name
+    patch.setattr(Leases, "_name", lambda *given: real(*given[:-1], {}))
 
 
 def checkpoints_deleted_at_release(patch: Patch) -> None:
@@ -141,7 +127,7 @@ def checkpoints_deleted_at_release(patch: Patch) -> None:
 def pause_forgotten_at_release(patch: Patch) -> None:
     def release(self: Leases, lease: Lease, report: Any) -> None:
         with self._database.write() as connection:
-            leases._write(connection, lease, report, leases._MOVE[State.QUEUED], {}, events.state)
+            self._write(connection, lease, report, {}, events.state, target=State.QUEUED)
 
     patch.setattr(Leases, "release", release)
 
@@ -159,9 +145,11 @@ def version_before_the_end(patch: Patch) -> None:
 
 
 def event_outside_the_transaction(patch: Patch) -> None:
+    real = events.record
+
     def skip(connection: Any, changed: Sequence[Job], *builders: Any) -> None:
         if events.progress not in builders:
-            events.record(connection, changed, *builders)
+            real(connection, changed, *builders)
 
     patch.setattr(events, "record", skip)
 
@@ -204,48 +192,43 @@ def lost_job_forgets_its_cancel(patch: Patch) -> None:
 
 
 def cancel_forgotten_by_the_next_attempt(patch: Patch) -> None:
-    def state(**values: Any) -> AttemptState:
-        return AttemptState(**values | {"flags": ControlFlags(end=False, pause=False)})
+    real = Work.__init__
 
-    patch.setattr(attempts, "AttemptState", state)
+    def begin(self: Work, *given: Any, **also: Any) -> None:
+        real(self, *given, **also)
+        self._flags = ControlFlags(end=False, pause=False)
 
-
-def _stepping(patch: Patch, kind: type, changed: Callable[[AttemptState, Any], Any]) -> None:
-    """`step` sees another event of this kind; None if it sees none."""
-    real = attempts.step
-
-    def step(state: AttemptState, event: Any, at: float) -> Any:
-        if isinstance(event, kind):
-            event = changed(state, event)
-            if event is None:
-                return state, ()
-        return real(state, event, at)
-
-    patch.setattr(attempts, "step", step)
+    patch.setattr(Work, "__init__", begin)
 
 
 def pause_ignored_by_the_work(patch: Patch) -> None:
-    def deaf(state: AttemptState, event: Heard) -> Heard:
-        return replace(event, flags=replace(event.flags, pause=False))
+    for name in ("heartbeat", "control_flags"):
+        patch.setattr(Leases, name, _without_pause(getattr(Leases, name)))
 
-    _stepping(patch, Heard, deaf)
+
+def _without_pause(real: Callable[..., ControlFlags]) -> Callable[..., ControlFlags]:
+    return lambda *given: replace(real(*given), pause=False)
 
 
 def failed_checkpoint_counts(patch: Patch) -> None:
-    _stepping(patch, Saved, lambda state, event: Saved(True))
+    real = Work._write
+
+    def write(self: Work, write: Callable[[], None], *failure: str) -> bool:
+        return real(self, write, *failure) or "checkpoint failed" in failure
+
+    patch.setattr(Work, "_write", write)
 
 
 def checkpoint_without_progress(patch: Patch) -> None:
-    real = attempts.step
+    real = Work.save
 
-    def step(state: AttemptState, event: Any, at: float) -> Any:
-        if isinstance(event, Offered):
-            state = replace(state, moved=True)
-        return real(state, event, at)
+    def save(self: Work, content: bytes) -> None:
+        self._moved = True
+        real(self, content)
 
-    patch.setattr(attempts, "step", step)
+    patch.setattr(Work, "save", save)
     patch.setattr(
-        attempts.Attempt,
+        Work,
         "checkpoint_is_due",
         property(lambda attempt: attempt.progress and attempt._clock() % 1 < 0.5),
     )

@@ -117,13 +117,13 @@ class Schedule:
         if worker.attempt is None or worker.process.ended or worker.process.turn == "idle":
             return
         before = self._view
-        if not worker.attempt._state.lost:
+        if not worker.attempt._lost:
             worker.attempt.look(0)
         self._after_worker(f"worker {number}: heartbeat", before, number, WORK)
         job = self._view.jobs[self._view.workers[number].job]
         if job.left == LEASE_TICKS or worker.process is not self._renewed[number][0]:
             self._renewed[number] = worker.process, self._service.clock.steady
-        elif not worker.attempt._state.lost and job.state == State.RUNNING:
+        elif not worker.attempt._lost and job.state == State.RUNNING:
             old = self._service.clock.steady - self._renewed[number][1] > LEASE_S / 2
             self._expect(not old, "a_live_lease_is_kept", f"{job} after a heartbeat")
 
@@ -326,7 +326,7 @@ class Schedule:
             self._view = self._look()
         if worker.attempt is not None and worker.process.turn != "idle":
             before = self._view
-            if not worker.attempt._state.lost:
+            if not worker.attempt._lost:
                 worker.attempt.look(0)
             self._after_worker(f"worker {number}: drains, heartbeat", before, number, WORK)
         before = self._view

@@ -292,6 +292,7 @@ class Service:
         self.blobs.delete("checkpoints")
         self.blobs.contents.clear()
         self.blobs.writing.clear()
+        self.leases = SimulatedLeases(self.database, self.blobs, self.turns)  # as it is planted
 
     def close(self) -> None:
         self._raw.close()

@@ -140,17 +140,17 @@ class View:
             current = int(self.rows[job_id].attempt == attempt)
             return view._replace(current=current, stopping=int(worker.stopping.is_set()))
         assert worker.attempt is not None
-        job, state = worker.attempt.job, worker.attempt._state
+        work, job = worker.attempt, worker.attempt.job
         row = self.rows[job.id]
         view = Worker(
             phase=phase,
             job=self._numbers[job.id],
             current=int(row.attempt == job.attempt),
             progress=worker.progress,
-            moved=int(state.moved),
+            moved=int(work._moved),
             file=int(self._file(worker) in self._files),
-            end=int(state.flags.end),
-            pause=int(state.flags.pause),
+            end=int(work._flags.end),
+            pause=int(work._flags.pause),
             stopping=int(worker.stopping.is_set()),
             told=int(worker.told),
         )
@@ -161,7 +161,7 @@ class View:
             outcome, has_model = worker.process.outcome
             ending = 2 * STATES[outcome.state] + has_model
             return leaving(view)._replace(phase=phase, outcome=ending)
-        return dropping(view) if state.command is Command.DROP else view
+        return dropping(view) if work.command is Command.DROP else view
 
     def _replica(self, replica: SimulatedReplica) -> Replica:
         process = replica.process

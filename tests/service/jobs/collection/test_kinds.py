@@ -11,9 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.client.asynchronous.resources import PLURALS
-from service.jobs.core.kind import Kind
 from service.jobs.engine.worker_process import Worker
-from service.jobs.kinds import KINDS
+from service.jobs.kinds import KINDS, Kind
 from service.settings import Settings
 from tests.service.jobs.data import csv_of, upload
 from tests.service.jobs.stopping import StopAfter

@@ -86,7 +86,7 @@ def test_part_that_its_job_has_claimed_is_no_longer_the_helpers(
         lambda: parts.checkpoint(part, 2, b"", report()),
         lambda: parts.deliver(part, b"", report()),
         lambda: parts.release(part, report()),
-        lambda: parts.refuse(part),
+        lambda: parts.refuse(part, report()),
     ):
         with pytest.raises(LeaseLost):
             write()
@@ -121,7 +121,7 @@ def test_part_at_which_helpers_are_lost_is_left_to_the_job(
     assert part is not None
     assert part.number == 2
     assert offers.claim(lease, only(offers, lease, 1))
-    parts.refuse(part)
+    parts.refuse(part, report())
     assert parts.take("one", 30) is None
     assert offers.claim(lease, only(offers, lease, 2))
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from service.jobs.context import CHECKPOINT_LOST
 from service.jobs.engine.worker_process import Worker
-from service.jobs.training.summary import CHECKPOINT_LOST
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from svm.data.splitting import fold_numbers

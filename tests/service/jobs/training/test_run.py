@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.errors import StorageFull, Unavailable
+from service.jobs.context import CHECKPOINT_LOST
 from service.jobs.core.attempts import Attempt, Command
 from service.jobs.core.job import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.core.leases import LeaseLost, Outcome
 from service.jobs.engine.worker_process import Worker
-from service.jobs.training.summary import CHECKPOINT_LOST
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from svm.errors import Interrupted

@@ -24,13 +24,12 @@ def run_parts(
     """Runs the schedule of a seed with that many steps; raises Violation."""
     shutil.copyfile(migrated, tmp_path / "service.db")
     service = Service(f"sqlite:///{tmp_path}/service.db", tmp_path / "blobs")
-    parts = Parts(service)
-    monkeypatch.setattr(lending, "time", parts.time)
+    monkeypatch.setattr(lending, "time", Parts(service).time)
 
     def run(seed: int, steps: int) -> None:
         service.empty()
         try:
-            PartsSchedule(parts, add_dataset(service.database), seed).run(steps)
+            PartsSchedule(Parts(service), add_dataset(service.database), seed).run(steps)
         except BaseException as error:
             error.add_note(f"repeat with PROTOCOL_SEED={seed}")
             raise

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from service.jobs.core import events
 from service.jobs.core.job import State
-from service.jobs.core.leases import LEASE_S, ControlFlags, Lease, LeaseLost
+from service.jobs.core.leases import LEASE_S, Lease
 from service.jobs.parts import leases, lending
 from service.jobs.parts.leases import PartLeases
 from service.jobs.parts.lending import Lending, Offers, Part
@@ -24,7 +24,7 @@ Patch = pytest.MonkeyPatch
 
 
 def _owned(patch: Patch, *conditions: Any) -> None:
-    patch.setattr(leases, "OWNED", sa.and_(*conditions))
+    patch.setattr(PartLeases, "_owned", sa.and_(*conditions))
 
 
 def _free(patch: Patch, module: Any, condition: Any) -> None:
@@ -97,18 +97,16 @@ def parts_of_stopped_jobs_taken(patch: Patch) -> None:
 
 
 def helpers_stay_while_a_job_waits(patch: Patch) -> None:
-    own = sa.select(jobs.c.state, jobs.c.cancel_requested, jobs.c.pause_requested)
-    flags = own.select_from(leases._PARTS_OF_JOBS).where(leases.OWNED)
+    real = PartLeases.__init__
 
-    def control_flags(self: PartLeases, lease: Lease) -> ControlFlags:
-        with self._database.read() as connection:
-            row = connection.execute(flags, lease.key).first()
-        if row is None:
-            raise LeaseLost(lease.job.id)
-        stops = row.cancel_requested or row.pause_requested or row.state == State.PAUSED
-        return ControlFlags(end=False, pause=stops)
+    def begin(self: PartLeases, *given: Any) -> None:
+        real(self, *given)
+        requested = jobs.c.cancel_requested | jobs.c.pause_requested
+        stops = requested | (jobs.c.state == State.PAUSED)
+        flags = sa.select(sa.false().label("end"), stops.label("pause"))
+        self._flags = flags.select_from(leases._PARTS_OF_JOBS).where(leases.OWNED)
 
-    patch.setattr(PartLeases, "control_flags", control_flags)
+    patch.setattr(PartLeases, "__init__", begin)
 
 
 def _named_first(patch: Patch, name: str) -> None:
@@ -117,7 +115,7 @@ def _named_first(patch: Patch, name: str) -> None:
     def write(self: PartLeases, lease: Lease, *given: Any) -> None:
         content = next(each for each in given if isinstance(each, bytes))
         number = given[0] if name == "checkpoint" else name
-        key = f"{leases._folder(lease)}/{number}"
+        key = lease.file(number)
         blob = Blob(key, hashlib.sha256(content).hexdigest(), len(content))
         values = {"failures": 0} if name == "checkpoint" else leases._LEFT
         real(self, lease, given[-1], name, blob, values)
@@ -135,24 +133,21 @@ def checkpoint_named_before_it_is_written(patch: Patch) -> None:
 
 
 def checkpoint_does_not_forgive(patch: Patch) -> None:
-    real = PartLeases._name
+    real: Callable[..., Any] = PartLeases._name
 
-    def name(
-        self: PartLeases, lease: Lease, report: Any, name: str, blob: Blob, values: Any
-    ) -> Any:
-        kept = {k: v for k, v in values.items() if k != "failures"}
-        return real(self, lease, report, name, blob, kept)
+    def name(*given: Any) -> Any:
+        *others, values = given
+        return real(*others, {k: v for k, v in values.items() if k != "failures"})
 
     patch.setattr(PartLeases, "_name", name)
 
 
 def release_forgets_the_checkpoint(patch: Patch) -> None:
     def release(self: PartLeases, lease: Lease, report: Any) -> None:
-        first = sa.select(job_parts.c.checkpoint_key).where(leases.OWNED)
         forgets = {"checkpoint_key": "checkpoints/none", "failures": 0, **leases._LEFT}
         with self._database.write() as connection:
-            connection.execute(first, lease.key)
-            leases._write_report(connection, lease, report, forgets)
+            self._first(connection, self._lock, lease)
+            self._write(connection, lease, report, forgets)
 
     patch.setattr(PartLeases, "release", release)
 

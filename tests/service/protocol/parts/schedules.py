@@ -116,15 +116,15 @@ class PartsSchedule:
 
     def _beat(self, worker: SimulatedPartWorker) -> None:
         work = worker.work
-        if work is None or worker.process.turn == "idle" or work._state.lost:
+        if work is None or worker.process.turn == "idle" or work._lost:
             return
         work.look(0)
         self._check(f"{worker.name}: heartbeat", worker)
-        if worker.part is not None and not work._state.lost:
+        if worker.part is not None and not work._lost:
             job = self._view.jobs[work.job.id]
             waits = any(each.state == JobState.QUEUED for each in self._view.jobs.values())
             stops = bool(job.pause or job.state == JobState.PAUSED or waits)
-            self._expect(work._state.flags.pause == stops, "a_job_that_stops_gets_no_help", job)
+            self._expect(work._flags.pause == stops, "a_job_that_stops_gets_no_help", job)
 
     def _request(self) -> None:
         jobs, job_id = self._service.jobs, self._chance.choice(self._created)

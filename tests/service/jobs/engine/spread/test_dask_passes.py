@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from service.jobs.spread.connection import Connection, check_private
-from service.jobs.spread.dask_passes import DaskPasses, _Sent
+from service.jobs.spread.dask_passes import DaskPasses, DatasetRecipe, _Sent, choose_spread
 from service.jobs.spread.pass_worker import PassResult, WorkerReply
-from service.jobs.spread.spreading import DatasetRecipe, choose_spread
 from svm.model.pipeline import Pipeline
 from svm.problem.problem import Problem
 from svm.solvers import Newton

@@ -13,7 +13,7 @@ import dask.config
 import pytest
 
 from service.jobs.spread.connection import Connection
-from service.jobs.spread.spreading import choose_spread
+from service.jobs.spread.dask_passes import choose_spread
 from svm.encoding.encoder import PlainEncoder
 from tests.service.jobs.engine.spread.clusters import cluster
 from tests.service.jobs.engine.spread.test_dask_passes import Spread
