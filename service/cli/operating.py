@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from service.cli.environment import locked_data_dir, make_data_dir, read_settings
-from service.cli.output import FAILED, USAGE, fail, print_fields, print_json, say
+from service.cli.output import FAILED, USAGE, fail, print_fields, print_json, print_rows, say
 from service.common.keys import SCOPES, Key, KeyExists, Keys, Scope
 from service.common.names import NAME
 from service.errors import ServiceError
@@ -95,10 +95,7 @@ def create_key(name: str, scopes: list[Scope], requests_per_s: float | None) -> 
 
 def show_keys() -> None:
     with _table() as table:
-        lines = [("ID", "NAME", "SCOPES", "CREATED", "REVOKED"), *map(_line, table.all())]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+        print_rows(("ID", "NAME", "SCOPES", "CREATED", "REVOKED"), map(_line, table.all()))
 
 
 def revoke_key(key: str) -> None:
