@@ -39,8 +39,6 @@ MAX_NAME_CHARACTERS = 200
 class Fault:
     """One error: what was wrong, where, and what was expected."""
 
-    code: str
-    message: str
     pointer: str | None = None
     """JSON pointer into the request body (RFC 6901)."""
     row: int | None = None
@@ -49,6 +47,8 @@ class Fault:
     """Column name, or its position from 0 if columns have no names."""
     value: str | None = None
     """The offending value, at most 64 characters."""
+    code: str
+    message: str
     hint: str | None = None
 
 

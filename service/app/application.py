@@ -77,10 +77,9 @@ from service.web.bodies.idempotency import RESERVATIONS
 from service.web.http.compression import Compression
 from service.web.http.headers import HeadAsGet
 from service.web.http.pagination import SECRET
-from service.web.server.connections import ConnectionLimits
-from service.web.server.http_protocol import ServiceProtocol
+from service.web.server.http_protocol import ServerContext, ServiceProtocol
+from service.web.server.limits import ConnectionLimits
 from service.web.server.observability import Metrics, Observability
-from service.web.server.server_context import ServerContext
 
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.

@@ -127,7 +127,7 @@ def page(
     text = _TEMPLATES.get_template(template).render(
         section=section, signed_in=is_signed_in(request), error=error, **context
     )
-    status = 200 if error is None else status_of(error)
+    status = 200 if error is None else status_of(error.code)
     # What pages show can change at any time.
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
