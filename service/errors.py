@@ -14,7 +14,6 @@ ServiceError
 ├── RangeNotSatisfiable the requested range begins after the end
 ├── UnsupportedFormat   the format of the body is not supported
 ├── NotAcceptable       no format that Accept allows
-├── Timeout             the client stopped sending the body
 ├── RateExceeded        over the rate limit
 ├── Unavailable         no capacity now; try again later
 ├── StorageFull
@@ -146,10 +145,6 @@ class UnsupportedFormat(ServiceError):
 
 class NotAcceptable(ServiceError):
     """The reply cannot be given in a format that the caller accepts."""
-
-
-class Timeout(ServiceError):
-    """The client stopped sending the body."""
 
 
 class RateExceeded(ServiceError):

@@ -67,13 +67,13 @@ from service.storage.database.idempotency import Reservations
 from service.storage.disk import private_folder
 from service.storage.machine_code import keep_machine_code
 from service.storage.ownership import Sweeper, secret_of
-from service.web import audit, docs, health, problem_pages, problems
+from service.web import docs, operations, problem_pages, problems
 from service.web.access import login
 from service.web.access.authenticator import Authenticator, Hosts
 from service.web.access.scopes import EVERY_ROUTE, Admission
-from service.web.bodies.body_budget import BodyBudget, BodyShares
 from service.web.bodies.control_bodies import LIMIT_BYTES
 from service.web.bodies.idempotency import RESERVATIONS
+from service.web.bodies.receiving import BodyBudget, BodyShares
 from service.web.http.compression import Compression
 from service.web.http.headers import HeadAsGet
 from service.web.http.pagination import SECRET
@@ -275,8 +275,8 @@ def create_app(
     app.add_routes(models.router(registry, dataset_store))
     app.add_routes(derived.router(registry, renderer, blobs, limits))
     app.add_routes(solvers.solver_router())
-    app.add_routes(audit.router(audit_log))
-    app.add_routes(health.router(state, database, metrics.registry, settings))
+    app.add_routes(operations.audit_router(audit_log))
+    app.add_routes(operations.router(state, database, metrics.registry, settings))
     docs.mount(app)
     app.add_routes(problem_pages.router(render_framed))
     dashboard.mount(

@@ -35,7 +35,7 @@ from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 
 SAMPLES = {
     "iris": "Three kinds of iris by four lengths. 150 rows.",

@@ -42,8 +42,7 @@ from service.storage.blobs import Blobs
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.http.compression import versioned
-from service.web.problem_codes import PROBLEMS
-from service.web.problems import status_of
+from service.web.problems import PROBLEMS, status_of
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"

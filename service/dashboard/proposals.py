@@ -10,7 +10,7 @@ from service.dashboard.formatting import day, number, without_location
 from service.datasets.schemas import ColumnRead, DatasetRead
 from service.errors import Fault, ServiceError
 from service.rows.spec import Roles
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 
 SHOWN_LEVELS = 6
 SHOWN_COLUMNS = 200

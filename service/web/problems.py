@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -23,7 +25,27 @@ from service.common.content_negotiation import choose
 from service.common.schemas import ReadModel
 from service.errors import MAX_VALUE_CHARACTERS, Fault, ServiceError
 from service.web.bodies.validation import check_path, parameter_error
-from service.web.problem_codes import PROBLEMS
+
+_ENTRY = re.compile(r"^### (\S+): (\d+) (.+)\n\n(.+)$", re.MULTILINE)
+
+
+class ProblemKindRead(ReadModel):
+    """The meaning of a problem's code."""
+
+    code: str
+    status: int
+    title: str
+    description: str
+    """Its cause, and what to do."""
+
+
+PROBLEMS = {
+    code: ProblemKindRead(code=code, status=int(status), title=title, description=description)
+    for code, status, title, description in _ENTRY.findall(
+        Path(__file__).with_name("problem_codes.md").read_text()
+    )
+}
+"""Every problem that a reply can report."""
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from service import errors
 from service.errors import ServiceError
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 
 SERVICE = Path(__file__).parents[2] / "service"
 FAMILIES = {family.__name__: family for family in ServiceError.__subclasses__()}

@@ -26,7 +26,7 @@ from service.common.tally import Tally
 from service.errors import ServiceError
 from service.web.access.authenticator import Authenticator
 from service.web.access.scopes import check_origin
-from service.web.bodies.body_budget import overloaded
+from service.web.bodies.receiving import overloaded
 from service.web.http.headers import add_headers
 from service.web.server.limits import (
     SMALL_BYTES,

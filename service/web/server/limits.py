@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 from service.common.answerer import RawHeaders
 from service.common.malloc import return_free_memory
 from service.errors import ServiceError
-from service.web.bodies.body_budget import BodyBudget
+from service.web.bodies.receiving import BodyBudget
 from service.web.server.observability import Metrics
 
 MANY = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 
 
 def test_problem_has_all_members(caller: TestClient) -> None:
