@@ -85,7 +85,7 @@ def worker() -> None:
 
     Set database, file store and limits in its environment as in the service's.
     """
-    from service.cli import cluster
+    from service.cli import operating as cluster
 
     cluster.worker()
 

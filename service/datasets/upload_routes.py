@@ -55,7 +55,7 @@ from service.web.bodies.idempotency import Also, Creation, Once, json_reply
 from service.web.bodies.receiving import unless_disconnected
 from service.web.bodies.uploads import FormPart, IncomingBody, parameter
 from service.web.bodies.validation import parameter_error
-from service.web.http.etags import etag
+from service.web.http.headers import etag
 from service.web.problems import responses
 
 DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]
