@@ -14,7 +14,6 @@ ServiceError
 ├── RangeNotSatisfiable the requested range begins after the end
 ├── UnsupportedFormat   the format of the body is not supported
 ├── NotAcceptable       no format that Accept allows
-├── Timeout             the client stopped sending the body
 ├── RateExceeded        over the rate limit
 ├── Unavailable         no capacity now; try again later
 ├── StorageFull
@@ -39,8 +38,6 @@ MAX_NAME_CHARACTERS = 200
 class Fault:
     """One error: what was wrong, where, and what was expected."""
 
-    code: str
-    message: str
     pointer: str | None = None
     """JSON pointer into the request body (RFC 6901)."""
     row: int | None = None
@@ -49,6 +46,8 @@ class Fault:
     """Column name, or its position from 0 if columns have no names."""
     value: str | None = None
     """The offending value, at most 64 characters."""
+    code: str
+    message: str
     hint: str | None = None
 
 
@@ -146,10 +145,6 @@ class UnsupportedFormat(ServiceError):
 
 class NotAcceptable(ServiceError):
     """The reply cannot be given in a format that the caller accepts."""
-
-
-class Timeout(ServiceError):
-    """The client stopped sending the body."""
 
 
 class RateExceeded(ServiceError):

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from service.settings import GIB, MIB, Limits, Settings
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 
 DOCS = Path(__file__).parents[1] / "docs"
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

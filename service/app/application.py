@@ -4,49 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import sqlalchemy as sa
 import structlog
 from anyio.to_thread import current_default_thread_limiter, run_sync
 from fastapi import FastAPI
 
 from service import __version__
 from service.addresses import ANY, host_names
-from service.app.background import (
-    has_models,
-    keep_reserve_forever,
-    prepare,
-    prune_forever,
-    return_memory_forever,
-    shorten_leases,
-    warm_up,
-    warm_up_for_first_model,
-)
 from service.common.event_stream import EventStreams, Health
 from service.common.keys import Keys
+from service.common.malloc import return_free_memory
 from service.dashboard import routes as dashboard
 from service.dashboard.charts import Distributions
 from service.dashboard.page import PageContext, render_framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
+from service.errors import StorageFull, Unavailable
 from service.jobs import routes as jobs
 from service.jobs.callbacks.deliveries import Deliveries, Destinations
 from service.jobs.callbacks.sending import Sender
 from service.jobs.collection.routes import JobAccess
-from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.events import EventLog, Watcher
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore, job_with_dataset, job_with_model
-from service.jobs.core.submission import Stores
 from service.jobs.engine.child import Child, Forked
-from service.jobs.evaluations.routes import Evaluations
 from service.jobs.kinds import KINDS, TRAINING
 from service.jobs.training import routes as solvers
-from service.jobs.training.submission import Trainings
 from service.models import routes as models
 from service.models.derived import routes as derived
 from service.models.derived.files import DerivedFiles
@@ -58,28 +50,28 @@ from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.predictions.predictor import warm_up as warm_up_predictions
 from service.rows.parser import Parser
-from service.settings import Settings, callback_secrets
-from service.storage.blobs import open_blobs
-from service.storage.database import Database
+from service.settings import Limits, Settings, callback_secrets
+from service.storage.backups.inspection import check_undamaged
+from service.storage.blobs import Blobs, open_blobs
+from service.storage.database import Database, UnusableDatabase, now, tables
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
+from service.storage.database.pages import PageRequest
 from service.storage.disk import private_folder
 from service.storage.machine_code import keep_machine_code
-from service.storage.ownership import Sweeper, secret_of
-from service.web import audit, docs, health, problem_pages, problems
-from service.web.access import login
+from service.storage.ownership import ForeignFiles, Sweeper, claim, secret_of
+from service.web import docs, operations, problem_pages, problems
 from service.web.access.authenticator import Authenticator, Hosts
-from service.web.access.scopes import EVERY_ROUTE, Admission
-from service.web.bodies.body_budget import BodyBudget, BodyShares
+from service.web.access.scopes import EVERY_ROUTE, Admission, mount_login
 from service.web.bodies.control_bodies import LIMIT_BYTES
 from service.web.bodies.idempotency import RESERVATIONS
+from service.web.bodies.receiving import BodyBudget, BodyShares
 from service.web.http.compression import Compression
 from service.web.http.headers import HeadAsGet
 from service.web.http.pagination import SECRET
-from service.web.server.connections import ConnectionLimits
-from service.web.server.http_protocol import ServiceProtocol
+from service.web.server.http_protocol import ServerContext, ServiceProtocol
+from service.web.server.limits import ConnectionLimits
 from service.web.server.observability import Metrics, Observability
-from service.web.server.server_context import ServerContext
 
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.
@@ -160,10 +152,22 @@ def create_app(
     queued = limits.queued_jobs, limits.queued_jobs_per_caller
     job_store = JobStore(database, blobs, *queued, engine.wake, sender.wake)
     registry = ModelRegistry(database, blobs, job_with_model)
-    stores = Stores(job_store, dataset_store, registry, limits, destinations)
     renderer = Renderer(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
     predictor = Predictor(loaded_models, limits, parser, blobs)
+    stores = PageContext(
+        job_store,
+        dataset_store,
+        registry,
+        limits,
+        destinations,
+        parser=parser,
+        blobs=blobs,
+        renderer=renderer,
+        loaded_models=loaded_models,
+        predictor=predictor,
+        distributions=Distributions(dataset_store),
+    )
     sweeper = Sweeper(database, blobs)
     reservations = Reservations(database, settings.lease_s)
     keys = Keys(database)
@@ -275,27 +279,130 @@ def create_app(
     app.add_routes(models.router(registry, dataset_store))
     app.add_routes(derived.router(registry, renderer, blobs, limits))
     app.add_routes(solvers.solver_router())
-    app.add_routes(audit.router(audit_log))
-    app.add_routes(health.router(state, database, metrics.registry, settings))
+    app.add_routes(operations.audit_router(audit_log))
+    app.add_routes(operations.router(state, database, metrics.registry, settings))
     docs.mount(app)
     app.add_routes(problem_pages.router(render_framed))
-    dashboard.mount(
-        app,
-        PageContext(
-            datasets=dataset_store,
-            parser=parser,
-            blobs=blobs,
-            limits=limits,
-            jobs=job_store,
-            trainings=Trainings(stores),
-            evaluations=Evaluations(stores),
-            comparisons=Comparisons(stores),
-            renderer=renderer,
-            models=registry,
-            loaded_models=loaded_models,
-            predictor=predictor,
-            distributions=Distributions(dataset_store),
-        ),
-    )
-    login.mount(app, authenticator)
+    dashboard.mount(app, stores)
+    mount_login(app, authenticator)
     return app
+
+
+START_S = 30.0
+"""Timeout for the database and file store, which may start at the same time."""
+SOUND_S = 1.0
+"""Time limit of the check for damage: enough for some 300 MB of a database in memory."""
+CHECK_S = 0.01
+MODEL_CHECK_S = 1.0
+"""How often to check for the first model."""
+PRUNE_S = 3600.0
+RESERVE_S = 5.0
+QUIET_S = 30.0
+FEW = 100
+"""Requests in `QUIET_S`, such as those of probes, that are not worth keeping memory for."""
+
+CANNOT_START = (UnusableDatabase, ForeignFiles, StorageFull, Unavailable)
+"""What `prepare` raises, after it was logged."""
+
+Steps: TypeAlias = tuple[Callable[[], object], ...]
+
+log = structlog.stdlib.get_logger("service")
+
+
+def prepare(database: Database, blobs: Blobs) -> None:
+    """Migrate the database and check that the files belong to it; retry while one is missing."""
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            check_undamaged(database, SOUND_S)
+            database.migrate()
+            return claim(database, blobs)
+        except (UnusableDatabase, ForeignFiles, StorageFull) as error:
+            log.critical("cannot start", reason=str(error))
+            raise
+        except Unavailable as error:
+            if error.code == "storage-damaged":  # its cause is in the log
+                raise
+            if time.monotonic() > deadline:
+                log.critical("cannot start", reason=error.detail, cause=str(error.__cause__)[:300])
+                raise
+            log.warning(
+                "waiting for storage", reason=error.detail, cause=str(error.__cause__)[:300]
+            )
+        time.sleep(1)
+
+
+def shorten_leases(database: Database, lease_s: float) -> None:
+    """Let every lease end in at most `lease_s` seconds, as one that begins now.
+
+    For the start of the only service of a database: its processes may have died with their leases,
+    and the clock may have been wrong. Raises Unavailable.
+    """
+    latest = now() + lease_s
+    with database.write() as connection:
+        for table in (tables.jobs, tables.job_parts, tables.idempotency_keys):
+            later = table.c.lease_expires_at > latest
+            connection.execute(sa.update(table).where(later).values(lease_expires_at=latest))
+
+
+async def warm_up(steps: Steps, state: Health) -> None:
+    """Run the steps in a thread; a shutdown does not wait for them."""
+    done = threading.Event()
+
+    def run_steps() -> None:
+        for step in steps:
+            try:
+                step()
+            except Exception:  # the request that needs it reports the failure
+                log.exception("warm-up failed")
+        done.set()
+
+    threading.Thread(target=run_steps, name="warm-up", daemon=True).start()
+    while not done.is_set() and not state.draining:
+        await asyncio.sleep(CHECK_S)
+
+
+async def warm_up_for_first_model(registry: ModelRegistry, state: Health) -> None:
+    """Warm up predictions as soon as there is a model. Until then the process stays small."""
+    exists = False
+    while not exists:
+        await asyncio.sleep(MODEL_CHECK_S)
+        with suppress(Unavailable):
+            exists = await run_sync(has_models, registry)
+    await warm_up((warm_up_predictions,), state)
+
+
+def has_models(registry: ModelRegistry) -> bool:
+    return bool(registry.page(PageRequest(size=1)).items)
+
+
+async def prune_forever(*prunes: Callable[[], None]) -> None:
+    """Remove what is old, once an hour."""
+    while True:
+        for prune in prunes:
+            try:
+                await run_sync(prune)
+            except Exception:
+                log.exception("removing old rows failed")
+        await asyncio.sleep(PRUNE_S)
+
+
+async def return_memory_forever(metrics: Metrics) -> None:
+    """Once there are few requests, return the memory that many have used."""
+    seen, returned = 0, -1
+    while True:
+        await asyncio.sleep(QUIET_S)
+        answered = metrics.answered
+        if answered - seen < FEW and answered != returned:
+            await run_sync(return_free_memory)
+            returned = answered
+        seen = answered
+
+
+async def keep_reserve_forever(database: Database, limits: Limits) -> None:
+    while database.reserve is not None:
+        try:
+            await run_sync(database.reserve.keep, limits)
+        except OSError as error:
+            log.warning("reserving disk space failed", cause=str(error))
+        await asyncio.sleep(RESERVE_S)

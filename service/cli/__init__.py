@@ -12,10 +12,8 @@ from typing import Annotated
 import typer
 
 from service import __version__
-from service.cli.client_commands import client_commands
-from service.cli.output import InputFile, Json, end_quietly_if_cut
-from service.cli.resource_commands import resource_commands
-from service.cli.uploading import upload_command
+from service.cli import client_commands, resource_commands  # noqa: F401  (they add commands)
+from service.cli.output import InputFile, Json, end_quietly_if_cut, service_commands
 
 cli = typer.Typer(
     add_completion=False,
@@ -87,13 +85,12 @@ def worker() -> None:
 
     Set database, file store and limits in its environment as in the service's.
     """
-    from service.cli import cluster
+    from service.cli import operating as cluster
 
     cluster.worker()
 
 
-for commands in (upload_command, client_commands, resource_commands):  # `add_typer` puts them last
-    cli.registered_commands += commands.registered_commands
+cli.registered_commands += service_commands.registered_commands  # `add_typer` puts them last
 
 
 @cli.command(rich_help_panel=DATA)

@@ -1,4 +1,4 @@
-"""Commands that train, predict and compare by calling a service."""
+"""Commands that upload, train, predict and compare by calling a service."""
 
 from __future__ import annotations
 
@@ -6,25 +6,18 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.output import InputFile, Json, Url, connected, print_json, say
-from service.cli.showing import (
-    print_comparison,
-    print_evaluation,
-    print_event,
-    print_job,
-    print_plan,
-    print_predictions,
-)
+from service.cli import showing
+from service.cli.output import Call, InputFile, calls_service, say
 
 if TYPE_CHECKING:
     from service.client import Job
 
-CALLS = "Call a service"
 DEFAULT_SOLVER = "auto"
 Settings = Annotated[
     list[str] | None,
@@ -38,7 +31,49 @@ ModelReference = Annotated[str, typer.Argument(help="Such as iris, iris/3 or iri
 NewVersionOf = Annotated[str, typer.Argument(help="Name of the model that gets a new version.")]
 DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
 Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
-client_commands = typer.Typer()
+_TEXT = "CSV and TSV"
+
+
+def _option(help: str, *names: str) -> Any:
+    return typer.Option(None, *names, help=help)
+
+
+_READING = {
+    "missing_labels": (
+        str | None,
+        _option("Rows without a label: drop, refuse, or auto: leave them out if they are few."),
+    ),
+    "header": (str | None, _option(f"{_TEXT}, XLSX: present, absent, or auto.")),
+    "delimiter": (
+        str | None,
+        _option(f"{_TEXT}: the character between cells, or comma, semicolon, tab, bar, space."),
+    ),
+    "encoding": (str | None, _option(f"{_TEXT}: such as windows-1251, shift_jis or mac-roman.")),
+    "decimal": (str | None, _option(f"{_TEXT}: the decimal mark, a point or a comma.")),
+    "thousands": (str | None, _option(f"{_TEXT}: none, if thousands are not separated.")),
+    "odd_cells": (
+        str | None,
+        _option(f"{_TEXT}: missing or refuse, a few words in a column of numbers or dates."),
+    ),
+    "dayfirst": (
+        bool | None,
+        _option(f"{_TEXT}: what comes first in dates as 01/02/2024.", "--dayfirst/--monthfirst"),
+    ),
+    "sheet": (
+        str | None,
+        _option("XLSX, XLS, ODS: the sheet. Default: the first one with a table."),
+    ),
+    "dense": (
+        str | None,
+        _option("LIBSVM: always, never, or auto: if half of the values are not 0."),
+    ),
+    "index_base": (
+        int | None,
+        _option("LIBSVM: index of the first feature, 1 (default) or 0."),
+    ),
+    "n_features": (int | None, _option("Number of features; of LIBSVM the last can be empty.")),
+}
+"""Options of an upload that are sent as they are."""
 
 
 def _job_id(text: str) -> str:
@@ -53,8 +88,73 @@ def _job_id(text: str) -> str:
 JobId = Annotated[str, typer.Argument(help="Id of a job.", callback=_job_id)]
 
 
-@client_commands.command(rich_help_panel=CALLS)
+@calls_service(sent=_READING)
+def upload(
+    call: Call,
+    file: InputFile,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="Labels, if they are not in FILE: one per line.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="A name for people. Default: the file's name.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Label column, or `none`. Default: the last one.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column with the weights of the rows.")] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            help='What columns are: {"age": {"kind": "category"}}, or @FILE with such JSON. Kinds: '
+            "number, category, boolean, date; roles: feature, label, weight, ignored."
+        ),
+    ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="A further word for missing cells; can be repeated."),
+    ] = None,
+    media_type: Annotated[
+        str | None,
+        typer.Option(help="Format, such as text/csv. Default: by the file's suffix."),
+    ] = None,
+    validate_only: Annotated[
+        bool,
+        typer.Option("--validate-only", help="Show how the file would be read, store nothing."),
+    ] = False,
+    **reading: Any,
+) -> None:
+    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet, XLSX, XLS or ODS.
+
+    The file may also be in a zip file of its own, or compressed by gzip, bzip2, xz or zstd. If its
+    name does not say the format, as that of `a9a`, its contents do.
+    """
+    named = name or file.name
+    dataset = call.client.upload(
+        file,
+        labels,
+        media_type=media_type,
+        progress_bar=False if call.as_json else None,
+        name=named,
+        target=target,
+        schema=_schema(schema, weight),
+        missing=missing or None,
+        validate_only=validate_only or None,
+        **reading,
+    )
+    call.show(dataset, showing.print_proposal if validate_only else showing.print_dataset)
+    if not (call.as_json or validate_only or dataset.name == named):
+        other = f"named {dataset.name}" if dataset.name else "without a name"
+        print(f"  note: the same data exist already, {other}")
+
+
+@calls_service()
 def train(
+    call: Call,
     model: NewVersionOf,
     dataset: Annotated[
         str | None, typer.Option(help="Id of a dataset. Default: the last upload.")
@@ -75,8 +175,6 @@ def train(
     validate_only: Annotated[
         bool, typer.Option("--validate-only", help="Show what it would cost, queue nothing.")
     ] = False,
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
     """Train a model; with --watch, show the progress."""
     given = {
@@ -87,113 +185,96 @@ def train(
         "validation.fraction": validation,
         "seed": seed,
     }
-    with connected(url, as_json) as client:
-        job = spec_of(spec, settings or [], given)
-        on = job.pop("dataset_id", "latest")
-        by = job.pop("solver", {})
-        if isinstance(by, Mapping):
-            by = {"name": DEFAULT_SOLVER, **by}
-        named = job.pop("model_name")
-        if not validate_only:
-            _follow(client.train(on, named, by, **job), watch, as_json)
-            return
-        plan = client.plan(on, named, by, **job)
-    print_json(plan) if as_json else print_plan(plan)
+    job = spec_of(spec, settings or [], given)
+    on = job.pop("dataset_id", "latest")
+    by = job.pop("solver", {})
+    if isinstance(by, Mapping):
+        by = {"name": DEFAULT_SOLVER, **by}
+    named = job.pop("model_name")
+    if validate_only:
+        call.show(call.client.plan(on, named, by, **job), showing.print_plan)
+    else:
+        _follow(call, call.client.train(on, named, by, **job), watch)
 
 
-@client_commands.command(rich_help_panel=CALLS)
-def watch(job: JobId, url: Url = None, as_json: Json = False) -> None:
+@calls_service()
+def watch(call: Call, job: JobId) -> None:
     """Show the progress of a job until it ends."""
-    with connected(url, as_json) as client:
-        _follow(client.job(job), True, as_json)
+    _follow(call, call.client.job(job), True)
 
 
-@client_commands.command(rich_help_panel=CALLS)
+@calls_service()
 def cancel(
+    call: Call,
     job: JobId,
     keep_model: Annotated[
         bool, typer.Option("--keep-model", help="Keep the model trained so far as a version.")
     ] = False,
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
     """Cancel a job that is queued, running or paused."""
-    with connected(url, as_json) as client:
-        canceled = client.job(job).cancel(keep_model=keep_model)
-    print_json(canceled.data) if as_json else print_job(canceled)
+    call.show(call.client.job(job).cancel(keep_model=keep_model), showing.print_job)
 
 
-@client_commands.command(rich_help_panel=CALLS)
-def pause(job: JobId, url: Url = None, as_json: Json = False) -> None:
+@calls_service()
+def pause(call: Call, job: JobId) -> None:
     """Checkpoint a job and free its worker."""
-    with connected(url, as_json) as client:
-        paused = client.job(job).pause()
-    print_json(paused.data) if as_json else print_job(paused)
+    call.show(call.client.job(job).pause(), showing.print_job)
 
 
-@client_commands.command(rich_help_panel=CALLS)
-def resume(job: JobId, url: Url = None, as_json: Json = False) -> None:
+@calls_service()
+def resume(call: Call, job: JobId) -> None:
     """Continue a paused job from its checkpoint."""
-    with connected(url, as_json) as client:
-        resumed = client.job(job).resume()
-    print_json(resumed.data) if as_json else print_job(resumed)
+    call.show(call.client.job(job).resume(), showing.print_job)
 
 
-@client_commands.command(rich_help_panel=CALLS)
+@calls_service()
 def logs(
+    call: Call,
     job: JobId,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for further events until the job ends.")
     ] = False,
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
     """Print the events of a job, the oldest first; with --json one object per line."""
-    with connected(url, as_json) as client:
-        of = client.job(job)
-        for event in of.events() if follow else of.past_events():
-            print_event(event, as_json)
+    of = call.client.job(job)
+    for event in of.events() if follow else of.past_events():
+        showing.print_event(event, call.as_json)
 
 
-@client_commands.command(rich_help_panel=CALLS)
+@calls_service()
 def predict(
+    call: Call,
     model: ModelReference,
     file: InputFile,
     output: Annotated[
         list[str], typer.Option(help="label, decision or probability; can be repeated.")
     ] = ["label"],  # noqa: B006  (never changed)
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
     """Predict the rows of a file and print CSV."""
-    with connected(url, as_json) as client:
-        if "explanation" in output and not as_json:
-            raise ValueError("an explanation is not a table: add --json")
-        answer = client.predict(model, file, output)
-        print_json(answer) if as_json else print_predictions(answer, output)
+    if "explanation" in output and not call.as_json:
+        raise ValueError("an explanation is not a table: add --json")
+    answer = call.client.predict(model, file, output)
+    call.show(answer, partial(showing.print_predictions, outputs=output))
 
 
-@client_commands.command(rich_help_panel=CALLS)
+@calls_service()
 def evaluate(
+    call: Call,
     model: ModelReference,
     dataset: DatasetId = "latest",
     importance: Annotated[
         bool,
         typer.Option("--importance", help="Also how much the accuracy depends on each column."),
     ] = False,
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
     """Measure a model on labeled data: accuracy, recall, ROC."""
-    with connected(url, as_json) as client:
-        job = client.evaluate(dataset, model, importance=importance)
-        _wait(job, as_json)
-        results = job.results()
-    print_json(results) if as_json else print_evaluation(results)
+    job = _wait(call, call.client.evaluate(dataset, model, importance=importance))
+    call.show(job.results(), showing.print_evaluation)
 
 
-@client_commands.command(rich_help_panel=CALLS)
+@calls_service()
 def compare(
+    call: Call,
     solver: Annotated[list[str], typer.Option(help="Name of a solver; can be repeated.")],
     c: Annotated[
         list[float] | None, typer.Option("--c", help="C of each; can be repeated.")
@@ -204,35 +285,49 @@ def compare(
         str | None, typer.Option(help="Keep the best model as a version of this one.")
     ] = None,
     settings: Settings = None,
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
     """Train with several solvers and values of C, and rank them on a validation set."""
-    with connected(url, as_json) as client:
-        options = spec_of(None, settings or [], {"scaling": scaling, "model_name": model})
-        job = client.compare(dataset, grid={"solver": solver} | ({"C": c} if c else {}), **options)
-        _wait(job, as_json)
-        results = job.results()
-    print_json(results) if as_json else print_comparison(results)
+    options = spec_of(None, settings or [], {"scaling": scaling, "model_name": model})
+    grid = {"solver": solver} | ({"C": c} if c else {})
+    job = _wait(call, call.client.compare(dataset, grid=grid, **options))
+    call.show(job.results(), showing.print_comparison)
 
 
-def _follow(job: Job, watch: bool, as_json: bool) -> None:
+def _follow(call: Call, job: Job, watch: bool) -> None:
     if watch:
-        _wait(job, as_json)
-    if as_json:
-        print_json(job.data)
-        return
-    print_job(job)
-    if not job.ended:
+        _wait(call, job)
+    call.show(job, showing.print_job)
+    if not (call.as_json or job.ended):
         say(f"follow it with: svm-service watch {job.id}")
 
 
-def _wait(job: Job, as_json: bool) -> None:
+def _wait(call: Call, job: Job) -> Job:
     try:
-        job.wait(progress_bar=False if as_json else None)
+        return job.wait(progress_bar=False if call.as_json else None)
     except KeyboardInterrupt:
         say(f"the job continues; watch it with: svm-service watch {job.id}")
         raise
+
+
+def _schema(text: str | None, weight: str | None) -> str | None:
+    """The JSON of both options. Raises BadParameter."""
+    if text is not None and text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text()
+        except (OSError, ValueError) as error:
+            raise typer.BadParameter(f"{text[1:]}: {error}", param_hint="--schema") from None
+    if weight is None:
+        return text
+    try:
+        roles: Any = json.loads(text or "{}")
+    except ValueError as error:
+        raise typer.BadParameter(f"not JSON: {error}", param_hint="--schema") from None
+    if not isinstance(roles, dict):
+        raise typer.BadParameter("not an object of columns", param_hint="--schema")
+    if weight in roles:
+        message = f"--weight names {weight!r}, which --schema has too"
+        raise typer.BadParameter(message, param_hint="--schema")
+    return json.dumps({**roles, weight: {"role": "weight"}})
 
 
 def spec_of(file: Path | None, settings: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,13 +39,11 @@ def read_settings() -> Settings:
 
 def make_data_dir(settings: Settings) -> None:
     """Ends the command with status 1 if the folder cannot be created or used."""
-    paths = blocked(settings)
-    for path in paths:
-        say(advice(path))
-    if paths:
+    faults = unusable(settings)
+    for _, fault in faults:
+        say(fault)
+    if faults:
         raise typer.Exit(FAILED)
-    if fault := impossible(settings):
-        raise fail(fault)
     private_folder(settings.data_dir)
 
 
@@ -62,12 +60,17 @@ def locked_data_dir() -> Iterator[Settings]:
         raise fail(str(error)) from None
 
 
-def blocked(settings: Settings) -> list[Path]:
-    """Folders and files of the service that this process may not use."""
-    return [path for path in dict.fromkeys(_used(settings)) if not _may_use(path)]
+def unusable(settings: Settings) -> list[tuple[str, str]]:
+    """The folders and files that this process may not use or create, as `serve` would: what each
+    fault is about, and what to do."""
+    blocked = [path for path in dict.fromkeys(_used(settings)) if not _may_use(path)]
+    if blocked:
+        return [("permissions", _advice(path)) for path in blocked]
+    fault = _impossible(settings)
+    return [("data directory", fault)] if fault else []
 
 
-def advice(path: Path) -> str:
+def _advice(path: Path) -> str:
     """What is wrong with a blocked path, and what to do."""
     if _is_read_only(path):
         what = f"{path} is on a read-only file system: mount it for writing"
@@ -80,7 +83,7 @@ def advice(path: Path) -> str:
     return f"{what}, or set SVM_DATA_DIR to another directory"
 
 
-def impossible(settings: Settings) -> str | None:
+def _impossible(settings: Settings) -> str | None:
     """What is wrong with the first folder that `serve` could not create: it is tried beside it."""
     folders = {"SVM_DATA_DIR": settings.data_dir}
     if settings.sqlite_file is not None:

@@ -8,13 +8,14 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import psutil
 import typer
 
-from service.cli.environment import advice, blocked, impossible, read_settings
+from service.cli.environment import read_settings, unusable
 from service.cli.output import FAILED, print_json
 from service.errors import ServiceError
 from service.settings import Settings
@@ -38,17 +39,9 @@ class Finding:
     detail: str
 
 
-def ok(what: str, detail: str) -> Finding:
-    return Finding("ok", what, detail)
-
-
-def note(what: str, detail: str) -> Finding:
-    """Worth knowing, but not an error."""
-    return Finding("note", what, detail)
-
-
-def wrong(what: str, detail: str) -> Finding:
-    return Finding("wrong", what, detail)
+ok, wrong = partial(Finding, "ok"), partial(Finding, "wrong")
+note = partial(Finding, "note")
+"""Worth knowing, but not an error."""
 
 
 def doctor(deep: bool, port: int | None, as_json: bool) -> None:
@@ -68,9 +61,11 @@ def doctor(deep: bool, port: int | None, as_json: bool) -> None:
 
 def examine(settings: Settings, deep: bool, port: int) -> Iterator[Finding]:
     """The findings in the order of dependency: the data directory first."""
-    yield from _data_dir(settings)
+    faults = unusable(settings)
+    yield from (wrong(*fault) for fault in faults)
+    yield from _data_dir(settings, usable=not faults)
     running = None
-    if settings.data_dir.is_dir() and not (blocked(settings) or impossible(settings)):
+    if settings.data_dir.is_dir() and not faults:
         if settings.sqlite_file is not None:
             running = _running_service(settings.sqlite_file)
             holder = f"held by the running service with process id {running}"
@@ -92,15 +87,12 @@ def _reported(what: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Fin
         yield wrong(what, f"{error.detail}: {error.__cause__ or error.code}".partition("\n")[0])
 
 
-def _data_dir(settings: Settings) -> Iterator[Finding]:
+def _data_dir(settings: Settings, *, usable: bool) -> Iterator[Finding]:
     data_dir = settings.data_dir
-    for path in blocked(settings):
-        yield wrong("permissions", advice(path))
-    if not blocked(settings) and (fault := impossible(settings)):
-        yield wrong("data directory", fault)
-    elif not data_dir.is_dir():
-        yield note("data directory", f"{data_dir.resolve()} does not exist yet; `serve` creates it")
     if not data_dir.is_dir():
+        if usable:
+            where = data_dir.resolve()
+            yield note("data directory", f"{where} does not exist yet; `serve` creates it")
         return
     mode = data_dir.stat().st_mode
     if mode & stat.S_IWOTH:

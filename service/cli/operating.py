@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,10 +13,12 @@ from pathlib import Path
 import typer
 
 from service.cli.environment import locked_data_dir, make_data_dir, read_settings
-from service.cli.output import FAILED, USAGE, fail, print_fields, print_json, say
+from service.cli.output import FAILED, USAGE, fail, print_fields, print_json, print_rows, say
 from service.common.keys import SCOPES, Key, KeyExists, Keys, Scope
+from service.common.logs import configure_logging
 from service.common.names import NAME
 from service.errors import ServiceError
+from service.jobs.engine.child import Child
 from service.settings import Settings
 from service.storage.backups.backup import BackupFailed, Saved, back_up
 from service.storage.backups.restoring import restore
@@ -95,10 +99,7 @@ def create_key(name: str, scopes: list[Scope], requests_per_s: float | None) -> 
 
 def show_keys() -> None:
     with _table() as table:
-        lines = [("ID", "NAME", "SCOPES", "CREATED", "REVOKED"), *map(_line, table.all())]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+        print_rows(("ID", "NAME", "SCOPES", "CREATED", "REVOKED"), map(_line, table.all()))
 
 
 def revoke_key(key: str) -> None:
@@ -122,3 +123,32 @@ def _table() -> Iterator[Keys]:
     with opened_database(read_settings()) as database:
         database.migrate()
         yield Keys(database)
+
+
+def worker() -> None:
+    """Run the workers of this machine until SIGTERM or SIGINT."""
+    with locked_data_dir() as settings:
+        if settings.sqlite_file is not None:
+            raise fail(
+                "SVM_DATABASE_URL: workers on other machines cannot share SQLite; set it to the "
+                "PostgreSQL database of the service, and SVM_BLOB_URL to its file store",
+                USAGE,
+            )
+        if settings.workers == 0:
+            raise fail("SVM_WORKERS: set it to the number of worker processes", USAGE)
+        _keep(settings)
+
+
+def _keep(settings: Settings) -> None:
+    child = Child("service.jobs.engine.supervisor", settings)
+    configure_logging(settings.log_level)
+    # Python runs its handlers between two bytecodes, so a signal just before a wait would only be
+    # seen after it. The wake-up byte is written at once.
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signal.set_wakeup_fd(sender.fileno())
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: None)
+    child.start()
+    receiver.recv(1)
+    child.stop()

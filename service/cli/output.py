@@ -1,4 +1,4 @@
-"""How commands print results and errors, and their exit codes.
+"""How commands call a service and print results and errors, and their exit codes.
 
 Exit codes: 0 success · 1 failure · 2 wrong usage or settings · 3 the service refused ·
 4 a job failed or was canceled · 130 Ctrl+C · 141 the reader of a pipe, such as `head`, ended.
@@ -6,14 +6,18 @@ Exit codes: 0 success · 1 failure · 2 wrong usage or settings · 3 the service
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
@@ -31,6 +35,12 @@ Url = Annotated[
     typer.Option(help="Address of the service.", envvar="SVM_URL", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+CALLS = "Call a service"
+service_commands = typer.Typer()
+"""The commands that call a service, in the order of the help."""
+Columns: TypeAlias = Mapping[str, Callable[[Any], Any]]
+"""A table: the titles of its columns, and the cell that each has for an item."""
+Function = TypeVar("Function", bound=Callable[..., None])
 
 
 def say(text: str) -> None:
@@ -57,24 +67,32 @@ def print_fields(title: str, fields: Mapping[str, Any]) -> None:
             print(f"  {name:<{width}}  {value}")
 
 
-def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+def print_table(columns: Columns, items: Iterable[Any]) -> None:
+    print_rows(columns, [[cell(item) for cell in columns.values()] for item in items])
+
+
+def print_rows(titles: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     """As wide as the terminal; if there is none, lines of any length, for `grep` and `cut`."""
-    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    lines = [["" if value is None else str(value) for value in row] for row in (titles, *rows)]
     if not sys.stdout.isatty():
-        lines = [list(columns), *cells]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         for line in lines:
             print("  ".join(map(str.ljust, line, widths)).rstrip())
         return
+    _print_rich(lines, to_errors=False)
+
+
+def _print_rich(lines: list[list[str]], *, to_errors: bool) -> None:
+    """The first line has the titles."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*columns, box=box.SIMPLE_HEAD)
-    table.columns[0].no_wrap = True  # other commands take these ids
-    for row in cells:
-        table.add_row(*row)
-    Console().print(table)
+    table = Table(*lines[0], box=box.SIMPLE_HEAD)
+    table.columns[0].no_wrap = not to_errors  # other commands take these ids
+    for line in lines[1:]:
+        table.add_row(*line)
+    Console(stderr=to_errors).print(table)
 
 
 def end_quietly_if_cut(end: SystemExit) -> None:
@@ -92,8 +110,61 @@ def end_quietly_if_cut(end: SystemExit) -> None:
         raise SystemExit(CUT) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command that calls a service."""
+
+    client: Client
+    as_json: bool
+
+    def show(self, result: Any, print_text: Callable[[Any], None]) -> None:
+        """A resource or the JSON of a reply, as JSON or as text."""
+        print_json(getattr(result, "data", result)) if self.as_json else print_text(result)
+
+    def show_list(self, name: str, listed: Iterable[Any], columns: Columns) -> None:
+        """As JSON under this name, or as a table."""
+        if self.as_json:
+            print_json({name: [getattr(each, "data", each) for each in listed]})
+        else:
+            print_table(columns, listed)
+
+
+def calls_service(
+    name: str | None = None,
+    *,
+    prints_json: bool = True,
+    sent: Mapping[str, tuple[Any, Any]] = MappingProxyType({}),
+) -> Callable[[Function], Function]:
+    """Makes a function the command of its name. It gets a `Call`, which `--url` and `--json` make,
+    and further options, with the type and the declaration of each in `sent`, as keywords."""
+
+    def register(function: Function) -> Function:
+        @wraps(function)
+        def command(url: str | None, as_json: bool = False, **values: Any) -> None:
+            with connected(url, as_json) as client:
+                function(Call(client, as_json), **values)
+
+        signature = inspect.signature(function, eval_str=True)
+        given = (each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD)
+        _, *parameters = given
+        added: dict[str, tuple[Any, Any]] = {**sent, "url": (Url, None)}
+        if prints_json:
+            added["as_json"] = (Json, False)
+        for option, (kind, usual) in added.items():
+            parameters.append(
+                inspect.Parameter(
+                    option, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=kind
+                )
+            )
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        service_commands.command(name, rich_help_panel=CALLS)(command)
+        return function
+
+    return register
+
+
 @contextmanager
-def connected(url: str | None, as_json: bool = False) -> Iterator[Client]:
+def connected(url: str | None, as_json: bool) -> Iterator[Client]:
     """A client with few retries, so that a busy service is reported soon.
 
     Errors are printed, with what to do, and end the command with an exit code.
@@ -135,19 +206,14 @@ def _print_problem(problem: Any) -> None:
     if len(problem.errors) < 2:
         say(str(problem))
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     say(f"{problem.detail} ({problem.code})")
-    table = Table("row", "location", "value", "error", box=box.SIMPLE_HEAD)
+    lines = [["row", "location", "value", "error"]]
     for error in problem.errors:
         location = error.column if error.column is not None else error.pointer
         text = _LOCATION.sub("", str(error)).removeprefix(f"{error.pointer}: ")
         cells = (error.row, location, error.value, text)
-        table.add_row(*("" if cell is None else str(cell) for cell in cells))
-    if not any(error.row for error in problem.errors):
-        del table.columns[0]
-    Console(stderr=True).print(table)
+        lines.append(["" if cell is None else str(cell) for cell in cells])
+    has_rows = any(error.row for error in problem.errors)
+    _print_rich([line if has_rows else line[1:] for line in lines], to_errors=True)
     if problem.errors_total > len(problem.errors):
         say(f"… and {problem.errors_total - len(problem.errors):,} more")

@@ -118,7 +118,7 @@ class _Lifespan(LifespanOn):
     """A start that failed for a reason that is in the log has no traceback there."""
 
     async def send(self, message: Any) -> None:
-        from service.app.background import CANNOT_START
+        from service.app.application import CANNOT_START
 
         if isinstance(sys.exception(), CANNOT_START):
             message = {**message, "message": ""}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
-from service.cli.output import print_fields, print_json, print_table
+from service.cli.output import Columns, print_fields, print_rows, print_table
 
 if TYPE_CHECKING:
-    from service.client import Dataset, Event, Job, Model, ModelVersion
+    from service.client import Dataset, Event, Job, ModelVersion
 
 MANY = 20
 """Most classes that are listed."""
@@ -42,7 +43,7 @@ def print_proposal(dataset: Dataset) -> None:
     if dataset.weight is not None:
         rows.append((dataset.weight, "weight", None, None, None))
     rows += [(one["name"], "ignored", None, None, one["reason"]) for one in dataset.ignored_columns]
-    print_table(("column", "role", "kind", "missing", "values"), rows)
+    print_rows(("column", "role", "kind", "missing", "values"), rows)
     reading = dataset.reading or {}
     print_fields("reading", {name: reading[name] for name in reading if name != "columns"})
     for warning in dataset.warnings:
@@ -153,25 +154,15 @@ def print_evaluation(results: Mapping[str, Any]) -> None:
             **_unknown_cells(results.get("unknown_cells") or {}),
         },
     )
-    print_table(
-        ("class", "precision", "recall", "f1", "rows"), map(_class_cells, metrics["per_class"])
-    )
+    print_table(_CLASSES, metrics["per_class"])
     if importance := metrics.get("importance"):
-        print_table(
-            ("column", "points of accuracy", "± standard error"),
-            map(_importance_cells, importance["columns"]),
-        )
+        print_table(_IMPORTANCE, importance["columns"])
 
 
 def _trained_rows(metrics: Mapping[str, Any]) -> str:
     """How many of the rows the model was trained on, which makes its accuracy too good."""
     count = metrics.get("trained_rows")
     return "unknown" if count is None else f"{count:,}"
-
-
-def _importance_cells(column: Mapping[str, Any]) -> tuple[Any, ...]:
-    decrease, error = (f"{100 * column[name]:.2f}" for name in ("decrease", "standard_error"))
-    return column["name"], decrease, error
 
 
 def _unknown_cells(cells: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
@@ -182,11 +173,6 @@ def _unknown_cells(cells: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
         for reason, columns in cells.items()
         if columns
     }
-
-
-def _class_cells(measured: Mapping[str, Any]) -> tuple[Any, ...]:
-    shares = (_percent(measured[name]) for name in ("precision", "recall", "f1"))
-    return measured["label"], *shares, f"{measured['support']:,}"
 
 
 def print_predictions(answer: Mapping[str, Any], outputs: Sequence[str]) -> None:
@@ -204,65 +190,6 @@ def print_predictions(answer: Mapping[str, Any], outputs: Sequence[str]) -> None
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(names)
     writer.writerows(zip(*columns, strict=True))
-
-
-def print_list(
-    name: str,
-    listed: Sequence[Any],
-    columns: Iterable[str],
-    cells: Callable[[Any], Iterable[Any]],
-    as_json: bool,
-) -> None:
-    """Resources as a table, or as JSON under this name."""
-    if as_json:
-        print_json({name: [each.data for each in listed]})
-    else:
-        print_table(columns, map(cells, listed))
-
-
-DATASET_COLUMNS = ("dataset", "name", "rows", "features", "classes", "created (UTC)")
-
-
-def dataset_cells(dataset: Dataset) -> tuple[Any, ...]:
-    return (
-        dataset.id,
-        dataset.name,
-        f"{dataset.n_samples:,}",
-        _features(dataset),
-        None if dataset.classes is None else len(dataset.classes),
-        _minute(dataset.created_at),
-    )
-
-
-JOB_COLUMNS = ("job", "kind", "model", "state", "gap", "created (UTC)")
-
-
-def job_cells(job: Job) -> tuple[Any, ...]:
-    return (
-        job.id,
-        job.kind,
-        _model(job) or job.spec.get("model_name"),
-        job.state,
-        _gap(job.progress),
-        _minute(job.created_at),
-    )
-
-
-MODEL_COLUMNS = ("model", "latest", "aliases", "created (UTC)")
-
-
-def model_cells(model: Model) -> tuple[Any, ...]:
-    return model.name, model.latest_version, _pairs(model.aliases), _minute(model.created_at)
-
-
-CHANGE_COLUMNS = ("time (UTC)", "by", "from", "action", "resource", "result")
-
-
-def change_cells(change: Mapping[str, Any]) -> tuple[Any, ...]:
-    """A change of the audit trail."""
-    result = ", ".join(f"{name} = {_word(value)}" for name, value in change["result"].items())
-    moment = change["at"][:19].replace("T", " ")
-    return moment, change["actor"], change["address"], change["action"], change["resource"], result
 
 
 def _word(value: Any) -> str:
@@ -305,44 +232,92 @@ def _accuracies(metrics: Mapping[str, Any] | None) -> dict[str, str | None]:
     }
 
 
-ENTRY_COLUMNS = ("rank", "solver", "λ or C", "score", "gap", "epochs", "seconds", "")
-
-
-def entry_cells(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    solver = entry["spec"]["solver"]
-    weight = [f"{name} = {solver[name]:g}" for name in ("lambda", "C") if solver.get(name)]
-    return (
-        entry["rank"],
-        solver["name"],
-        ", ".join(weight),
-        _percent(entry["score"]),
-        _gap(entry["certificate"]),
-        entry["epochs"],
-        None if entry["elapsed_s"] is None else f"{entry['elapsed_s']:.3g}",
-        (entry["error"] or {}).get("detail"),
-    )
-
-
 def print_comparison(results: Mapping[str, Any]) -> None:
-    print_table(ENTRY_COLUMNS, map(entry_cells, results["entries"]))
+    print_table(_ENTRIES, results["entries"])
     if results["model"]:
         print(f"the best is {results['model']['name']}/{results['model']['version']}")
 
 
-VERSION_COLUMNS = ("version", "solver", "accuracy", "gap", "bytes", "created (UTC)")
-
-
-def version_cells(version: ModelVersion) -> tuple[Any, ...]:
-    accuracies = _accuracies(version.metrics)
-    return (
-        version.version,
-        version.spec.get("solver", {}).get("name"),
-        accuracies.get("validation") or accuracies.get("train"),
-        _gap(version.certificate),
-        f"{version.size_bytes:,}",
-        _minute(version.created_at),
-    )
-
-
 def _pairs(aliases: Mapping[str, int]) -> str:
     return ", ".join(f"{alias} = {version}" for alias, version in sorted(aliases.items()))
+
+
+def _outcome(change: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {_word(value)}" for name, value in change["result"].items())
+
+
+def _strength(entry: Mapping[str, Any]) -> str:
+    solver = entry["spec"]["solver"]
+    return ", ".join(f"{name} = {solver[name]:g}" for name in ("lambda", "C") if solver.get(name))
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3g}"
+
+
+def _accuracy(version: ModelVersion) -> str | None:
+    accuracies = _accuracies(version.metrics)
+    return accuracies.get("validation") or accuracies.get("train")
+
+
+_CREATED: Columns = {"created (UTC)": lambda resource: _minute(resource.created_at)}
+DATASETS: Columns = {
+    "dataset": attrgetter("id"),
+    "name": attrgetter("name"),
+    "rows": lambda dataset: f"{dataset.n_samples:,}",
+    "features": lambda dataset: _features(dataset),
+    "classes": lambda dataset: None if dataset.classes is None else len(dataset.classes),
+    **_CREATED,
+}
+JOBS: Columns = {
+    "job": attrgetter("id"),
+    "kind": attrgetter("kind"),
+    "model": lambda job: _model(job) or job.spec.get("model_name"),
+    "state": attrgetter("state"),
+    "gap": lambda job: _gap(job.progress),
+    **_CREATED,
+}
+MODELS: Columns = {
+    "model": attrgetter("name"),
+    "latest": attrgetter("latest_version"),
+    "aliases": lambda model: _pairs(model.aliases),
+    **_CREATED,
+}
+VERSIONS: Columns = {
+    "version": attrgetter("version"),
+    "solver": lambda version: version.spec.get("solver", {}).get("name"),
+    "accuracy": _accuracy,
+    "gap": lambda version: _gap(version.certificate),
+    "bytes": lambda version: f"{version.size_bytes:,}",
+    **_CREATED,
+}
+CHANGES: Columns = {
+    "time (UTC)": lambda change: change["at"][:19].replace("T", " "),
+    "by": itemgetter("actor"),
+    "from": itemgetter("address"),
+    "action": itemgetter("action"),
+    "resource": itemgetter("resource"),
+    "result": _outcome,
+}
+_ENTRIES: Columns = {
+    "rank": itemgetter("rank"),
+    "solver": lambda entry: entry["spec"]["solver"]["name"],
+    "λ or C": _strength,
+    "score": lambda entry: _percent(entry["score"]),
+    "gap": lambda entry: _gap(entry["certificate"]),
+    "epochs": itemgetter("epochs"),
+    "seconds": lambda entry: _number(entry["elapsed_s"]),
+    "": lambda entry: (entry["error"] or {}).get("detail"),
+}
+_CLASSES: Columns = {
+    "class": itemgetter("label"),
+    "precision": lambda measured: _percent(measured["precision"]),
+    "recall": lambda measured: _percent(measured["recall"]),
+    "f1": lambda measured: _percent(measured["f1"]),
+    "rows": lambda measured: f"{measured['support']:,}",
+}
+_IMPORTANCE: Columns = {
+    "column": itemgetter("name"),
+    "points of accuracy": lambda column: f"{100 * column['decrease']:.2f}",
+    "± standard error": lambda column: f"{100 * column['standard_error']:.2f}",
+}

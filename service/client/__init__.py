@@ -11,8 +11,8 @@
 OpenAPI document.
 """
 
-from service.client.asynchronous.client import AsyncClient
-from service.client.asynchronous.resources import (
+from service.client.asynchronous.client import (
+    AsyncClient,
     AsyncDataset,
     AsyncJob,
     AsyncModel,
@@ -36,8 +36,7 @@ from service.client.errors import (
     TooLarge,
 )
 from service.client.fields import Event
-from service.client.synchronous.client import Client
-from service.client.synchronous.resources import Dataset, Job, Model, ModelVersion
+from service.client.synchronous.client import Client, Dataset, Job, Model, ModelVersion
 
 __all__ = [
     "AsyncClient",

@@ -53,8 +53,6 @@ class JobCanceled(JobFailed):
 class Fault:
     """One error: what was wrong, where, and what was expected."""
 
-    code: str
-    message: str
     pointer: str | None = None
     """JSON pointer into the body."""
     row: int | None = None
@@ -63,6 +61,8 @@ class Fault:
     """Column name, or position from 0 if columns have no names."""
     value: str | None = None
     """The offending value, shortened."""
+    code: str
+    message: str
     hint: str | None = None
 
     def __str__(self) -> str:

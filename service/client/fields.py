@@ -82,7 +82,7 @@ class JobFields(JobMembers, Resource):
 
     @property
     def ended(self) -> bool:
-        return self.state in ("succeeded", "failed", "canceled")
+        return self.state in notebook.ENDED
 
     def _repr_html_(self) -> str:
         return notebook.job(self.data)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from service.client import pyfunc
-from service.client.synchronous.resources import ModelVersion
+from service.client.synchronous.client import ModelVersion
 
 MODULE = "svm_service_pyfunc"
 CODE = {

@@ -1,4 +1,5 @@
-"""What notebooks show: resources as small tables, and a progress bar that works in a kernel.
+"""What notebooks show: resources as small tables; and the progress of jobs and uploads, in a
+terminal or a notebook.
 
 Colors are only in borders and bars, with the words beside them: texts have the color of the page,
 so that they are readable in light and in dark notebooks. All values are escaped.
@@ -7,10 +8,15 @@ so that they are readable in light and in dark notebooks. All values are escaped
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from service.client.members import JobMembers
 
 GOOD, WARN, BAD = "#2e9e4f", "#d08700", "#d1434b"
 STATUS = {
@@ -19,6 +25,8 @@ STATUS = {
     "open": (BAD, "not converged"),
 }
 """The three levels of a certificate: color and word, as on the service's pages."""
+ENDED = ("succeeded", "failed", "canceled")
+"""States of jobs that do not change."""
 MANY = 20
 """Most classes and entries that are listed."""
 
@@ -75,7 +83,7 @@ def dataset(data: Mapping[str, Any]) -> str:
 def job(data: Mapping[str, Any]) -> str:
     model, error = data.get("model"), data.get("error")
     progress = data.get("progress") or {}
-    ended = data["state"] in ("succeeded", "failed", "canceled")
+    ended = data["state"] in ENDED
     return _card(
         f"Job {data['kind']}, {data['state']}",
         data["id"],
@@ -228,3 +236,97 @@ def _percent(share: float | None) -> str | None:
 
 def _text(value: Any) -> str:
     return "" if value is None else escape(str(value))
+
+
+Show: TypeAlias = Callable[[JobMembers], None]
+
+
+def is_wanted(progress: bool | None) -> bool:
+    """None: only in a terminal or a notebook."""
+    return sys.stderr.isatty() or in_kernel() if progress is None else progress
+
+
+@contextmanager
+def show_job(job: JobMembers, progress: bool) -> Iterator[Show]:
+    """Shows a bar on standard error; call the result with the job after each change."""
+    if not progress:
+        yield lambda _: None
+        return
+    if in_kernel():
+        display = Display(_html(job, 0.0))
+        began = time.monotonic()
+        yield lambda job: display.show(_html(job, time.monotonic() - began))
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[detail]}"),
+        Elapsed(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as rich:
+        task = rich.add_task(_title(job), total=1.0, detail=_detail(job))
+
+        def show(job: JobMembers) -> None:
+            rich.update(
+                task, description=_title(job), completed=_fraction(job), detail=_detail(job)
+            )
+
+        yield show
+
+
+@contextmanager
+def show_upload(path: Path, progress: bool) -> Iterator[Callable[[int], None]]:
+    """Shows the progress of an upload; call the result with the number of bytes sent."""
+    if not progress:
+        yield lambda _: None
+        return
+    if in_kernel():
+        total, done = max(path.stat().st_size, 1), 0
+        display = Display(bar(path.name, 0, ""))
+
+        def advance(size: int) -> None:
+            nonlocal done
+            done += size
+            display.show(bar(path.name, done / total, f"{done / 1e6:,.1f} MB"))
+
+        yield advance
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn(path.name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as rich:
+        task = rich.add_task("", total=path.stat().st_size)
+        yield lambda size: rich.advance(task, size)
+
+
+def _html(job: JobMembers, elapsed_s: float) -> str:
+    detail = f"{_detail(job)}, {elapsed_s:.1f} s".removeprefix(", ")
+    return bar(_title(job), _fraction(job), detail)
+
+
+def _fraction(job: JobMembers) -> float:
+    return 1.0 if job.state == "succeeded" else job.progress.get("fraction") or 0.0
+
+
+def _title(job: JobMembers) -> str:
+    what = job.spec.get("model_name") or job.kind
+    return f"{what} {job.state}"
+
+
+def _detail(job: JobMembers) -> str:
+    texts = []
+    if job.state not in ENDED and job.progress.get("compiling"):
+        texts.append("compiling for this machine, once")
+    if epoch := job.progress.get("epoch"):
+        texts.append(f"epoch {epoch:,}")
+    if (gap := job.progress.get("relative_gap")) is not None:
+        texts.append(f"gap {100 * gap:.3g} %")
+    if job.state not in ENDED and (eta := job.progress.get("eta_s")) is not None:
+        texts.append(f"{eta:.0f} s left")
+    return ", ".join(texts)

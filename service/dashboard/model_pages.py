@@ -3,10 +3,12 @@ plots; its card."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from anyio.to_thread import run_sync
@@ -15,11 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import NAME, AliasName, ModelName
-from service.dashboard.forms.prediction import MAX_INPUTS, inputs_of, line_of, row_of
+from service.dashboard.formatting import day
 from service.dashboard.page import PageContext, back, check, go, last_entries, page, queue
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.core.store import JobFilter
+from service.jobs.evaluations.routes import Evaluations
 from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.kinds import EVALUATION
 from service.models.card import SECTIONS, card_of, training_data
@@ -34,6 +37,9 @@ from service.predictions.predictor import Target
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
+from svm.data.columns import Column, Kind
+from svm.data.matrices import Indices
+from svm.encoding.encoder import PlainEncoder
 from svm.model.metrics import explain_unpredicted
 from svm.model.multiclass import splits_of
 
@@ -154,7 +160,7 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
             "dataset_id": entries.get("dataset_id", ""),
             "importance": entries.get("importance") == "true",
         }
-        return await queue(request, context.evaluations, check(EvaluationCreate, values))
+        return await queue(request, Evaluations(context), check(EvaluationCreate, values))
 
 
 def _fits(dataset: Dataset, version: ModelVersion) -> bool:
@@ -343,3 +349,107 @@ def weights_of(model: LoadedModel) -> Weights | None:
         n_features=len(names),
         n_problems=len(splits),
     )
+
+
+MAX_INPUTS = 24
+"""With more columns a row is entered as a line, not with an input for each."""
+MAX_OPTIONS = 200
+"""A category with more levels has an input for its text."""
+MAX_COUNT = 20
+"""Numbers between whole ones that are as near to each other are mostly whole."""
+_Statistics: TypeAlias = tuple[float | None, float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The input of one column."""
+
+    label: str
+    kind: Kind
+    options: tuple[str, ...]
+    """Texts to choose from; none if the value is typed in."""
+    may_be_empty: bool
+    """Whether an empty input is a missing cell."""
+    example: float | str | bool | None
+
+    @property
+    def text(self) -> str:
+        """The example as an input shows it."""
+        if isinstance(self.example, bool):
+            return "true" if self.example else "false"
+        return "" if self.example is None else str(self.example).removesuffix(".0")
+
+
+def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
+    """An input for each column, with an example row: means and frequent levels of the training
+    data, which `dataset` is if it is still there."""
+    names = model.columns or [f"feature {i}" for i in range(model.n_features)]
+    encoder = model.fitted.encoder
+    statistics = _statistics(dataset, model.n_features)
+    if isinstance(encoder, PlainEncoder):
+        return [
+            Input(name, "number", (), False, _round(*one) or 0.0)
+            for name, one in zip(names, statistics, strict=True)
+        ]
+    inputs, start = [], 0
+    for j, (name, column, one) in enumerate(zip(names, encoder.columns, statistics, strict=True)):
+        optional = column.kind == "category" or not encoder.refuses_missing
+        options: tuple[str, ...] = ()
+        example: float | str | bool | None
+        if column.kind == "category":
+            counts = encoder.counts[start : start + len(column.levels)]
+            start += len(column.levels)
+            example = _most_frequent(column, counts, int(encoder.missing[j]))
+            options = column.levels if len(column.levels) <= MAX_OPTIONS else ()
+        else:
+            example = _example(column, one)
+            options = ("true", "false") if column.kind == "boolean" else ()
+        inputs.append(Input(name, column.kind, options, optional, example))
+    return inputs
+
+
+def line_of(cells: list[str]) -> str:
+    """The row as a line of CSV."""
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()
+
+
+def row_of(entries: Mapping[str, str], n_features: int) -> str:
+    """The row that was entered, as a line of CSV."""
+    return line_of([entries.get(f"x{i}", "") for i in range(n_features)])
+
+
+def _most_frequent(column: Column, counts: Indices, missing: int) -> str | None:
+    return None if missing >= counts.max(initial=0) else column.levels[int(counts.argmax())]
+
+
+def _example(column: Column, statistics: _Statistics) -> float | str | bool | None:
+    mean = statistics[0]
+    if mean is None:
+        return None
+    match column.kind:
+        case "boolean":
+            return mean > 0.5
+        case "date":
+            return day(mean)
+        case _:
+            return _round(*statistics)
+
+
+def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:
+    """Mean, lowest and highest value of each feature."""
+    if dataset is None or dataset.of_columns is None:
+        return [(0.0, None, None)] * n_features
+    mean, low, high = (dataset.of_columns[name] for name in ("mean", "min", "max"))
+    return list(zip(mean, low, high, strict=True))
+
+
+def _round(mean: float | None, low: float | None, high: float | None) -> float | None:
+    """The mean as a likely value: whole if the range is that of a count, else with three
+    significant digits."""
+    if mean is None:
+        return None
+    if low is None or high is None or low % 1 or high % 1 or high - low > MAX_COUNT:
+        return float(f"{mean:.3g}")
+    return float(round(mean))

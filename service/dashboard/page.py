@@ -24,26 +24,18 @@ from service import __version__
 from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
 from service.dashboard.charts import Distributions, precision_recall
-from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
-from service.jobs.comparisons.submission import Comparisons
-from service.jobs.core.store import JobStore
-from service.jobs.core.submission import Body, Submission
-from service.jobs.evaluations.routes import Evaluations
+from service.jobs.core.submission import Body, Stores, Submission
 from service.jobs.kinds import KINDS
-from service.jobs.training.submission import Trainings
 from service.models.derived.renderer import Renderer
-from service.models.registry import ModelRegistry
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
 from service.rows.parser import Parser
-from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.http.compression import versioned
-from service.web.problem_codes import PROBLEMS
-from service.web.problems import status_of
+from service.web.problems import PROBLEMS, status_of
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
@@ -52,18 +44,11 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageContext:
+class PageContext(Stores):
     """The stores and services that the pages use, the same as the routes of the API."""
 
-    datasets: DatasetStore
     parser: Parser
     blobs: Blobs
-    limits: Limits
-    jobs: JobStore
-    trainings: Trainings
-    evaluations: Evaluations
-    comparisons: Comparisons
-    models: ModelRegistry
     renderer: Renderer
     loaded_models: LoadedModels
     predictor: Predictor
@@ -127,7 +112,7 @@ def page(
     text = _TEMPLATES.get_template(template).render(
         section=section, signed_in=is_signed_in(request), error=error, **context
     )
-    status = 200 if error is None else status_of(error)
+    status = 200 if error is None else status_of(error.code)
     # What pages show can change at any time.
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 

@@ -50,12 +50,12 @@ from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.access.scopes import requires_scope
 from service.web.bodies import idempotency
-from service.web.bodies.chunks import unless_disconnected
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.bodies.idempotency import Also, Creation, Once, json_reply
+from service.web.bodies.receiving import unless_disconnected
 from service.web.bodies.uploads import FormPart, IncomingBody, parameter
 from service.web.bodies.validation import parameter_error
-from service.web.http.etags import etag
+from service.web.http.headers import etag
 from service.web.problems import responses
 
 DatasetSplitBody = Annotated[DatasetSplit, Depends(json_body(DatasetSplit))]

@@ -22,9 +22,9 @@ from service.models.schemas import MAX_VERSION, AliasUpdate
 from service.models.versions import LATEST, Alias
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
-from service.web.http import etags
+from service.web.http import headers as etags
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
-from service.web.http.etags import check_if_match, etag, not_modified
+from service.web.http.headers import check_if_match, etag, not_modified
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
 

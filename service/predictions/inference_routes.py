@@ -25,7 +25,7 @@ from service.predictions.predictor import Predictor, Target
 from service.predictions.routes import respond
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
-from service.web.health import RETRY_AFTER_S
+from service.web.operations import RETRY_AFTER_S
 from service.web.problems import responses
 
 EXAMPLE = {

@@ -16,8 +16,8 @@ from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRea
 from service.rows.format_table import FORMATS, ROW_FORMATS
 from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
 from service.web.access.scopes import Routes, requires_scope
-from service.web.bodies.chunks import unless_disconnected
 from service.web.bodies.control_bodies import json_request, read_limited
+from service.web.bodies.receiving import unless_disconnected
 from service.web.problems import responses
 
 EXAMPLE = {

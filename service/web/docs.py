@@ -28,8 +28,7 @@ from service.web import problems
 from service.web.access.scopes import SCHEME, Routes, requires_scope, scopes_of
 from service.web.http.compression import CompressedFiles, versioned
 from service.web.http.headers import CSP, FOREVER, policy_with_scripts
-from service.web.problem_codes import PROBLEMS
-from service.web.problems import MEDIA_TYPE, ProblemRead, responses
+from service.web.problems import MEDIA_TYPE, PROBLEMS, ProblemRead, responses
 
 ASSETS = Path(fastapi_offline.__file__).parent / "static"
 OWN_ASSETS = Path(__file__).parent / "assets"

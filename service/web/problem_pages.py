@@ -13,24 +13,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from service.common.content_negotiation import choose
-from service.common.schemas import ReadModel
 from service.errors import NotFound
 from service.web.access.scopes import Routes, requires_scope
-from service.web.problem_codes import PROBLEMS
-from service.web.problems import Frame, responses
+from service.web.problems import PROBLEMS, Frame, ProblemKindRead, responses
 
 JSON, HTML = "application/json", "text/html"
 VARY = {"Vary": "Accept"}
-
-
-class ProblemKindRead(ReadModel):
-    """The meaning of a problem's code."""
-
-    code: str
-    status: int
-    title: str
-    description: str
-    """Its cause, and what to do."""
 
 
 class ProblemKindPage(BaseModel):
@@ -53,7 +41,7 @@ def router(frame: Frame) -> Routes:
     async def all_problems(request: Request, response: Response) -> ProblemKindPage | Response:
         """Every `code` that a reply of type `application/problem+json` can carry; a page for
         browsers."""
-        kinds = [_kind(code) for code in sorted(PROBLEMS)]
+        kinds = [PROBLEMS[code] for code in sorted(PROBLEMS)]
         if choose(request, (JSON, HTML)) == HTML:
             return _page(frame, request, "Problems", kinds)
         response.headers.update(VARY)
@@ -76,18 +64,11 @@ def router(frame: Frame) -> Routes:
         if code not in PROBLEMS:
             raise NotFound("not-found", f"there is no problem '{code}'")
         if choose(request, (JSON, HTML)) == HTML:
-            return _page(frame, request, PROBLEMS[code].title, [_kind(code)])
+            return _page(frame, request, PROBLEMS[code].title, [PROBLEMS[code]])
         response.headers.update(VARY)
-        return _kind(code)
+        return PROBLEMS[code]
 
     return routes
-
-
-def _kind(code: str) -> ProblemKindRead:
-    problem = PROBLEMS[code]
-    return ProblemKindRead(
-        code=code, status=problem.status, title=problem.title, description=problem.description
-    )
 
 
 def _page(

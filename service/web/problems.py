@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -23,31 +25,29 @@ from service.common.content_negotiation import choose
 from service.common.schemas import ReadModel
 from service.errors import MAX_VALUE_CHARACTERS, Fault, ServiceError
 from service.web.bodies.validation import check_path, parameter_error
-from service.web.problem_codes import PROBLEMS
+
+_ENTRY = re.compile(r"^### (\S+): (\d+) (.+)\n\n(.+)$", re.MULTILINE)
+
+
+class ProblemKindRead(ReadModel):
+    """The meaning of a problem's code."""
+
+    code: str
+    status: int
+    title: str
+    description: str
+    """Its cause, and what to do."""
+
+
+PROBLEMS = {
+    code: ProblemKindRead(code=code, status=int(status), title=title, description=description)
+    for code, status, title, description in _ENTRY.findall(
+        Path(__file__).with_name("problem_codes.md").read_text()
+    )
+}
+"""Every problem that a reply can report."""
 
 MEDIA_TYPE = "application/problem+json"
-
-STATUS: dict[type[ServiceError], int] = {
-    errors.InvalidRequest: 400,
-    errors.InvalidContent: 422,
-    errors.Unauthorized: 401,
-    errors.Forbidden: 403,
-    errors.Misdirected: 421,
-    errors.NotFound: 404,
-    errors.Conflict: 409,
-    errors.PreconditionFailed: 412,
-    errors.PreconditionRequired: 428,
-    errors.TooLarge: 413,
-    errors.RangeNotSatisfiable: 416,
-    errors.UnsupportedFormat: 415,
-    errors.NotAcceptable: 406,
-    errors.Timeout: 408,
-    errors.RateExceeded: 429,
-    errors.Unavailable: 503,
-    errors.StorageFull: 507,
-    errors.Corrupt: 500,
-}
-
 
 EXAMPLES = "#/components/examples/"
 _SCHEMA = {"$ref": "#/components/schemas/ProblemRead"}  # `web.docs` adds it to the components
@@ -124,9 +124,7 @@ def examples() -> dict[str, Any]:
     return {
         code: {
             "summary": problem.title,
-            "value": _content(
-                ServiceError(code, problem.description), problem.status, "/v1/datasets", "0647…"
-            ),
+            "value": _content(ServiceError(code, problem.description), "/v1/datasets", "0647…"),
         }
         for code, problem in sorted(PROBLEMS.items())
     }
@@ -171,12 +169,9 @@ def install(app: FastAPI, frame: Frame = plain_page) -> None:
 
 
 def render(
-    request: Request,
-    error: ServiceError,
-    status: int | None = None,
-    headers: Mapping[str, str] = MappingProxyType({}),
+    request: Request, error: ServiceError, headers: Mapping[str, str] = MappingProxyType({})
 ) -> Response:
-    """The reply for an error; its `status` is that of its class, unless given."""
+    """The reply for an error."""
     headers = dict(headers)
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
@@ -190,30 +185,29 @@ def render(
     if isinstance(error, errors.UnsupportedFormat):
         headers |= _headers_for(request.app, request.scope["path"])
         del headers["Allow"]
-    status = status or status_of(error)
-    content, media_type = _for_path(problem_of(request, error, status))
-    return JSONResponse(content, status, headers, media_type=media_type)
+    content, media_type = _for_path(problem_of(request, error))
+    return JSONResponse(content, content["status"], headers, media_type=media_type)
 
 
-def problem_of(request: Request, error: ServiceError, status: int | None = None) -> dict[str, Any]:
+def problem_of(request: Request, error: ServiceError) -> dict[str, Any]:
     """The members of the problem."""
     # As it was sent: an instance is a URI reference, so blanks must stay escaped.
     path = request.scope.get("raw_path", b"").decode("latin-1") or request.scope["path"]
     request_id = getattr(request.state, "request_id", None)
-    content = _content(error, status or status_of(error), path, request_id)
+    content = _content(error, path, request_id)
     trace_id = getattr(request.state, "trace_id", None)
     return content if trace_id is None else {**content, "trace_id": trace_id}
 
 
-def status_of(error: ServiceError) -> int:
-    """The HTTP status of an error's class."""
-    return next(STATUS[family] for family in type(error).__mro__ if family in STATUS)
+def status_of(code: str) -> int:
+    """The HTTP status of a problem; that of an unknown one is 500."""
+    return PROBLEMS[code].status if code in PROBLEMS else 500
 
 
 def internal_error(request: Request) -> Response:
     """The reply for an unexpected exception; it does not reveal the cause."""
     detail = "an unexpected error; it was logged under this request id"
-    return render(request, ServiceError("internal-error", detail), 500)
+    return render(request, ServiceError("internal-error", detail))
 
 
 def _render_http_exception(
@@ -231,12 +225,12 @@ def _render_http_exception(
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=headers)
         detail = f"{request.method} is not allowed here; allowed are {headers['Allow']}"
-        return render(request, ServiceError("method-not-allowed", detail), 405, headers)
+        return render(request, ServiceError("method-not-allowed", detail), headers)
     if error.status_code == 413:
-        return render(request, errors.TooLarge("body-too-large", error.detail), headers=headers)
+        return render(request, errors.TooLarge("body-too-large", error.detail), headers)
     if error.status_code >= 500:
         return internal_error(request)
-    return render(request, errors.InvalidRequest("malformed-request", error.detail), 400, headers)
+    return render(request, errors.InvalidRequest("malformed-request", error.detail), headers)
 
 
 def _path_not_found(frame: Frame, request: Request) -> Response:
@@ -251,14 +245,12 @@ def _path_not_found(frame: Frame, request: Request) -> Response:
 """
             return HTMLResponse(frame(request, title, main), 404, headers)
     missing = errors.NotFound("not-found", f"there is nothing at {path}")
-    return render(request, missing, headers=headers)
+    return render(request, missing, headers)
 
 
-def problem_bytes(
-    status: int, code: str, detail: str, path: str, request_id: str
-) -> tuple[bytes, str]:
+def problem_bytes(error: ServiceError, path: str, request_id: str) -> tuple[bytes, str]:
     """A problem's body and media type, for requests that never reach the application."""
-    content, media_type = _for_path(_content(ServiceError(code, detail), status, path, request_id))
+    content, media_type = _for_path(_content(error, path, request_id))
     return json.dumps(content).encode(), media_type
 
 
@@ -272,12 +264,12 @@ def _for_path(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return content, MEDIA_TYPE
 
 
-def _content(error: ServiceError, status: int, path: str, request_id: str | None) -> dict[str, Any]:
+def _content(error: ServiceError, path: str, request_id: str | None) -> dict[str, Any]:
     problem = PROBLEMS.get(error.code)
     return {
         "type": f"/problems/{error.code}",
         "title": problem.title if problem else error.code,
-        "status": status,
+        "status": status_of(error.code),
         "detail": error.detail,
         "instance": path,
         "code": error.code,
@@ -289,16 +281,9 @@ def _content(error: ServiceError, status: int, path: str, request_id: str | None
 
 
 def _fault(fault: Fault) -> dict[str, Any]:
-    members = {
-        "pointer": fault.pointer,
-        "row": fault.row,
-        "column": fault.column,
-        "value": None if fault.value is None else fault.value[:MAX_VALUE_CHARACTERS],
-        "code": fault.code,
-        "message": fault.message,
-        "hint": fault.hint,
-    }
-    return {name: member for name, member in members.items() if member is not None}
+    members = {name: getattr(fault, name) for name in Fault.__slots__}
+    shown = {name: member for name, member in members.items() if member is not None}
+    return {**shown, "value": fault.value[:MAX_VALUE_CHARACTERS]} if fault.value else shown
 
 
 def _headers_for(app: Starlette, path: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.testclient import TestClient
 
 from service.jobs.kinds import KINDS
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 
 pytestmark = pytest.mark.one_application
 

@@ -1,25 +1,345 @@
-"""The client."""
+"""The client, and the datasets, jobs and models that it gives."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
-from service.client import calls, errors, progress, specs
-from service.client.asynchronous.resources import (
-    AsyncDataset,
-    AsyncJob,
-    AsyncModel,
-    AsyncModelVersion,
-    predict,
-)
+import anyio
+import httpx2
+
+from service.client import calls, errors, fields, notebook
 from service.client.asynchronous.session import AsyncSession
 from service.client.calls import Retries
-from service.client.fields import AnyDataset, AnyModel, reference
+from service.client.errors import ClientError, ConnectionFailed, JobCanceled, JobFailed, NotFound
+from service.client.fields import AnyDataset, AnyModel, Event, reference
 from service.client.members import TrainSpec
-from service.client.rows import Array, OneOutput, Outputs, media_type_of, upload_call
+from service.client.rows import (
+    NPZ,
+    Array,
+    OneOutput,
+    Outputs,
+    media_type_of,
+    predict_call,
+    read_array,
+    read_arrays,
+    upload_call,
+)
+
+EXPORTS = ("onnx", "npz", "json")
+REFRESH_S = 0.5
+"""Interval of updates with a progress bar."""
+POLL_S = 30.0
+"""Length of a long poll without one."""
+RECONNECT_S = 1.0
+PLURALS = {"predict": "batch-predictions", "evaluate": "evaluations", "compare": "comparisons"}
+"""Kinds of jobs with results, and their paths."""
+
+
+class AsyncPredictor(fields.Resource):
+    """A model, or one of its versions."""
+
+    _session: AsyncSession
+
+    @overload
+    async def predict(self, rows: Any, outputs: OneOutput = "label") -> Array: ...
+
+    @overload
+    async def predict(self, rows: Any, outputs: Outputs) -> dict[str, Any]: ...
+
+    @overload
+    async def predict(self, rows: Any, outputs: str) -> Array | dict[str, Any]: ...
+
+    async def predict(self, rows: Any, outputs: str | Outputs = "label") -> Array | dict[str, Any]:
+        """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
+        version."""
+        return await predict(self._session, self._reference(), rows, outputs)
+
+
+class AsyncModelVersion(fields.ModelVersionFields, AsyncPredictor):
+    """A version of a model; it never changes."""
+
+    async def download(self, path: str | Path) -> Path:
+        """Save the model's file, a joblib dump of plain arrays."""
+        return await self._session.download(calls.get(self._path("artifact")), path)
+
+    async def export(self, path: str | Path) -> Path:
+        """Export it as `.onnx`, `.npz` or `.json`, or save its own file as `.joblib`."""
+        suffix = Path(path).suffix.lower().removeprefix(".")
+        if suffix == "joblib":
+            return await self.download(path)
+        if suffix not in EXPORTS:
+            raise ValueError(f"{path}: not one of .onnx, .npz, .json, .joblib")
+        return await self._session.download(calls.get(self._path("export"), format=suffix), path)
+
+    async def card(self) -> str:
+        """Its card, as Markdown."""
+        call = calls.get(self._path("card"), headers={"Accept": "text/markdown"})
+        reply = await self._session.send(call)
+        return reply.text
+
+    async def plot(self, kind: str, path: str | Path) -> Path:
+        """Save a plot as SVG: `boundary`, `cost-by-update`, `confusion`, `roc`, …"""
+        return await self._session.download(calls.get(self._path("plots", f"{kind}.svg")), path)
+
+    async def delete(self) -> None:
+        """Delete it; refused while an alias points to it."""
+        await self._session.send(calls.delete(self._path()))
+
+    def _path(self, *parts: str) -> str:
+        return calls.path_of("v1", "models", self.name, "versions", self.version, *parts)
+
+
+class AsyncModel(fields.ModelFields, AsyncPredictor):
+    """A name with its versions and aliases."""
+
+    async def versions(self) -> AsyncIterator[AsyncModelVersion]:
+        """All versions, newest first."""
+        async for data in self._session.pages(calls.get(self._path("versions")), "versions"):
+            yield AsyncModelVersion(self._session, data)
+
+    async def version(self, number: int) -> AsyncModelVersion:
+        data = await self._session.json(calls.get(self._path("versions", number)))
+        return AsyncModelVersion(self._session, data)
+
+    async def set_alias(self, alias: str, version: int) -> None:
+        """Create the alias, or move it to the version.
+
+        Raises Conflict if another caller moves it at the same time.
+        """
+        path, headers = self._path("aliases", alias), await self._precondition(alias)
+        await self._session.send(calls.send_json("PUT", path, {"version": version}, headers))
+        await self.refresh()
+
+    async def remove_alias(self, alias: str) -> None:
+        """Remove the alias; its version is kept."""
+        headers = await self._precondition(alias)
+        await self._session.send(calls.delete(self._path("aliases", alias), headers=headers))
+        await self.refresh()
+
+    async def refresh(self) -> AsyncModel:
+        """Read its current state."""
+        self.data = await self._session.json(calls.get(self._path()))
+        return self
+
+    async def delete(self, *, force: bool = False) -> None:
+        """Delete all versions; refused if there are aliases, unless `force`."""
+        await self._session.send(calls.delete(self._path(), force=force or None))
+
+    async def _precondition(self, alias: str) -> dict[str, str]:
+        try:
+            reply = await self._session.send(calls.get(self._path("aliases", alias)))
+        except NotFound:
+            return {"If-None-Match": "*"}
+        return {"If-Match": reply.headers["etag"]}
+
+    def _path(self, *parts: object) -> str:
+        return calls.path_of("v1", "models", self.name, *parts)
+
+
+async def predict(
+    session: AsyncSession, model: str, rows: Any, outputs: str | Outputs
+) -> Array | dict[str, Any]:
+    """One output as an array, sent in binary; several as a dict from JSON."""
+    call, single = predict_call(model, rows, outputs)
+    reply = await session.send(call)
+    return read_array(reply.content) if single else dict(reply.json())
+
+
+class AsyncDataset(fields.DatasetFields):
+    """A dataset; its rows never change."""
+
+    _session: AsyncSession
+
+    async def refresh(self) -> AsyncDataset:
+        """Read its current state."""
+        self.data = await self._session.json(calls.get(self._path()))
+        return self
+
+    async def append(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        media_type: str | None = None,
+        weights: Any = None,
+        **options: Any,
+    ) -> AsyncDataset:
+        """Create a dataset of its rows, then these; arguments as in `Client.upload`."""
+        path = self._path("append")
+        call = upload_call(path, data, labels, columns, media_type, options, weights)
+        return AsyncDataset(self._session, await self._session.json(call))
+
+    async def split(
+        self, fraction: float, *, stratify: bool = True, seed: int = 0
+    ) -> tuple[AsyncDataset, AsyncDataset]:
+        """Create two datasets, for training and test; `fraction` of the rows are in the second."""
+        body = {"fraction": fraction, "stratify": stratify, "seed": seed}
+        both = await self._session.json(calls.create(self._path("split"), body))
+        train, test = (AsyncDataset(self._session, both[name]) for name in ("train", "test"))
+        return train, test
+
+    async def arrays(self) -> tuple[Any, Any]:
+        """The data of a dense dataset: (n_samples, n_features), and labels or None."""
+        call = calls.get(self._path("content"), headers={"Accept": NPZ})
+        reply = await self._session.send(call)
+        return read_arrays(reply.content)
+
+    async def download(self, path: str | Path) -> Path:
+        """Save the data as a file; its suffix is the format, such as `.csv` or `.npz`."""
+        accept = {"Accept": media_type_of(Path(path))}
+        return await self._session.download(calls.get(self._path("content"), headers=accept), path)
+
+    async def update(self, **changes: str | Mapping[str, str | None] | None) -> AsyncDataset:
+        """Change `name` and `tags`; other members stay, None removes."""
+        self.data = await self._session.json(calls.send_json("PATCH", self._path(), changes))
+        return self
+
+    async def delete(self) -> None:
+        """Delete it; refused while a job needs it. Its models are kept."""
+        await self._session.send(calls.delete(self._path()))
+
+    def _path(self, *parts: str) -> str:
+        return calls.path_of("v1", "datasets", self.id, *parts)
+
+
+class AsyncJob(fields.JobFields):
+    """A training, batch prediction, evaluation or comparison."""
+
+    _session: AsyncSession
+
+    async def refresh(self, wait_s: float = 0) -> AsyncJob:
+        """Read its state, now or when it has ended, after at most `wait_s` (≤ 60)."""
+        call = calls.get(self._path(), wait_s=wait_s or None)
+        self.data = await self._session.json(replace(call, wait_s=wait_s))
+        return self
+
+    async def deliveries(self) -> list[dict[str, Any]]:
+        """What became of its `callback`: `state`, `attempts`, `last_error` and more."""
+        call = calls.get(calls.path_of("v1", "jobs", self.id, "deliveries"))
+        return list((await self._session.json(call))["deliveries"])
+
+    async def wait(
+        self, timeout_s: float | None = None, *, progress_bar: bool | None = None
+    ) -> AsyncJob:
+        """Wait until it has succeeded; returns the job.
+
+        Shows a progress bar, by default in terminals and notebooks. Raises JobFailed if it failed
+        or was canceled, and TimeoutError; the job then continues.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        has_bar = notebook.is_wanted(progress_bar)
+        with notebook.show_job(self, has_bar) as show:
+            while not self.ended:
+                left = POLL_S if until is None else until - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"{self.id} is {self.state} after {timeout_s} s")
+                await self.refresh(min(left, REFRESH_S if has_bar else POLL_S))
+                show(self)
+        if self.state == "canceled":
+            raise JobCanceled(self.id, "canceled", "the job was canceled", None, self)
+        if self.state == "failed":
+            raise JobFailed(
+                self.id,
+                **{"code": "failed", "detail": "", "hint": None, **(self.error or {})},
+                job=self,
+            )
+        return self
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """All past and future events after event `after`, each once, until its end. Reconnects
+        after a lost connection, without missing events."""
+        failures = 0
+        while True:
+            accept = {"Accept": "text/event-stream"}
+            if after:
+                accept["Last-Event-ID"] = str(after)
+            try:
+                async with self._session.open(
+                    calls.get(self._path("events"), headers=accept)
+                ) as reply:
+                    if reply.status_code == 204:
+                        return
+                    async for message in httpx2.EventSource(reply):
+                        event = Event.of(message)
+                        if event is not None:
+                            failures, after = 0, event.id
+                            yield event
+                            if event.kind == "end":
+                                return
+            except ConnectionFailed:
+                failures += 1
+                if failures > self._session.retries.times:
+                    raise
+            await anyio.sleep(RECONNECT_S)
+
+    async def past_events(self) -> AsyncIterator[Event]:
+        """All events so far, without waiting for others."""
+        call = calls.get(self._path("events"), headers={"Accept": calls.JSON})
+        async for event in self._session.pages(call, "events"):
+            yield Event(event["id"], event["event"], event["data"])
+
+    async def trace(self) -> dict[str, list[Any]]:
+        """Its learning curve by column: `epoch`, `elapsed_s`, `primal`, `dual`, `gap`, …"""
+        table = await self._session.json(calls.get(self._path("trace")))
+        names = table["columns"]
+        return {name: [row[i] for row in table["rows"]] for i, name in enumerate(names)}
+
+    async def cancel(self, *, keep_model: bool = False) -> AsyncJob:
+        """Cancel it; with `keep_model` the model so far becomes a version."""
+        return await self._control("cancel", {"keep_model": keep_model})
+
+    async def pause(self) -> AsyncJob:
+        """Checkpoint it and free its worker."""
+        return await self._control("pause")
+
+    async def resume(self) -> AsyncJob:
+        """Resume it after a pause."""
+        return await self._control("resume")
+
+    async def delete(self) -> None:
+        """Delete it after its end; its model is kept."""
+        await self._session.send(calls.delete(self._path()))
+
+    async def model_version(self) -> AsyncModelVersion:
+        """The trained version."""
+        if self.model is None:
+            raise ClientError(f"{self.id} has no model: it is {self.state}")
+        path = calls.path_of("v1", "models", self.model["name"], "versions", self.model["version"])
+        return AsyncModelVersion(self._session, await self._session.json(calls.get(path)))
+
+    async def results(self) -> fields.Results:
+        """Results of an evaluation or comparison; for a batch prediction, facts about its file."""
+        return fields.Results(await self._session.json(calls.get(self._results_path())))
+
+    async def download_results(self, path: str | Path) -> Path:
+        """Save the predictions of a batch prediction as a file."""
+        return await self._session.download(calls.get(f"{self._results_path()}/results"), path)
+
+    async def plot(self, kind: str, path: str | Path) -> Path:
+        """Save a plot of a comparison as SVG: `time-by-rows`, `time-by-columns`, …; those of a
+        training are of its `model_version`."""
+        plot = f"{self._results_path()}/plots/{kind}.svg"
+        return await self._session.download(calls.get(plot), path)
+
+    async def _control(self, action: str, body: dict[str, Any] | None = None) -> AsyncJob:
+        call = calls.send_json("POST", self._path(action), body or {})
+        self.data = await self._session.json(call)
+        return self
+
+    def _results_path(self) -> str:
+        if self.kind not in PLURALS:
+            raise ClientError(
+                f"{self.id} is of kind {self.kind}, without results: use its metrics and model"
+            )
+        return calls.path_of("v1", PLURALS[self.kind], self.id)
+
+    def _path(self, *parts: str) -> str:
+        return calls.path_of("v1", "jobs", self.id, *parts)
 
 
 class AsyncClient:
@@ -89,7 +409,7 @@ class AsyncClient:
         Raises ValueError for data that no format supports.
         """
         call = upload_call("/v1/datasets", data, labels, columns, media_type, options, weights)
-        call = replace(call, progress_bar=progress.is_wanted(progress_bar))
+        call = replace(call, progress_bar=notebook.is_wanted(progress_bar))
         return AsyncDataset(self._session, await self._session.json(call))
 
     async def dataset(self, id: str) -> AsyncDataset:
@@ -114,7 +434,7 @@ class AsyncClient:
         `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
         `svm.transforms.features` and `svm.stopping` have classes for `features` and `stopping`.
         """
-        body = specs.training(dataset, model_name, solver, **spec)
+        body = calls.training(dataset, model_name, solver, **spec)
         return AsyncJob(self._session, await self._session.json(calls.create("/v1/jobs", body)))
 
     async def plan(
@@ -129,7 +449,7 @@ class AsyncClient:
 
         Raises what `train` with these arguments would raise.
         """
-        body = specs.training(dataset, model_name, solver, **spec)
+        body = calls.training(dataset, model_name, solver, **spec)
         call = calls.create("/v1/jobs", body, params={"validate_only": True})
         plan: dict[str, Any] = await self._session.json(call)
         return plan
@@ -142,7 +462,7 @@ class AsyncClient:
 
         Returns the job of each, or the problem for which it was refused.
         """
-        body = {"jobs": [specs.training(**training) for training in trainings]}
+        body = {"jobs": [calls.training(**training) for training in trainings]}
         reply = await self._session.json(calls.create("/v1/jobs:batch", body))
         return [
             AsyncJob(self._session, entry["job"])
@@ -280,7 +600,7 @@ class AsyncClient:
         are those of the service: `scaling`, `features`, `stopping`, `validation`, `rank_by`,
         `sizes`, `model_name` to keep the best model, and more.
         """
-        body = specs.comparison(dataset, solvers, grid, options)
+        body = calls.comparison(dataset, solvers, grid, options)
         return await self._queue("/v1/comparisons", body)
 
     async def import_model(self, name: str, path: str | Path) -> AsyncModelVersion:

@@ -18,7 +18,7 @@ import anyio
 import httpx2
 
 from service import __version__
-from service.client import progress
+from service.client import notebook
 from service.client.calls import Call, Retries, never_sent
 from service.client.errors import ConnectionFailed, problem_of
 
@@ -160,7 +160,7 @@ async def _chunks(pieces: tuple[bytes | Path, ...], progress_bar: bool) -> Async
         if isinstance(piece, bytes):
             yield piece
             continue
-        with progress.show_upload(piece, progress_bar) as show:
+        with notebook.show_upload(piece, progress_bar) as show:
             async with await anyio.Path(piece).open("rb") as file:
                 while chunk := await file.read(CHUNK_BYTES):
                     yield chunk

@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 
 from service import __version__
-from service.client import progress
+from service.client import notebook
 from service.client.calls import Call, Retries, never_sent
 from service.client.errors import ConnectionFailed, problem_of
 
@@ -160,7 +160,7 @@ def _chunks(pieces: tuple[bytes | Path, ...], progress_bar: bool) -> Iterator[by
         if isinstance(piece, bytes):
             yield piece
             continue
-        with progress.show_upload(piece, progress_bar) as show:
+        with notebook.show_upload(piece, progress_bar) as show:
             with Path(piece).open("rb") as file:
                 while chunk := file.read(CHUNK_BYTES):
                     yield chunk

@@ -34,9 +34,8 @@ from service.web.access.scopes import Routes, require, requires_scope
 from service.web.bodies import idempotency
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.bodies.idempotency import Once, json_reply
-from service.web.http import etags
-from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.headers import is_head
+from service.web.http import headers as etags
+from service.web.http.headers import check_if_match, etag, is_head, not_modified
 from service.web.http.pagination import PageParams, TagFilter, next_page_token
 from service.web.problems import responses
 

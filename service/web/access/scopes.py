@@ -3,6 +3,9 @@
 `@requires_scope("train")` on a route's function requires this scope, `@requires_scope("read",
 "train")` one of several, and `@requires_scope(None)` no API key at all. Without a decorator,
 reading requires `read` and everything else `admin`, so a forgotten decorator opens nothing.
+
+The page `/login` stores an API key in a cookie of the browser. Scripts cannot read the cookie, and
+pages of other sites cannot make the browser send it.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
 import structlog
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.common import keys
@@ -21,9 +26,10 @@ from service.common.answerer import RawHeaders
 from service.common.callers import FIND, SIGNED_IN, STATE, Caller, address_of, is_signed_in
 from service.errors import Forbidden, Misdirected, RateExceeded, Unauthorized
 from service.storage.database.audit import Actor, acting
-from service.web.access.authenticator import Authenticator, cookie_of, without_cookies
+from service.web.access.authenticator import COOKIE, Authenticator, cookie_of, without_cookies
+from service.web.bodies.control_bodies import read_limited
 from service.web.bodies.validation import known_query_parameters
-from service.web.problems import ANY_PROBLEM, render
+from service.web.problems import ANY_PROBLEM, plain_page, render
 
 QUIET = frozenset({"/livez", "/readyz"})
 """Probes, which have no rate limit."""
@@ -168,3 +174,58 @@ class Routes(APIRouter):
     def __init__(self, prefix: str = "", tag: str | None = None, **options: Any) -> None:
         tags = None if tag is None else [tag]
         super().__init__(prefix=prefix, tags=tags, **EVERY_ROUTE, **options)  # type: ignore[arg-type]
+
+
+LOGIN_BYTES = 4096
+
+
+def mount_login(app: FastAPI, authenticator: Authenticator) -> None:
+    """Add `/login` and `/logout`, and redirect browsers without a key to `/login`."""
+
+    @app.exception_handler(LoginNeeded)
+    async def _login_needed(request: Request, _: LoginNeeded) -> Response:
+        return RedirectResponse("/login", 303)
+
+    @app.get("/login", include_in_schema=False)
+    @requires_scope(None)
+    async def login(request: Request) -> Response:
+        return HTMLResponse(_login_page(request, ""))
+
+    @app.post("/login", include_in_schema=False)
+    @requires_scope(None)
+    async def enter(request: Request) -> Response:
+        form = parse_qs((await read_limited(request, LOGIN_BYTES)).decode("utf-8", "replace"))
+        text = form.get("key", [""])[0].strip()
+        header = (b"authorization", f"Bearer {text}".encode())
+        if authenticator.authenticate([header], "") is None:
+            return HTMLResponse(_login_page(request, "This key is unknown or revoked."), 401)
+        response = RedirectResponse("/", 303)
+        secure = request.url.scheme == "https"
+        response.set_cookie(COOKIE, text, httponly=True, samesite="strict", secure=secure)
+        return response
+
+    @app.post("/logout", include_in_schema=False)
+    @requires_scope(None)
+    async def leave() -> Response:
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
+
+
+def _login_page(request: Request, problem: str) -> str:
+    return plain_page(
+        request,
+        "Sign in",
+        f"""<h1>Sign in</h1>
+<form class="card narrow" method="post" action="/login">
+<div class="field"><label for="key">API key</label>
+<input id="key" name="key" type="password" autocomplete="current-password" required autofocus
+placeholder="svm_…" aria-describedby="problem"{' aria-invalid="true"' if problem else ""}>
+<p class="fault" id="problem" role="alert">{problem}</p></div>
+<button class="primary">Sign in</button>
+</form>
+<p class="soft">An operator creates keys with
+<code>svm-service keys create NAME --scope read --scope train</code>; the first one is in the
+file <code>first-key</code> of the data directory.</p>
+""",
+    )

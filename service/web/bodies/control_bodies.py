@@ -15,9 +15,8 @@ from service.common.encodings import inflate, media_type_of
 from service.common.malloc import ON_HEAP_BYTES
 from service.common.strict_json import BOM, MOST_VALUES, parse_json
 from service.errors import MAX_FAULTS, UnsupportedFormat
-from service.web.bodies.body_budget import overloaded, share_of
-from service.web.bodies.chunks import announced_bytes, chunks_of
 from service.web.bodies.idempotency import add_to_fingerprint
+from service.web.bodies.receiving import announced_bytes, chunks_of, overloaded, share_of
 from service.web.bodies.validation import body_error
 
 LIMIT_BYTES = "control_body_bytes"

@@ -15,9 +15,8 @@ from starlette.requests import Request
 
 from service.common.encodings import Inflater, media_type_of
 from service.errors import InvalidRequest, UnsupportedFormat
-from service.web.bodies.body_budget import overloaded, share_of
-from service.web.bodies.chunks import chunks_of
 from service.web.bodies.idempotency import add_to_fingerprint
+from service.web.bodies.receiving import chunks_of, overloaded, share_of
 
 BUFFER_BYTES = 1024 * 1024
 """Size of a write. Small writes cost more, because each one runs in another thread."""

@@ -14,8 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from service.errors import RangeNotSatisfiable
-from service.web.http.etags import etag, not_modified
-from service.web.http.headers import is_head
+from service.web.http.headers import etag, is_head, not_modified
 
 CHUNK_BYTES = 1024 * 1024
 

@@ -11,29 +11,128 @@ whatever is not answered here takes the way that it would have taken anyway.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from starlette.datastructures import MutableHeaders
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.server import ServerState
 
-from service.common.answerer import Reply
-from service.web.bodies.body_budget import DETAIL
-from service.web.server.header_rules import (
+from service.common.answerer import Answerer, RawHeaders, Reply
+from service.common.callers import Rate
+from service.common.tally import Tally
+from service.errors import ServiceError
+from service.web.access.authenticator import Authenticator
+from service.web.access.scopes import check_origin
+from service.web.bodies.receiving import overloaded
+from service.web.http.headers import add_headers
+from service.web.server.limits import (
     SMALL_BYTES,
-    Refusal,
-    check_header,
+    ConnectionLimits,
     memory_of,
     size_of,
 )
 from service.web.server.messages import LingeringClose, MessageProtocol
-from service.web.server.observability import request_id_of
-from service.web.server.server_context import UNUSUAL, Prediction, ServerContext
+from service.web.server.observability import Metrics, request_id_of
 
 SMALL_BODY_BYTES = 64 * 1024
 """A body up to this size is passed on to the application only when it is complete."""
 LARGE_BYTES = 8 * 1024 * 1024
 """The application receives a larger body: in one piece, and it reads a faulty one only once."""
+UNUSUAL = frozenset({b"transfer-encoding", b"te", b"expect", b"content-digest", b"upgrade"})
+"""Headers that only the application understands."""
+_DECIDING = UNUSUAL | {
+    b"accept",
+    b"accept-encoding",
+    b"authorization",
+    b"content-encoding",
+    b"content-type",
+    b"cookie",
+    b"host",
+    b"inference-header-content-length",
+    b"origin",
+    b"sec-fetch-site",
+}
+"""Headers that decide the caller and the call."""
+MAX_REMEMBERED = 1024
+MAX_REMEMBERED_BYTES = 4096
+"""Of the path and deciding headers of one prediction."""
+
+
+class Prediction(NamedTuple):
+    """The call that a path and deciding headers make."""
+
+    call: Any
+    rate: Rate | None
+    """That of the caller."""
+    tally: Tally
+    """Counts its replies."""
+
+
+@dataclass
+class ServerContext:
+    answerer: Answerer
+    authenticator: Authenticator
+    metrics: Metrics
+    limits: ConnectionLimits
+    _preamble: tuple[object, bytes] = field(default=(None, b""), init=False)
+    _remembered: dict[tuple[Any, ...], Prediction] = field(default_factory=dict, init=False)
+    _as_of: int = field(default=-1, init=False)
+    """The changes of keys that are known to what is remembered."""
+
+    def prediction(self, url: bytes, headers: RawHeaders) -> Prediction | None:
+        """What a POST request asks the answerer; None if only the application can tell."""
+        if self._as_of != self.authenticator.changes or len(self._remembered) > MAX_REMEMBERED:
+            self._as_of = self.authenticator.changes
+            self._remembered.clear()
+        deciding = [header for header in headers if header[0] in _DECIDING]
+        key = (url, *deciding)
+        prediction = self._remembered.get(key)
+        if prediction is None:
+            prediction = self._prediction(url, deciding)
+            if prediction is not None and size_of(url, deciding) <= MAX_REMEMBERED_BYTES:
+                self._remembered[key] = prediction
+        return prediction
+
+    def _prediction(self, url: bytes, headers: RawHeaders) -> Prediction | None:
+        values = dict(headers)
+        if len(values) < len(headers) or b"host" not in values or not UNUSUAL.isdisjoint(values):
+            return None
+        caller = self.authenticator.authenticate_without_address(headers)
+        if caller is None or not caller.has_scope("predict"):
+            return None
+        try:
+            check_origin(headers)
+            call = self.answerer.call(url, headers)
+        except ServiceError:
+            return None  # the application reports it
+        if call is None:
+            return None
+        return Prediction(call, caller.rate, self.metrics.tally("POST", call.route, 200))
+
+    def reply(self, state: ServerState, reply: Reply, request_id: str, last: bool) -> bytes:
+        """All bytes of a reply; `last`: the connection is then closed."""
+        body, media_type, headers = reply
+        if self._preamble[0] is not state.default_headers:
+            self._preamble = state.default_headers, _first_lines(state)
+        more = "connection: close\r\n" if last else ""
+        for title, content in headers:
+            more += f"{title}: {content}\r\n"
+        head = (
+            f"{request_id}\r\ncontent-type: {media_type}\r\ncontent-length: {len(body)}\r\n"
+            f"{more}\r\n"
+        )
+        return self._preamble[1] + head.encode("latin-1") + body
+
+
+def _first_lines(state: ServerState) -> bytes:
+    """Of every reply. They change once a second, when uvicorn updates the date."""
+    fixed = MutableHeaders()
+    add_headers(fixed)
+    lines = [b"%b: %b\r\n" % header for header in (*state.default_headers, *fixed.raw)]
+    return b"".join((STATUS_LINE[200], *lines, b"x-request-id: "))
 
 
 class ServiceProtocol(MessageProtocol):
@@ -63,13 +162,13 @@ class ServiceProtocol(MessageProtocol):
         if self._in_header or not (self._share.n_bytes or self._takes()):
             try:
                 self._pass_on()
-            except Refusal as refusal:
+            except ServiceError as refusal:
                 self._end_with(refusal)
         elif self._share.reserve(self._received):
             self._count_bytes(self._packet_size)
         else:
             self._forget()
-            self._refuse(503, "overloaded", DETAIL)
+            self._refuse(overloaded())
             LingeringClose(self, self.transport)
 
     def _takes(self) -> bool:
@@ -95,7 +194,8 @@ class ServiceProtocol(MessageProtocol):
         else:
             self.url, self.headers, self._chunks = b"", [], []
             self._in_header = self._in_message = True
-            self._prediction, self._received, self._complete = None, 0, False
+            self._prediction, self._complete = None, False
+            self._received = self._field_bytes = 0
             self._progress_at = self.loop.time()
             self._started = perf_counter()
 
@@ -114,7 +214,7 @@ class ServiceProtocol(MessageProtocol):
             self._prediction = self._asked_prediction()
             if self._prediction is not None or self._has_small_body():
                 if self._prediction is None:
-                    check_header(self.parser.get_http_version(), self.url, self.headers)
+                    self._check_header()
                 self._in_header = False
                 return
         self._pass_on()
@@ -171,9 +271,10 @@ class ServiceProtocol(MessageProtocol):
         chunks, url, headers = self._chunks, self.url, self.headers
         if chunks is None:
             return
-        in_header, complete = self._in_header, self._complete
+        in_header, complete, field_bytes = self._in_header, self._complete, self._field_bytes
         self._forget()
         super().on_message_begin()
+        self._field_bytes = field_bytes
         super().on_url(url)
         for name, value in headers:
             super().on_header(name, value)
@@ -192,7 +293,7 @@ class ServiceProtocol(MessageProtocol):
             self._task.cancel()
             self._task = None
 
-    def _end_with(self, refusal: Refusal) -> None:
+    def _end_with(self, refusal: ServiceError) -> None:
         self._pass_on()
         super()._end_with(refusal)
 

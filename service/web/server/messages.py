@@ -1,4 +1,4 @@
-"""Rules of RFC 9112 that neither the parser nor uvicorn applies.
+"""Rules of RFC 9112 that neither the parser nor uvicorn applies, and timeouts, which uvicorn lacks.
 
 A request with an invalid header is refused before anything else is done; header and trailers
 together have a limit; an offer to upgrade the connection is ignored. A refusal is sent after the
@@ -7,6 +7,10 @@ replies to earlier requests, and then the connection is closed.
 The headers that all connections keep, half-sent ones and those of requests that are not answered
 yet, count against one budget, and so does what the application needs to receive a body. What is
 kept of a small header is counted, too, but never refused.
+
+A header that is not complete after `header_s`, and a body with too little progress in
+`body_idle_s`, end with 408. Connections beyond `most` receive 503. If a client does not read a
+reply, its connection is aborted.
 """
 
 from __future__ import annotations
@@ -16,14 +20,23 @@ from collections import deque
 from typing import Any, Protocol
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from starlette.datastructures import MutableHeaders
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from service.common.answerer import RawHeaders
-from service.web.server.connections import LimitedProtocol
-from service.web.server.header_rules import (
+from service.errors import ServiceError
+from service.web.http.headers import add_headers
+from service.web.problems import problem_bytes, status_of
+from service.web.server.limits import (
     HEADER_BYTES,
     HEADER_LINES,
     SMALL_BYTES,
-    Refusal,
+    ConnectionLimits,
     check_header,
     field_bytes,
     has_body,
@@ -35,6 +48,7 @@ from service.web.server.header_rules import (
     too_many_lines,
     wrong_request_line,
 )
+from service.web.server.observability import request_id_of
 
 WAITING_BYTES = 4096
 """Memory of a request, without its header, that waits for the reply to an earlier one."""
@@ -42,14 +56,30 @@ RECEIVING_BYTES = 16 * 1024
 """Memory that the application needs to receive a body, in addition to that of its connection."""
 _LENGTHS = (b"content-length", b"transfer-encoding")
 LINGER_S = 2.0
+PROGRESS_BYTES = 4096
+"""A body must progress by this much within the timeout. Otherwise a client that sends a byte now
+and then could keep its connection open forever."""
+UNREAD_S = 60.0
+"""Timeout for a client that does not read; some 50 kB of the reply are in memory."""
+RETRY_S = 5
+LAST_REQUEST_S = 1.0
+"""Time for a request that the client sent before it noticed the shutdown."""
 _ignored = memoryview(bytearray(64 * 1024))
 
 
-class MessageProtocol(LimitedProtocol):
+class MessageProtocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, limits: ConnectionLimits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._limits = limits
+        self._in_header = True
+        self._in_message = False
+        self._progress_at = 0.0
+        self._bytes = 0
+        self._unread_since: float | None = None
+        self._running: RequestResponseCycle | None = None
+        """The request that is being answered; `cycle` is the one that came last."""
         self._raw = b""
         """The packet that is being parsed, after what may be the beginning of a header; between two
         packets only the latter."""
@@ -61,7 +91,7 @@ class MessageProtocol(LimitedProtocol):
         self._kept_bytes = 0
         """Their sum."""
         self._field_bytes = 0
-        """Size of the lines of this message's header and trailers."""
+        """Size of this message's header and trailers; 0 until the header is checked."""
         self._packet_bytes = 0
         """Size of what certainly belongs to them, even to a line without end."""
         self._packet_size = 0
@@ -72,8 +102,50 @@ class MessageProtocol(LimitedProtocol):
         """`self.cycle` belongs to the message that is being read."""
         self._complete = False
         """The message was received before the application gets it."""
-        self._refusal: Refusal | None = None
+        self._refusal: ServiceError | None = None
         """Sent after earlier requests are answered."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._progress_at = self.loop.time()
+        self._limits.watch(self.server_state, self.loop)
+        if len(self.server_state.connections) > self._limits.most:
+            detail = "too many open connections; retry later"
+            self._refuse(ServiceError("too-many-connections", detail))
+            transport.close()
+        elif self._limits.ending:
+            self.shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._header_share.release()
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def shutdown(self) -> None:
+        """Close after the current reply, or after the reply to a request that arrives soon."""
+        self._limits.ending = True
+        if self._busy():
+            super().shutdown()
+        else:
+            self.loop.call_later(LAST_REQUEST_S, self._close_unused)
+
+    def _close_unused(self) -> None:
+        if not self._in_message and not self._busy():
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread_since = None
 
     def data_received(self, data: bytes) -> None:
         if self._refusal is not None:
@@ -132,14 +204,12 @@ class MessageProtocol(LimitedProtocol):
     def _await_more(self) -> None:
         """A message is not complete."""
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._header_share.release()
-        super().connection_lost(exc)
-
     # What the parser reports
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._in_header = self._in_message = True
+        self._progress_at = self.loop.time()
         self._field_bytes = self._packet_bytes = 0
         self._has_cycle = self._complete = False
 
@@ -164,8 +234,8 @@ class MessageProtocol(LimitedProtocol):
 
     def _header_complete(self) -> None:
         """The header, or what was kept of it until now, is complete."""
-        version = self.parser.get_http_version()
-        self._field_bytes = check_header(version, self.url, self.headers)
+        if not self._field_bytes:
+            self._check_header()
         self.url = origin_form(self.url, self.headers)
         memory = memory_of(self._field_bytes, self.headers)
         if self._busy():
@@ -176,8 +246,16 @@ class MessageProtocol(LimitedProtocol):
             raise no_memory()
         self._kept.append(memory)
         self._kept_bytes += memory
+        self._in_header = False
+        self._progress_at = self.loop.time()
         super().on_headers_complete()
         self._has_cycle = True
+        if self._limits.ending:
+            self.cycle.keep_alive = False
+
+    def _check_header(self) -> None:
+        version = self.parser.get_http_version()
+        self._field_bytes = check_header(version, self.url, self.headers)
 
     def on_chunk_header(self) -> None:
         self._in_trailers = True
@@ -186,20 +264,67 @@ class MessageProtocol(LimitedProtocol):
     def on_body(self, body: bytes) -> None:
         self._in_trailers = False
         self._fields_only = False
+        self._count_bytes(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         if not self.parser.should_upgrade():  # else another parser reads its body
-            self._in_trailers = False
+            self._in_trailers = self._in_message = False
             super().on_message_complete()
+
+    def _count_bytes(self, n_bytes: int) -> None:
+        self._bytes += n_bytes
+        if self._bytes >= PROGRESS_BYTES:
+            self._bytes = 0
+            self._progress_at = self.loop.time()
+
+    # Timeouts
+
+    def check_time(self, now: float) -> None:
+        """End the connection if its client has stopped sending a request, or reading a reply."""
+        if self._unread_since is not None and now - self._unread_since > UNREAD_S:
+            self.transport.abort()
+        else:
+            self._check_sender(now - self._progress_at)
+
+    def _check_sender(self, silent_s: float) -> None:
+        if not self._in_message and not self._in_header and not self._busy():
+            # Between two requests. uvicorn's own timer runs only after requests that it has parsed.
+            if self.timeout_keep_alive_task is None and silent_s > self.timeout_keep_alive:
+                self.transport.close()
+        elif self._in_header:
+            if silent_s > self._limits.header_s and not self._busy():
+                # If nothing was sent there is no request to answer.
+                self._end(
+                    "timeout: the header was not complete" if self.headers is not None else None
+                )
+        elif (
+            self.cycle is not None
+            and self.cycle.more_body
+            and not self.flow.read_paused
+            and silent_s > self._limits.body_idle_s
+        ):
+            if not self.cycle.response_started:
+                self._end("timeout: the body was not complete")
+            elif self.cycle.response_complete:
+                self.transport.close()  # the reply did not need the body
+
+    def _busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _end(self, reason: str | None) -> None:
+        if reason is not None and not self.transport.is_closing():
+            detail = f"{reason}; send the whole request again"
+            self._refuse(ServiceError("request-timeout", detail))
+        self.transport.close()
 
     # Refusals
 
-    def _too_large(self) -> Refusal:
+    def _too_large(self) -> ServiceError:
         trailers = self._in_message and not self._in_header
         return too_large("header and trailers have" if trailers else "the header has")
 
-    def _end_with(self, refusal: Refusal) -> None:
+    def _end_with(self, refusal: ServiceError) -> None:
         """Reply with a problem, after earlier replies, and close."""
         cycle = self.cycle if self._has_cycle else None
         if cycle is not None:
@@ -217,8 +342,8 @@ class MessageProtocol(LimitedProtocol):
                 return
             answered = False
         if not answered:
-            self._refuse(refusal.status, refusal.code, refusal.detail)
-            if refusal.status == 503 and has_body(self.headers):
+            self._refuse(refusal)
+            if refusal.code == "overloaded" and has_body(self.headers):
                 self._in_header = False
                 LingeringClose(self, self.transport)
                 return
@@ -233,8 +358,7 @@ class MessageProtocol(LimitedProtocol):
         super().on_response_complete()
         if last and self._refusal is not None and not self.transport.is_closing():
             self._has_cycle = False
-            refusal = self._refusal
-            self._refuse(refusal.status, refusal.code, refusal.detail)
+            self._refuse(self._refusal)
             self.transport.close()
 
     def _drop_request(self, last: bool) -> None:
@@ -244,6 +368,27 @@ class MessageProtocol(LimitedProtocol):
             self._running.body.clear()
         if last:
             self.headers, self.scope = [], {}  # type: ignore[typeddict-item]
+
+    def _refuse(self, error: ServiceError) -> None:
+        url = self.url if self.headers else b""
+        path = url.partition(b"?")[0].decode("latin-1")
+        request_id = request_id_of(self.headers or [])
+        status = status_of(error.code)
+        body, media_type = problem_bytes(error, path, request_id)
+        headers = MutableHeaders(
+            {
+                "content-type": media_type,
+                "content-length": str(len(body)),
+                "x-request-id": request_id,
+                "connection": "close",
+            }
+        )
+        if status == 503:
+            headers["retry-after"] = str(RETRY_S)
+        add_headers(headers)
+        lines = (b"%b: %b\r\n" % header for header in headers.raw)
+        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
+        self._limits.metrics.record("none", "none", status, 0.0)
 
 
 class Reports(Protocol):

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from playwright.sync_api import Browser, Page
 
 from service.web.docs import SITE
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 from tests.journeys.dashboard.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.dashboard.test_dashboard import SAMPLES
 from tests.journeys.server import Server, ok, running

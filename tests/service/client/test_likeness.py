@@ -13,7 +13,7 @@ from service.client.errors import Problem, problem_of
 from service.client.rows import MEDIA_TYPES
 from service.errors import Fault
 from service.settings import Settings
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 from tools.make_members import FILE, members
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.dashboard.forms.schema import (
+from service.dashboard.schema_forms import (
     Field,
     Group,
     Text,

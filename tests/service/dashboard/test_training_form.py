@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from service.dashboard.forms.questions import body_from, entries_like, job_fields
-from service.dashboard.forms.schema import body_of
+from service.dashboard.schema_forms import body_of
+from service.dashboard.training_pages import body_from, entries_like, job_fields
 from tests.service.dashboard.browser import Browser
 from tests.service.jobs.data import csv_of
 

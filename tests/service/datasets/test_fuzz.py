@@ -20,7 +20,7 @@ from service.errors import ServiceError
 from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
 from service.rows.spec import CSV, LIBSVM, NPY, TSV, XLSX
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 from tests.mutation import mutated
 from tests.seeds import seed_from
 from tests.service.rows.reading import make_spec

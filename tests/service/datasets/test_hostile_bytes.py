@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.errors import ServiceError
 from service.rows.spec import CSV, JSON, LIBSVM, NPY, TSV
-from service.web.problem_codes import PROBLEMS
+from service.web.problems import PROBLEMS
 from tests.service.rows.arrays import npy
 from tests.service.rows.reading import Result, upload
 

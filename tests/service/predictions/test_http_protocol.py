@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.app import create_app
 from service.settings import Limits, Settings
-from service.web.server import connections
+from service.web.server import messages
 from tests.connection import Connection
 from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
@@ -395,7 +395,7 @@ def test_client_that_does_not_read_is_disconnected(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With megabytes unread; a client that reads slowly gets all of them."""
-    monkeypatch.setattr(connections, "UNREAD_S", 0.5)
+    monkeypatch.setattr(messages, "UNREAD_S", 0.5)
     ask = b"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
     replies = 10
     with Connection(address) as client:

@@ -19,8 +19,7 @@ from service.web import problems
 from service.web.bodies.control_bodies import LIMIT_BYTES, json_body, json_request
 from service.web.bodies.validation import known_query_parameters
 from service.web.docs import DocumentedAPI
-from service.web.http.etags import check_if_match, etag, not_modified
-from service.web.http.headers import HeadAsGet
+from service.web.http.headers import HeadAsGet, check_if_match, etag, not_modified
 from service.web.http.pagination import SECRET, PageParams
 from service.web.server.observability import Metrics, Observability
 

@@ -20,7 +20,7 @@ from service.common.event_stream import Health
 from service.settings import Settings
 from service.storage.database import Database
 from service.web import problems
-from service.web.health import router
+from service.web.operations import router
 
 
 def test_running_service_is_alive_and_ready(client: TestClient) -> None:

@@ -1,27 +1,31 @@
-"""Liveness, readiness, metrics and limits: `/livez`, `/readyz`, `/metrics`, `/v1/info`."""
+"""Routes for operators: `/livez`, `/readyz`, `/metrics`, `/v1/info`, and the trail `/v1/audit`."""
 
 from __future__ import annotations
 
 import platform
 import threading
 from contextlib import suppress
+from datetime import datetime
 from importlib.metadata import version
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from anyio import CapacityLimiter, move_on_after
 from anyio.to_thread import run_sync
+from fastapi import Depends, Query
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel, Field
 from starlette.responses import Response
 
 from service import __version__
 from service.common.event_stream import Health
-from service.common.schemas import ReadModel
+from service.common.schemas import ReadModel, Timestamp
 from service.errors import Unavailable
 from service.settings import Limits, Settings
 from service.storage.database import Database
+from service.storage.database.audit import Action, AuditLog, ChangeFilter
 from service.storage.machine_code import is_compiling
 from service.web.access.scopes import Routes, requires_scope
+from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses
 
 RETRY_AFTER_S = 1
@@ -130,6 +134,93 @@ def router(
                 body_idle_s=settings.body_idle_s,
                 connections=settings.connections,
             ),
+        )
+
+    return routes
+
+
+SUBJECT = r"^[a-z-]+/[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255})*$"
+
+
+class ChangeRead(ReadModel):
+    """A change."""
+
+    id: str
+    at: Annotated[Timestamp, Field(validation_alias="created_at")]
+    actor: str
+    """Name of the key; without keys the caller's address; `local` for a command on the machine
+    itself. What a job does is done by its caller."""
+    key_id: str | None
+    address: str | None
+    """Null for commands, and for what workers do."""
+    request_id: str | None
+    """Of the request, for the logs; of a job, the request that queued it."""
+    action: Action
+    """What was done to which kind of resource."""
+    resource: str
+    """Its path below `/v1/`."""
+    result: dict[str, Any]
+    """What the change resulted in, by action: such as the state of the job, or the version that an
+    alias points to (`version`) and the one it pointed to (`before`)."""
+
+
+class ChangePage(ReadModel):
+    """Changes, newest first."""
+
+    changes: list[ChangeRead]
+    next_page_token: str | None
+
+
+def _filter(
+    key: Annotated[
+        str | None,
+        Query(max_length=255, description="Only changes by this key (id or name), or other actor."),
+    ] = None,
+    action: Annotated[Action | None, Query(description="Only changes of this kind.")] = None,
+    resource: Annotated[
+        str | None,
+        Query(
+            pattern=SUBJECT,
+            description="Only changes of this resource and of what belongs to it, such as "
+            "`models/iris`.",
+        ),
+    ] = None,
+    since: Annotated[
+        AwareDatetime | None, Query(description="Only changes at this time (RFC 3339) or later.")
+    ] = None,
+    until: Annotated[
+        AwareDatetime | None, Query(description="Only changes before this time (RFC 3339).")
+    ] = None,
+) -> ChangeFilter:
+    return ChangeFilter(
+        key=key, action=action, resource=resource, since=_seconds(since), until=_seconds(until)
+    )
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
+
+
+def audit_router(log: AuditLog) -> Routes:
+    routes = Routes(tag="operations")
+
+    @routes.get(
+        "/v1/audit",
+        operation_id="list_changes",
+        summary="Audit trail: who changed what",
+        description="Every change that callers, jobs and commands made to datasets, jobs, models, "
+        "aliases and keys, newest first; `audit_s` of `/v1/info` says how long they are kept. "
+        "Requests that were refused changed nothing; the logs have them.",
+        responses=responses("invalid-parameter"),
+    )
+    @requires_scope("admin")
+    def list_changes(
+        page: PageParams, which: Annotated[ChangeFilter, Depends(_filter)]
+    ) -> ChangePage:
+        changes = log.page(which, page)
+        return ChangePage(
+            changes=[ChangeRead.model_validate(change) for change in changes.items],
+            next_page_token=next_page_token(page, changes),
         )
 
     return routes

@@ -1,13 +1,30 @@
-"""Checks a request's header before anything else is done with it."""
+"""Limits of connections, and what a request's header may be.
+
+A header is checked before anything else is done with it. After a reply with an error from here the
+connection is closed.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from httptools import HttpParserError
+from uvicorn.server import ServerState
 
 from service.common.answerer import RawHeaders
+from service.common.malloc import return_free_memory
+from service.errors import ServiceError
+from service.web.bodies.receiving import BodyBudget
+from service.web.server.observability import Metrics
 
+MANY = 1000
+"""When half of more connections than this are gone, free memory is returned to the system."""
+HEADERS_BYTES = 16 * 1024**2
+"""Memory for requests besides their bodies."""
 HEADER_BYTES = 64 * 1024
 """The parser keeps a header until it is complete, and copies a long line repeatedly."""
 HEADER_LINES = 200
@@ -20,31 +37,61 @@ VERSIONS = ("1.1", "1.0")
 _ABSOLUTE = re.compile(rb"https?://([^/?#@]+)(/[^#]*)?(\?[^#]*)?(?:#.*)?", re.IGNORECASE)
 
 
-class Refusal(Exception):
-    """The connection is closed after a reply with a problem."""
+@dataclass
+class ConnectionLimits:
+    """Limits and state of all connections of one server."""
 
-    def __init__(self, status: int, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.detail = detail
+    header_s: float
+    body_idle_s: float
+    most: int
+    """Open at once."""
+    metrics: Metrics
+    """Counts refused connections."""
+    bodies: BodyBudget
+    headers: BodyBudget = field(default_factory=partial(BodyBudget, HEADERS_BYTES), init=False)
+    """Of requests that are half sent or not answered yet."""
+    ending: bool = field(default=False, init=False)
+    """Each reply is the last of its connection."""
+    _watch: asyncio.TimerHandle | None = field(default=None, init=False)
+    _peak: int = field(default=0, init=False)
+    """Most connections since memory was last returned."""
+
+    def watch(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        """Check all connections regularly, with one timer, as long as there are any."""
+        if self._watch is None:
+            pause = min(1.0, self.header_s / 4, self.body_idle_s / 4)
+            self._watch = loop.call_later(pause, self._check, state, loop)
+
+    def _check(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        self._watch = None
+        now = loop.time()
+        connections: set[Any] = state.connections  # all of them `MessageProtocol`
+        for connection in list(connections):
+            connection.check_time(now)
+        n_open = len(state.connections)
+        self._peak = max(self._peak, n_open)
+        if self._peak > max(MANY, 2 * n_open):
+            self._peak = n_open
+            loop.run_in_executor(None, return_free_memory)
+        if n_open:
+            self.watch(state, loop)
 
 
-def too_large(what: str) -> Refusal:
-    return Refusal(431, "header-too-large", f"{what} more than {HEADER_BYTES} bytes; send fewer")
+def too_large(what: str) -> ServiceError:
+    return ServiceError("header-too-large", f"{what} more than {HEADER_BYTES} bytes; send fewer")
 
 
-def too_many_lines() -> Refusal:
+def too_many_lines() -> ServiceError:
     detail = f"the header has more than {HEADER_LINES} lines; send fewer"
-    return Refusal(431, "header-too-large", detail)
+    return ServiceError("header-too-large", detail)
 
 
-def no_memory() -> Refusal:
-    return Refusal(503, "overloaded", "the memory for requests is full; retry shortly")
+def no_memory() -> ServiceError:
+    return ServiceError("overloaded", "the memory for requests is full; retry shortly")
 
 
 def check_header(version: str, url: bytes, headers: RawHeaders) -> int:
-    """Its size in bytes. Raises Refusal."""
+    """Its size in bytes. Raises ServiceError."""
     if version not in VERSIONS:
         raise _wrong_version(version)
     size, hosts, codings = size_of(url, headers), 0, 0
@@ -66,7 +113,7 @@ def check_header(version: str, url: bytes, headers: RawHeaders) -> int:
     return size
 
 
-def wrong_request_line(version: str) -> Refusal:
+def wrong_request_line(version: str) -> ServiceError:
     if version not in VERSIONS:  # none at all, for example
         return _wrong_version(version)
     return _malformed("the request line must have single spaces: `GET /livez HTTP/1.1`")
@@ -75,7 +122,7 @@ def wrong_request_line(version: str) -> Refusal:
 def origin_form(url: bytes, headers: RawHeaders) -> bytes:
     """The target as a path. An absolute one, which clients send to proxies, has its host in front,
     and this host counts instead of the one in the header (RFC 9112, section 3.2.2): it replaces
-    it. Raises Refusal."""
+    it. Raises ServiceError."""
     if url.startswith(b"/") or url == b"*":
         return url
     match = _ABSOLUTE.fullmatch(url)
@@ -110,27 +157,27 @@ def has_body(headers: RawHeaders) -> bool:
     )
 
 
-def refusal_of(error: HttpParserError) -> Refusal:
+def refusal_of(error: HttpParserError) -> ServiceError:
     """Why the parser stopped."""
-    if isinstance(error.__context__, Refusal):
+    if isinstance(error.__context__, ServiceError):
         return error.__context__
     reason = str(error)
     if "present with" in reason or "Duplicate" in reason:
         detail = "give one Content-Length, or Transfer-Encoding, not both"
-        return Refusal(400, "ambiguous-length", detail)
+        return ServiceError("ambiguous-length", detail)
     if "Transfer-Encoding" in reason:
         return _transfer_encoding()
     return _malformed("this is not an HTTP/1.1 request")
 
 
-def _wrong_version(version: str) -> Refusal:
+def _wrong_version(version: str) -> ServiceError:
     return _malformed(f"the request is HTTP/{version}; send HTTP/1.1")
 
 
-def _malformed(detail: str) -> Refusal:
-    return Refusal(400, "malformed-request", detail)
+def _malformed(detail: str) -> ServiceError:
+    return ServiceError("malformed-request", detail)
 
 
-def _transfer_encoding() -> Refusal:
+def _transfer_encoding() -> ServiceError:
     detail = "Transfer-Encoding must be `chunked` alone; name compression in Content-Encoding"
     return _malformed(detail)
