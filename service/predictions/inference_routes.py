@@ -17,12 +17,12 @@ from service.common.names import ModelName
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.routes import Version
-from service.models.versions import ModelVersion
 from service.predictions.datatypes import datatype_of
 from service.predictions.inference import schemas
 from service.predictions.inference.wire_format import HEAD_LENGTH, OUTPUTS, PROBABILITY
 from service.predictions.predictor import Predictor, Target
 from service.predictions.routes import respond
+from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.health import RETRY_AFTER_S

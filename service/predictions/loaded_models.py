@@ -14,13 +14,13 @@ from anyio import CapacityLimiter, to_thread
 
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
-from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import datatype_of, to_bytes
 from service.predictions.unknown_cells import Unknown
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
 from service.storage.database import Database
 from service.storage.database.signals import ANY
+from service.storage.database.tables import Label, ModelVersion
 from svm.encoding.encoder import Encoder
 from svm.model.pipeline import FittedPipeline
 

@@ -9,7 +9,8 @@ from fastapi import Depends, Query
 from pydantic import AwareDatetime, Field
 
 from service.common.schemas import ReadModel, Timestamp
-from service.storage.database.audit import Action, AuditLog, ChangeFilter
+from service.storage.database.audit import AuditLog, ChangeFilter
+from service.storage.database.tables import Action
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import responses

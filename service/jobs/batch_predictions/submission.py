@@ -8,7 +8,7 @@ from service.jobs.batch_predictions.schemas import BatchPredictionCreate
 from service.jobs.core.model_columns import check_columns, unused_columns
 from service.jobs.core.submission import Draft, Submission
 from service.jobs.training.admission import refuse_at
-from service.models.versions import ModelVersion
+from service.storage.database.tables import ModelVersion
 
 
 class BatchPredictions(Submission[BatchPredictionCreate]):
