@@ -17,8 +17,8 @@ from service.common.names import ModelName
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.routes import Version
+from service.predictions.datatypes import datatype_of
 from service.predictions.inference import schemas
-from service.predictions.inference.tensors import datatype_of
 from service.predictions.inference.wire_format import HEAD_LENGTH, PROBABILITY, offered
 from service.predictions.predictor import Predictor, Target
 from service.predictions.routes import respond

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter, to_thread
 
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
-from service.predictions.inference.tensors import datatype_of, to_bytes
+from service.predictions.datatypes import datatype_of, to_bytes
 from service.predictions.unknown_cells import Unknown, UnknownCells
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import struct
 from math import prod
 from typing import Any, NoReturn
 
@@ -14,27 +13,12 @@ from numpy.typing import NDArray
 
 from service.common.strict_json import decode_json
 from service.errors import InvalidContent, InvalidRequest, pointer
+from service.predictions.datatypes import NUMBERS
 from service.rows.cell_faults import CellFault, fault_of_value
 from service.rows.columns import Columns
 from service.rows.faults import Faults, invalid_field
 from service.rows.json_reading import numbers as json_numbers
 from service.rows.json_reading.stream import Span, beginning, members, raw_elements
-
-NUMBERS: dict[str, str] = {
-    "FP64": "<f8",
-    "FP32": "<f4",
-    "FP16": "<f2",
-    "INT64": "<i8",
-    "INT32": "<i4",
-    "INT16": "<i2",
-    "INT8": "<i1",
-    "UINT64": "<u8",
-    "UINT32": "<u4",
-    "UINT16": "<u2",
-    "UINT8": "<u1",
-    "BOOL": "?",
-}
-"""Types of tensors that are read, and NumPy's names for them."""
 
 MARK = secrets.token_hex(16)
 """Replaces the list that was cut out of a document; no document is known to hold it."""
@@ -46,24 +30,6 @@ _PATH = ("inputs", 0, "data")
 _MARK = b'"%b"' % MARK.encode()
 _DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
 _END_OF_LISTS = re.compile(rb"\][ \t\r\n]*\]")
-
-
-def datatype_of(values: NDArray[Any]) -> str:
-    """The protocol's name for the type of labels or values."""
-    kinds = {"U": "BYTES", "S": "BYTES", "b": "BOOL", "i": "INT64", "u": "INT64"}
-    return kinds.get(values.dtype.kind, "FP64")
-
-
-def to_bytes(values: NDArray[Any]) -> bytes:
-    """A tensor as the protocol has it: texts each behind its length in four bytes."""
-    datatype = datatype_of(values)
-    if datatype != "BYTES":
-        return values.astype(NUMBERS[datatype]).tobytes()
-    parts: list[bytes] = []
-    for text in values.ravel().tolist():
-        encoded = text.encode()
-        parts += (struct.pack("<I", len(encoded)), encoded)
-    return b"".join(parts)
 
 
 def cut_data(

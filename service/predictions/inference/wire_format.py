@@ -19,10 +19,10 @@ from service.common.encodings import inflate
 from service.common.strict_json import MAX_DEPTH, decode_json
 from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
 from service.predictions.batcher import Instances, Prediction
+from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
     HEAD_BYTES,
     MARK,
-    NUMBERS,
     check_shape,
     cut_data,
     cut_span,
@@ -31,7 +31,6 @@ from service.predictions.inference.tensors import (
     from_numbers,
     from_span,
     invalid,
-    to_bytes,
 )
 from service.predictions.loaded_models import LoadedModel
 from service.rows.columns import Columns
