@@ -43,8 +43,7 @@ def _problems() -> str:
 def _decisions() -> str:
     pages = sorted((DOCS / "decisions").glob("0*.md"))
     titles = (page.read_text().partition("\n")[0].removeprefix("# ") for page in pages)
-    rows = ((f"[{title}]({page.name})",) for page, title in zip(pages, titles, strict=True))
-    return _table(("what was decided",), rows)
+    return "\n".join(f"- [{t}]({page.name})" for page, t in zip(pages, titles, strict=True))
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -12,6 +12,7 @@ from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
+from service.storage.database.tables import ModelOrigin
 from svm.kernel.kernels import GaussianKernel
 from svm.model.calibration import Calibration
 from svm.model.multiclass import splits_of
@@ -50,17 +51,10 @@ def keep_models(folder: Path, peer: bool, database_url: str | None = None) -> di
         columns = [f"x{i}" for i in range(fitted.n_features)]
         prepared = registry.files.prepare(fitted, columns)
         with database.write() as connection:
-            registry.register(
-                connection,
-                prepared,
-                model_name=name,
-                job_id="job_0",
-                dataset_id="ds_0",
-                dataset_digest="0",
-                spec={},
-                seed=0,
-                result={},
+            origin = ModelOrigin(
+                job_id="job_0", dataset_id="ds_0", dataset_digest="0", spec={}, seed=0, result={}
             )
+            registry.register(connection, name, prepared, origin)
         if peer:
             joblib.dump(_peer(fitted), folder / f"{name}.joblib")
     database.close()

@@ -14,7 +14,7 @@ import typer
 
 from service.cli.environment import locked_data_dir, make_data_dir, read_settings
 from service.cli.output import FAILED, USAGE, fail, print_fields, print_json, print_rows, say
-from service.common.keys import SCOPES, Key, KeyExists, Keys, Scope
+from service.common.keys import SCOPES, KeyExists, Keys, Scope
 from service.common.logs import configure_logging
 from service.common.names import NAME
 from service.errors import ServiceError
@@ -24,6 +24,7 @@ from service.storage.backups.backup import BackupFailed, Saved, back_up
 from service.storage.backups.restoring import restore
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, UnusableDatabase
+from service.storage.database.tables import Key
 from service.storage.ownership import ForeignFiles
 
 

@@ -7,7 +7,6 @@ import hmac
 import os
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -16,7 +15,7 @@ import sqlalchemy as sa
 from service.errors import NotFound
 from service.storage.database import Database, new_id, now, transaction_lock
 from service.storage.database.audit import record
-from service.storage.database.tables import api_keys
+from service.storage.database.tables import Key, api_keys
 
 Scope: TypeAlias = Literal["read", "predict", "train", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -30,23 +29,6 @@ class KeyExists(Exception):
     """A valid key with this name exists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A row of the table of keys."""
-
-    id: str
-    number: int
-    name: str
-    """Of the caller, who may have several keys over time."""
-    scopes: frozenset[str]
-    sha256: str
-    """Of the whole key. It has 256 random bits, so a slow hash would not be safer."""
-    requests_per_s: float | None
-    """None: the limit in the settings."""
-    created_at: float
-    revoked_at: float | None
-
-
 class Keys:
     """The table of keys. Safe to share between threads and processes."""
 
@@ -57,7 +39,7 @@ class Keys:
         """All keys, revoked ones included, oldest first."""
         with self._database.read() as connection:
             rows = connection.execute(sa.select(api_keys).order_by(api_keys.c.number))
-            return [_key(row) for row in rows]
+            return [Key(**row._mapping) for row in rows]
 
     def create(
         self, name: str, scopes: Iterable[Scope], requests_per_s: float | None = None
@@ -91,7 +73,7 @@ class Keys:
             row = connection.execute(newest).first()
         if row is None:
             raise NotFound("not-found", f"there is no key {id_or_name}")
-        return _key(row)
+        return Key(**row._mapping)
 
     def ensure_first(self, data_dir: Path) -> Path | None:
         """Create a key with all scopes if there was never a key. Its text is written to a file that
@@ -137,13 +119,8 @@ def _create(
     }
     row = connection.execute(sa.insert(api_keys).values(values).returning(*api_keys.c)).one()
     record(connection, "key.create", f"keys/{id}", name=name, scopes=values["scopes"])
-    return _key(row), text
+    return Key(**row._mapping), text
 
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _key(row: sa.Row[Any]) -> Key:
-    values = dict(row._mapping)
-    return Key(**{**values, "scopes": frozenset(values["scopes"])})

@@ -30,11 +30,12 @@ from service.models.exports import formats
 from service.models.plots import PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
-from service.models.versions import LATEST, Model, ModelVersion
+from service.models.versions import LATEST, Model
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Target
 from service.storage.database.pages import PageRequest
+from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
 from svm.data.columns import Column, Kind

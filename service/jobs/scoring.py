@@ -16,8 +16,8 @@ from service.jobs.core.leases import CANCELED
 from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
-from service.models.versions import ModelVersion
 from service.storage.arrays import pack
+from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Indices, Matrix
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline

@@ -16,7 +16,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.schemas import ModelCardRead, ModelVersionRead
-from service.models.versions import ModelVersion
+from service.storage.database.tables import ModelVersion
 from svm.model.metrics import explain_unpredicted
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason

@@ -16,11 +16,17 @@ import sqlalchemy as sa
 
 from service.errors import Corrupt, NotFound
 from service.models import artifacts
-from service.models.versions import Label, ModelVersion, no_version
+from service.models.versions import no_version
 from service.storage.arrays import Arrays, pack, unpack
 from service.storage.blobs import Blob, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, note_change, now
-from service.storage.database.tables import IN_ROWS, model_files, model_versions
+from service.storage.database.tables import (
+    IN_ROWS,
+    ModelVersion,
+    StoredModel,
+    model_files,
+    model_versions,
+)
 from svm.encoding.encoder import PlainEncoder, describe
 from svm.model.pipeline import FittedPipeline
 
@@ -33,15 +39,9 @@ SHOWN_NOTES = 200
 
 @dataclass(frozen=True, slots=True)
 class PreparedVersion:
-    """A model's stored file, and the values for its row."""
+    """A stored model, before it has its row."""
 
-    blob: Blob
-    warm_start: Blob | None
-    digest: str
-    classes: list[Label]
-    columns: list[str] | None
-    n_features: int
-    calibration: str | None
+    model: StoredModel
     table: dict[str, Any] | None
     """What `describe_table` gives."""
     contents: dict[str, bytes] = field(default_factory=dict)
@@ -87,17 +87,19 @@ class ModelFiles:
             content, key = pack(warm_start), f"warm-starts/{number}"
             store = in_row if len(content) <= limit else self._blobs.write
             state = store(key, content)
-        return PreparedVersion(
-            blob=blob,
-            warm_start=state,
+        model = StoredModel(
             digest=digest,
+            artifact_key=blob.key,
+            artifact_sha256=blob.sha256,
+            size_bytes=blob.size_bytes,
+            warm_start_key=state.key if state else None,
+            warm_start_sha256=state.sha256 if state else None,
             classes=fitted.classes.tolist(),
             columns=None if columns is None else list(columns),
             n_features=fitted.n_features,
             calibration=None if fitted.calibration is None else fitted.calibration.name,
-            table=describe_table(fitted),
-            contents=contents,
         )
+        return PreparedVersion(model, describe_table(fitted), contents)
 
     def load(self, version: ModelVersion) -> FittedPipeline:
         """The fitted model. If its file is damaged, quarantines the version and raises Corrupt."""

@@ -11,12 +11,19 @@ import sqlalchemy as sa
 from service.errors import Conflict, Fault, InvalidContent, NotFound
 from service.models import versions as rows
 from service.models.files import ModelFiles, PreparedVersion, same
-from service.models.versions import Alias, Model, ModelVersion
+from service.models.versions import Model
 from service.storage.blobs import Blobs
 from service.storage.database import Database, note_change, now
 from service.storage.database.audit import record
 from service.storage.database.pages import Page, PageRequest, newest_first
-from service.storage.database.tables import model_files, model_versions, models
+from service.storage.database.tables import (
+    Alias,
+    ModelOrigin,
+    ModelVersion,
+    model_files,
+    model_versions,
+    models,
+)
 
 JobWithModel = Callable[[sa.Connection, str, int | None], str | None]
 """Gives the id of a job that still needs the version, or (None) any version, of this model."""
@@ -47,47 +54,28 @@ class ModelRegistry:
     def register(
         self,
         connection: sa.Connection,
+        name: str,
         prepared: PreparedVersion,
-        *,
-        model_name: str,
-        spec: dict[str, Any],
-        result: dict[str, Any],
+        origin: ModelOrigin,
         set_alias: str | None = None,
-        **values: Any,
     ) -> int:
-        """Insert the next version inside the caller's transaction and return its number.
-
-        `values` are those of further columns, such as `job_id`, or `imported`.
-        """
-        version = rows.next_version(connection, model_name)
-        named = {"model_name": model_name, "version": version}
-        row = {
-            **named,
-            "digest": prepared.digest,
-            "artifact_key": prepared.blob.key,
-            "artifact_sha256": prepared.blob.sha256,
-            "size_bytes": prepared.blob.size_bytes,
-            "warm_start_key": prepared.warm_start and prepared.warm_start.key,
-            "warm_start_sha256": prepared.warm_start and prepared.warm_start.sha256,
-            "classes": prepared.classes,
-            "columns": prepared.columns,
-            "n_features": prepared.n_features,
-            "calibration": prepared.calibration,
-            "spec": spec,
-            "result": result if prepared.table is None else {**result, "table": prepared.table},
-            **values,
-        }
+        """Insert the next version inside the caller's transaction and return its number."""
+        version = rows.next_version(connection, name)
+        named = {"model_name": name, "version": version}
+        row = {**vars(prepared.model), **vars(origin), **named}
+        if prepared.table is not None:
+            row["result"] = {**origin.result, "table": prepared.table}
         connection.execute(_INSERT, row)
         if prepared.contents:
             contents = [{**named, "name": n, "content": c} for n, c in prepared.contents.items()]
             connection.execute(model_files.insert(), contents)
-        made_by = {"job": values.get("job_id")}
-        if (imported := values.get("imported")) is not None:
-            made_by = {"imported": imported.get("format")}
-        record(connection, "version.create", f"models/{model_name}/versions/{version}", **made_by)
+        made_by = {"job": origin.job_id}
+        if origin.imported is not None:
+            made_by = {"imported": origin.imported.get("format")}
+        record(connection, "version.create", f"models/{name}/versions/{version}", **made_by)
         if set_alias is not None:
-            rows.point_alias(connection, model_name, set_alias, version)
-        note_change(connection, model_name)
+            rows.point_alias(connection, name, set_alias, version)
+        note_change(connection, name)
         return version
 
     def add_imported(
@@ -100,10 +88,9 @@ class ModelRegistry:
         """Store an imported model as the next version; `also` runs in the same transaction."""
         reading = imported.get("origin", {}).get("reading")
         result = {} if reading is None else {"reading": reading}
+        origin = ModelOrigin(spec={}, result=result, imported=imported)
         with self._database.write() as connection:
-            number = self.register(
-                connection, prepared, model_name=name, spec={}, result=result, imported=imported
-            )
+            number = self.register(connection, name, prepared, origin)
             version = rows.find_version(connection, name, number)
             if also is not None:
                 also(connection, version)

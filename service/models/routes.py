@@ -19,7 +19,8 @@ from service.models import schemas
 from service.models.card import as_markdown, card_of, training_data
 from service.models.registry import ModelRegistry
 from service.models.schemas import MAX_VERSION, AliasUpdate
-from service.models.versions import LATEST, Alias
+from service.models.versions import LATEST
+from service.storage.database.tables import Alias
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import headers as etags

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from service.common.schemas import ReadModel, Timestamp, WriteModel
-from service.models.versions import Label, ModelVersion
+from service.storage.database.tables import Label, ModelVersion
 
 MAX_VERSION = 2**31 - 1
-"""The largest integer that every database stores."""
+"""The largest signed integer of 32 bits."""
 
 
 class ModelRead(ReadModel):

@@ -15,9 +15,8 @@ from service.datasets.dataset import DataInFiles
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.registry import ModelRegistry
-from service.models.versions import ModelVersion
 from service.storage.database import Database
-from service.storage.database.tables import job_trace
+from service.storage.database.tables import ModelVersion, job_trace
 from svm.data.matrices import Indices, Matrix, Vector
 from svm.data.splitting import split
 from svm.data.stored_rows import pieces

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,14 +14,18 @@ from service.errors import NotFound
 from service.storage.database import now, transaction_lock
 from service.storage.database.audit import record
 from service.storage.database.pages import next_number
-from service.storage.database.tables import model_aliases, model_versions, models
+from service.storage.database.tables import (
+    Alias,
+    ModelVersion,
+    model_aliases,
+    model_versions,
+    models,
+)
 
 DEFAULT = "default"
 """Used if a request names neither version nor alias, and this alias is set."""
 LATEST = "latest"
 """Always the highest version; it cannot be set."""
-
-Label = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,54 +39,6 @@ class Model:
     latest_version: int | None
     """The highest version; None if all were deleted."""
     aliases: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelVersion:
-    """A trained model and its origin; only `quarantined_at` can change."""
-
-    model_name: str
-    version: int
-    created_at: float
-    digest: str
-    artifact_key: str
-    artifact_sha256: str
-    size_bytes: int
-    classes: list[Label]
-    columns: list[str] | None
-    n_features: int
-    n_support_vectors: int | None
-    job_id: str | None
-    """This and the next three are None for an imported model."""
-    dataset_id: str | None
-    dataset_digest: str | None
-    seed: int | None
-    spec: dict[str, Any]
-    result: dict[str, Any]
-    quarantined_at: float | None
-    warm_start_key: str | None = None
-    """None if there is no state for a warm start."""
-    warm_start_sha256: str | None = None
-    calibration: str | None = None
-    """How scores become probabilities; None if they do not."""
-    imported: dict[str, Any] | None = None
-    """`format` and `origin`, which the file claims; None for a model that was trained here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Alias:
-    """`revision` grows with every move."""
-
-    model_name: str
-    alias: str
-    version: int
-    revision: int
-    updated_at: float
-
-    @property
-    def etag(self) -> str:
-        """Unique for each state, also if an alias is removed and set again."""
-        return f"{self.revision}-{self.updated_at:.4f}"
 
 
 _LATEST_VERSION = (

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
 from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.unknown_cells import UnknownCells
 from service.rows.faults import too_many
 from svm.data.matrices import Matrix, is_sparse
 from svm.model.calibration import unlikely_labels
@@ -58,6 +59,23 @@ class ScoredBatch:
     def probability(self) -> NDArray[np.float64]:
         """(n_samples, n_classes), of a calibrated model."""
         return self.model.fitted.probabilities_from_scores(self.scores)
+
+
+class Instances(NamedTuple):
+    """What a body asks for."""
+
+    X: Matrix
+    """The rows to predict, (n_samples, n_features): finite and of the model's width."""
+    outputs: tuple[str, ...]
+    """What to answer, of `schemas.OUTPUTS`."""
+    unknown: UnknownCells | None = None
+    """The cells that the model does not know; None if there is none."""
+    ignored: tuple[str, ...] = ()
+    """Names of columns that the model does not use."""
+    binary: frozenset[str] = frozenset()
+    """Outputs that the Open Inference Protocol sends as bytes."""
+    id: str | None = None
+    """The request's own, in that protocol."""
 
 
 class Prediction(NamedTuple):

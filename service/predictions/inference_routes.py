@@ -17,12 +17,12 @@ from service.common.names import ModelName
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
 from service.models.routes import Version
-from service.models.versions import ModelVersion
 from service.predictions.datatypes import datatype_of
 from service.predictions.inference import schemas
-from service.predictions.inference.wire_format import HEAD_LENGTH, OUTPUTS, PROBABILITY
+from service.predictions.inference.wire_format import HEAD_LENGTH, PROBABILITY, offered
 from service.predictions.predictor import Predictor, Target
 from service.predictions.routes import respond
+from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.operations import RETRY_AFTER_S
@@ -230,7 +230,6 @@ def _metadata(registry: ModelRegistry, version: ModelVersion) -> schemas.ModelMe
     wide = [-1] if len(classes) == 2 else [-1, len(classes)]
     shapes = {"label": [-1], "decision": wide, PROBABILITY: [-1, len(classes)]}
     types = {"label": datatype_of(classes)}
-    outputs = OUTPUTS if version.calibration is None else (*OUTPUTS, PROBABILITY)
     return schemas.ModelMetadata(
         name=version.model_name,
         versions=[str(number) for number in registry.version_numbers(version.model_name)],
@@ -238,7 +237,7 @@ def _metadata(registry: ModelRegistry, version: ModelVersion) -> schemas.ModelMe
         inputs=_inputs(version),
         outputs=[
             schemas.TensorMetadata(name=name, datatype=types.get(name, "FP64"), shape=shapes[name])
-            for name in outputs
+            for name in offered(version.calibration)
         ],
     )
 

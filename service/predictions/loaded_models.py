@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import orjson
@@ -14,13 +14,15 @@ from anyio import CapacityLimiter, to_thread
 
 from service.errors import Unavailable
 from service.models.registry import ModelRegistry
-from service.models.versions import Label, ModelVersion
 from service.predictions.datatypes import datatype_of, to_bytes
-from service.predictions.unknown_cells import Unknown
+from service.predictions.unknown_cells import Unknown, UnknownCells
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.columns import Columns
+from service.rows.spec import CellsAgain
 from service.storage.database import Database
 from service.storage.database.signals import ANY
+from service.storage.database.tables import Label, ModelVersion
+from svm.data.matrices import Matrix
 from svm.encoding.encoder import Encoder
 from svm.model.pipeline import FittedPipeline
 
@@ -92,6 +94,15 @@ class LoadedModel:
         """What finds unknown cells; None for rows of plain numbers."""
         encoder = self.fitted.encoder
         return Unknown(encoder, self.features) if isinstance(encoder, Encoder) else None
+
+    def mark(
+        self, given: Matrix, again: CellsAgain | None = None
+    ) -> tuple[Matrix, UnknownCells | None]:
+        """Rows as they are scored, and the unknown cells among them; `again` reads their texts."""
+        X = self.features.marked(given)
+        if self.unknown is None:
+            return X, None
+        return X, self.unknown.find(X, again or partial(iter, given))
 
     @cached_property
     def json_head(self) -> bytes:

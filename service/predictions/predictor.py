@@ -12,23 +12,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from time import perf_counter
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from service.common.answerer import RawHeaders, Reply
 from service.common.names import NAME
 from service.models.schemas import MAX_VERSION
-from service.predictions.batcher import INLINE_WORK, Batcher, Prediction, score_rows
+from service.predictions.batcher import INLINE_WORK, Batcher, Instances, Prediction, score_rows
 from service.predictions.inference.wire_format import Heads, InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels, Reference
 from service.predictions.metrics import PredictionMetrics
-from service.predictions.unknown_cells import UnknownCells
 from service.predictions.wire_format import PlainExchange
 from service.rows.parser import Parser
 from service.settings import Limits
 from service.storage.blobs import Blobs
-from svm.data.matrices import Matrix
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
@@ -67,34 +65,8 @@ class Target:
     """By the Open Inference Protocol."""
 
 
-class ReadRequest(Protocol):
-    """What was read from a body."""
-
-    @property
-    def X(self) -> Matrix:  # noqa: N802
-        """The rows to predict, finite and of the model's width."""
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What to answer, of `schemas.OUTPUTS`."""
-
-    @property
-    def unknown(self) -> UnknownCells | None:
-        """The cells that the model does not know; None if there is none."""
-
-
-class Exchange(Protocol):
-    """How requests with some headers are read and answered. Both raise ServiceError."""
-
-    @property
-    def is_binary(self) -> bool:
-        """The numbers come as they are in memory."""
-
-    def read(self, body: bytes, model: LoadedModel) -> Any:
-        """A `ReadRequest`."""
-
-    def reply(self, asked: Any, answer: Prediction) -> Reply:
-        """The answer in the format asked for."""
+Exchange: TypeAlias = PlainExchange | InferenceExchange
+"""How requests with some headers are read and answered. Both raise ServiceError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +178,7 @@ class Predictor:
         self,
         model: LoadedModel,
         exchange: Exchange,
-        asked: ReadRequest,
+        asked: Instances,
         started: float,
         deliver: Deliver,
         answer: Prediction | Exception,
@@ -252,7 +224,7 @@ def _target_of(path: bytes) -> Target | None:
     return Target(part["name"], None, "/v1/models/{name}/predict")
 
 
-def _is_written_inline(model: LoadedModel, asked: ReadRequest) -> bool:
+def _is_written_inline(model: LoadedModel, asked: Instances) -> bool:
     return int(asked.X.shape[0]) * model.reply_work(asked.outputs) <= INLINE_WORK
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.common.schemas import ReadModel
-from service.models.versions import Label
+from service.storage.database.tables import Label
 
 Output = Literal["label", "decision", "probability", "explanation"]
 OUTPUTS: tuple[Output, ...] = ("label", "decision", "probability", "explanation")

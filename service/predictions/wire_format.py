@@ -8,10 +8,9 @@ import io
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -31,17 +30,16 @@ from service.errors import (
     UnsupportedFormat,
     pointer_to_member,
 )
-from service.predictions.batcher import Prediction
+from service.predictions.batcher import Instances, Prediction
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
-from service.predictions.unknown_cells import UnknownCells
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format, known_type
 from service.rows.parser import Parser
 from service.rows.spec import CSV, JSON, NDJSON, NPY, TSV, ConvertSpec, RowLimits, SentFile
 from service.settings import Limits
-from svm.data.matrices import Matrix, is_sparse
+from svm.data.matrices import is_sparse
 
 IGNORED = "X-Ignored-Columns"
 UNKNOWN = "X-Unknown-Cells"
@@ -56,16 +54,6 @@ LINES_PER_ROW = 4
 """Lines that a text may have for each row that is allowed: some are blank, or within quotes."""
 _DENSE_VALUES = 1 << 22
 """Rows of at most this many values are made dense at once, larger batches block by block."""
-
-
-class Instances(NamedTuple):
-    """Rows to predict, (n_samples, n_features), finite; and which of `OUTPUTS` to answer."""
-
-    X: Matrix
-    outputs: tuple[str, ...]
-    ignored: tuple[str, ...] = ()
-    """Names of columns that the model does not use."""
-    unknown: UnknownCells | None = None
 
 
 class PlainExchange:
@@ -133,10 +121,7 @@ class PlainExchange:
             if not self.is_packed:
                 check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
             raise
-        X = model.features.marked(given)
-        unknown = None
-        if model.unknown is not None:
-            unknown = model.unknown.find(X, again or partial(iter, given))
+        X, unknown = model.mark(given, again)
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()
         outputs = outputs_of(others) if others else DEFAULT_OUTPUTS
@@ -147,7 +132,7 @@ class PlainExchange:
                 check_explainable(model)
             if "probability" in outputs and model.fitted.calibration is None:
                 raise _not_calibrated()
-        return Instances(X, outputs, ignored, unknown)
+        return Instances(X, outputs, unknown, ignored)
 
     def reply(self, asked: Instances, answer: Prediction) -> Reply:
         return write(self._accept, answer, asked)

@@ -22,7 +22,8 @@ from service.common.schemas import ReadModel, Timestamp
 from service.errors import Unavailable
 from service.settings import Limits, Settings
 from service.storage.database import Database
-from service.storage.database.audit import Action, AuditLog, ChangeFilter
+from service.storage.database.audit import AuditLog, ChangeFilter
+from service.storage.database.tables import Action
 from service.storage.machine_code import is_compiling
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.pagination import PageParams, next_page_token

@@ -13,13 +13,14 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from service.common.keys import Key, Keys
+from service.common.keys import Keys
 from service.jobs.engine.worker_process import Worker
 from service.jobs.kinds import KINDS
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.audit import ACTIONS, AuditLog, ChangeFilter
 from service.storage.database.pages import PageRequest
+from service.storage.database.tables import Key
 from tests.backends import ON_ALL_BACKENDS
 from tests.journeys.server import ok, running
 from tests.service.jobs.data import csv_of, job_body, upload

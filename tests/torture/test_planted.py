@@ -15,7 +15,7 @@ import joblib
 import pytest
 from starlette.testclient import TestClient
 
-from service.models.versions import ModelVersion
+from service.storage.database.tables import ModelVersion
 from tests.seeds import seed_from
 from tests.service.jobs.data import job_body, upload
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered

@@ -15,7 +15,7 @@ from service.jobs.core.model_columns import check_columns, unused_columns
 from service.jobs.core.submission import Draft, Stores, Submission
 from service.jobs.kinds import BATCH_PREDICTION
 from service.jobs.training.admission import refuse_at
-from service.models.versions import ModelVersion
+from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.problems import responses

@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from service.addresses import ANY, callback_targets, is_address
 from service.errors import InvalidContent
 from service.storage.database import Database, new_id, now
-from service.storage.database.tables import deliveries
+from service.storage.database.tables import DeliveryRow, deliveries
 
 LEASE_S = 30.0
 """More than an attempt can take."""
@@ -40,20 +40,8 @@ DAY_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(DeliveryRow):
     """A row of the table."""
-
-    id: str
-    job_id: str
-    created_at: float
-    url: str
-    body: str
-    attempts: int
-    """Number of leases; writes check it."""
-    next_at: float | None
-    """Time of the next attempt, or the end of the lease; None if there is none."""
-    delivered_at: float | None
-    last_error: str | None
 
     @property
     def event(self) -> str:

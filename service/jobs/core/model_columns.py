@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
 from service.errors import MAX_FAULTS, InvalidContent
-from service.models.versions import ModelVersion
 from service.rows.faults import listed
 from service.rows.spec import Label
 from service.rows.table.labels import match_labels
+from service.storage.database.tables import ModelVersion
 from svm.data.columns import Column, Columns, PlainColumns
 from svm.data.matrices import is_sparse
 from svm.encoding.recoding import recoding

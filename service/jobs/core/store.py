@@ -26,7 +26,7 @@ from service.jobs.core.job import (
 from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now, transaction_lock
-from service.storage.database.audit import Action, record, record_all
+from service.storage.database.audit import record, record_all
 from service.storage.database.pages import (
     Page,
     PageRequest,
@@ -36,7 +36,7 @@ from service.storage.database.pages import (
     newest_first,
     next_number,
 )
-from service.storage.database.tables import datasets, job_tags, job_trace, jobs
+from service.storage.database.tables import Action, datasets, job_tags, job_trace, jobs
 
 QUEUE_RETRY_S = 10
 KEPT_SHARE = 0.1

@@ -18,8 +18,8 @@ from service.jobs.core.job import Job
 from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob
 from service.jobs.kinds import Kind
 from service.models.registry import ModelRegistry
-from service.models.versions import ModelVersion
 from service.settings import Limits
+from service.storage.database.tables import ModelVersion
 
 log = structlog.stdlib.get_logger("service.jobs")
 

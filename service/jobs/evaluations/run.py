@@ -22,10 +22,10 @@ from service.jobs.scoring import BLOCK_ROWS, Scoring, score, score_piece
 from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import warn_of_trained_rows
-from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
 from service.storage.database import new_id
+from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Indices, Matrix, is_sparse
 from svm.model.explanations import permutation_importance
 from svm.model.metrics import (

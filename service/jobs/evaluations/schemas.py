@@ -8,7 +8,7 @@ from service.common.names import ModelReference
 from service.common.schemas import ReadModel
 from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.jobs.core.job import Job
-from service.models.versions import Label
+from service.storage.database.tables import Label
 
 
 class EvaluationCreate(KindCreate):

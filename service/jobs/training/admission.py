@@ -10,9 +10,9 @@ from service.datasets.dataset import Dataset
 from service.errors import InvalidContent
 from service.jobs.training.rows import check_measured, check_validation
 from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit, require_class
-from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.settings import Limits
+from service.storage.database.tables import ModelVersion
 from svm.data.splitting import held_out_rows
 from svm.errors import InvalidData
 from svm.model.multiclass import splits_of

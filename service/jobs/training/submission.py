@@ -23,7 +23,7 @@ from service.jobs.training.schemas import (
     ValidationSplit,
 )
 from service.jobs.training.warm_starts import check_start, find_start
-from service.models.versions import ModelVersion
+from service.storage.database.tables import ModelVersion
 from service.storage.machine_code import is_compiling
 from svm.data.shards import expected_shards
 from svm.data.splitting import held_out_rows

@@ -15,6 +15,7 @@ from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.training.rows import Confusion
 from service.models.files import describe_table
+from service.storage.database.tables import ModelOrigin
 from svm.data.matrices import Indices
 from svm.model.pipeline import FittedPipeline
 from svm.stopping import Stopping, StopReason
@@ -138,21 +139,20 @@ def finish_with_model(
         small_in_rows=True,
     )
     reading = dataset.reading
+    origin = ModelOrigin(
+        job_id=attempt.job.id,
+        dataset_id=dataset.id,
+        dataset_digest=dataset.matrix_digest,
+        spec=spec,
+        seed=spec["seed"],
+        result=result if reading is None else {**result, "reading": dict(reading)},
+        n_support_vectors=n_support_vectors,
+    )
+    alias = None if outcome.state is State.CANCELED else spec["set_alias"]
+    register = context.models.register
     attempt.finish(
         outcome,
-        lambda connection: context.models.register(
-            connection,
-            prepared,
-            model_name=spec["model_name"],
-            job_id=attempt.job.id,
-            dataset_id=dataset.id,
-            dataset_digest=dataset.matrix_digest,
-            spec=spec,
-            seed=spec["seed"],
-            result=result if reading is None else {**result, "reading": dict(reading)},
-            n_support_vectors=n_support_vectors,
-            set_alias=None if outcome.state is State.CANCELED else spec["set_alias"],
-        ),
+        lambda connection: register(connection, spec["model_name"], prepared, origin, alias),
     )
 
 

@@ -11,7 +11,7 @@ from service.errors import InvalidContent
 from service.jobs.core.model_columns import check_columns
 from service.jobs.training.schemas import JobCreate, ValidationSplit
 from service.models.registry import ModelRegistry
-from service.models.versions import ModelVersion
+from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Indices
 from svm.errors import InvalidData
 from svm.model.pipeline import Pipeline

@@ -14,27 +14,10 @@ from typing import Any, BinaryIO
 import sqlalchemy as sa
 
 from service.models.files import PreparedVersion
-from service.models.versions import ModelVersion
-from service.storage.blobs import Blob, BlobDamaged, Blobs
+from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
-from service.storage.database.tables import derived_files
+from service.storage.database.tables import DerivedFile, ModelVersion, StoredModel, derived_files
 from service.subprocesses.working import Messages
-
-
-@dataclass(frozen=True, slots=True)
-class DerivedFile:
-    """The row of a file."""
-
-    model_name: str
-    version: int
-    name: str
-    created_at: float
-    dataset_id: str | None
-    """The dataset whose data the file shows."""
-    file_key: str
-    file_sha256: str
-    size_bytes: int
-    about: dict[str, Any]
 
 
 class DerivedFiles:
@@ -125,4 +108,4 @@ class ImportedModel:
     origin: dict[str, Any]
 
 
-MESSAGES = Messages(Render, Rendered, ReadModel, ImportedModel, PreparedVersion, Blob)
+MESSAGES = Messages(Render, Rendered, ReadModel, ImportedModel, PreparedVersion, StoredModel)

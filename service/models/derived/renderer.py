@@ -10,16 +10,9 @@ import anyio
 from anyio.to_thread import run_sync
 
 from service.errors import InvalidContent, NotFound
-from service.models.derived.files import (
-    MESSAGES,
-    DerivedFile,
-    DerivedFiles,
-    ImportedModel,
-    ReadModel,
-    Render,
-)
-from service.models.versions import ModelVersion
+from service.models.derived.files import MESSAGES, DerivedFiles, ImportedModel, ReadModel, Render
 from service.settings import Settings
+from service.storage.database.tables import DerivedFile, ModelVersion
 from service.subprocesses.pool import ChildPool, TookTooLong
 
 TIME_LIMIT_S = 120.0

@@ -20,9 +20,9 @@ from service.models.plots import PlotKind, file_name
 from service.models.registry import ModelRegistry
 from service.models.routes import Version, etag_of
 from service.models.schemas import ModelVersionRead
-from service.models.versions import ModelVersion
 from service.settings import Limits
 from service.storage.blobs import Blobs
+from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes
 from service.web.bodies.idempotency import Once
 from service.web.bodies.uploads import IncomingBody

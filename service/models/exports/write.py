@@ -16,7 +16,7 @@ from service.models.exports import ExportFormat, document, plain
 from service.models.exports.document import About
 from service.models.schemas import ModelVersionRead
 from service.models.sources import Sources
-from service.models.versions import ModelVersion
+from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Vector, dense
 from svm.model.serialization import to_arrays
 

@@ -20,7 +20,7 @@ from matplotlib.path import Path
 
 from service.errors import NotFound
 from service.models.plots.palette import CARD, COLORS, DARK_STYLE, FONT, INK, LINE
-from service.models.versions import ModelVersion
+from service.storage.database.tables import ModelVersion
 
 SHOWN_CLASSES = 10
 """More classes have no distinct colors and no legend."""

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol: its requests and replies, and the tensors in them."""

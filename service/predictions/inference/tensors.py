@@ -26,6 +26,7 @@ MARK = secrets.token_hex(16)
 HEAD_BYTES = 64 * 1024
 """A longer document is not decoded as a whole, and has no more than this beside the numbers."""
 BLOCK_BYTES = 32 * 1024
+_PATH = ("inputs", 0, "data")
 _MARK = b'"%b"' % MARK.encode()
 _DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
 _END_OF_LISTS = re.compile(rb"\][ \t\r\n]*\]")
@@ -83,7 +84,7 @@ def cut_span(text: bytes) -> tuple[bytes, Span]:
         message = f"give a list with one tensor; {error.detail}"
         raise invalid(("inputs",), message) from None
     if data is None:
-        raise invalid(("inputs", 0, "data"), "give a list of numbers")
+        raise invalid(_PATH, "give a list of numbers")
     if _head_bytes(text, data.start, data.end) > HEAD_BYTES:
         message = f"beside the `data` of its tensor the document has more than {HEAD_BYTES:,} bytes"
         raise invalid((), message)
@@ -94,21 +95,17 @@ def from_span(
     text: bytes, span: Span, datatype: str, shape: tuple[int, int], columns: Columns
 ) -> NDArray[Any]:
     """As `from_json`, of the list at `span`, which is not decoded as a whole."""
-    path = ("inputs", 0, "data")
     if not beginning(text, span).startswith(b"["):
-        raise invalid(path, "give a list of numbers")
+        raise invalid(_PATH, "give a list of numbers")
     expected, parts, done = prod(shape), [], 0
     for some in map(decode_json, raw_elements(text, span, BLOCK_BYTES)):
-        if some and isinstance(some[0], list):
-            if [type(row) is list and len(row) for row in some] != [shape[1]] * len(some):
-                raise invalid(path, f"give {shape[0]} lists of {shape[1]} numbers, as `shape` says")
-            some = [value for row in some for value in row]
-        if done + len(some) > expected:
-            raise invalid(path, f"`shape` says {expected} numbers, there are more")
-        parts.append(_cells(some, done, datatype, columns))
-        done += len(some)
+        flat = _flat(some, shape, len(some))
+        if done + len(flat) > expected:
+            raise invalid(_PATH, f"`shape` says {expected} numbers, there are more")
+        parts.append(_cells(flat, done, datatype, columns))
+        done += len(flat)
     if done != expected:
-        raise invalid(path, f"`shape` says {expected} numbers, there are {done}")
+        raise invalid(_PATH, f"`shape` says {expected} numbers, there are {done}")
     return np.concatenate(parts).reshape(shape)
 
 
@@ -145,17 +142,21 @@ def from_bytes(data: memoryview, datatype: str, shape: tuple[int, int]) -> NDArr
 
 def from_json(data: Any, datatype: str, shape: tuple[int, int], columns: Columns) -> NDArray[Any]:
     """The tensor in a flat or nested JSON list of numbers. Raises InvalidContent."""
-    path: tuple[str | int, ...] = ("inputs", 0, "data")
     if not isinstance(data, list):
-        raise invalid(path, "give a list of numbers")
-    flat = data
-    if data and isinstance(data[0], list):
-        if [type(row) is list and len(row) for row in data] != [shape[1]] * shape[0]:
-            raise invalid(path, f"give {shape[0]} lists of {shape[1]} numbers, as `shape` says")
-        flat = [value for row in data for value in row]
+        raise invalid(_PATH, "give a list of numbers")
+    flat = _flat(data, shape, shape[0])
     if len(flat) != prod(shape):
-        raise invalid(path, f"`shape` says {prod(shape)} numbers, there are {len(flat)}")
+        raise invalid(_PATH, f"`shape` says {prod(shape)} numbers, there are {len(flat)}")
     return _cells(flat, 0, datatype, columns).reshape(shape)
+
+
+def _flat(data: list[Any], shape: tuple[int, int], n_rows: int) -> list[Any]:
+    """The cells of a list that is flat, or nested with this number of rows."""
+    if not data or not isinstance(data[0], list):
+        return data
+    if [type(row) is list and len(row) for row in data] != [shape[1]] * n_rows:
+        raise invalid(_PATH, f"give {shape[0]} lists of {shape[1]} numbers, as `shape` says")
+    return [value for row in data for value in row]
 
 
 def _cells(flat: list[Any], first: int, datatype: str, columns: Columns) -> NDArray[Any]:
@@ -186,7 +187,7 @@ def from_numbers(
     if `from_json` has to look at each: for whole numbers, and a shape that does not fit."""
     flat = len(numbers) == 1 and numbers.size == shape[0] * shape[1]
     if not datatype.startswith("FP") or not (flat or numbers.shape == shape):
-        raise invalid(("inputs", 0, "data"), "look at each number")
+        raise invalid(_PATH, "look at each number")
     if datatype != "FP64":
         with np.errstate(over="ignore"):
             numbers = numbers.astype(NUMBERS[datatype])

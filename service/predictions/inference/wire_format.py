@@ -18,7 +18,7 @@ from service.common.answerer import RawHeaders, Reply
 from service.common.encodings import inflate
 from service.common.strict_json import MAX_DEPTH, decode_json
 from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
-from service.predictions.batcher import Prediction
+from service.predictions.batcher import Instances, Prediction
 from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
     HEAD_BYTES,
@@ -33,11 +33,9 @@ from service.predictions.inference.tensors import (
     invalid,
 )
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.unknown_cells import UnknownCells
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
 from service.settings import Limits
-from svm.data.matrices import Matrix
 
 OUTPUTS = ("label", "decision")
 PROBABILITY = "probability"
@@ -59,26 +57,13 @@ _INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
 _OUTPUT = frozenset({"name", "parameters"})
 
 
-class InferRequest(NamedTuple):
-    """What an `infer` body asks for."""
-
-    X: Matrix
-    id: str | None
-    tensors: tuple[tuple[str, bool], ...]
-    """Outputs, and whether each is sent as bytes."""
-    unknown: UnknownCells | None = None
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.tensors)
-
-
 class Head(NamedTuple):
     """The JSON part of a request, checked against a model."""
 
     id: str | None
-    tensors: tuple[tuple[str, bool], ...]
-    """As `InferRequest` has them."""
+    outputs: tuple[str, ...]
+    binary: frozenset[str]
+    """Outputs that are sent as bytes."""
     datatype: str
     shape: tuple[int, int]
     has_data: bool
@@ -115,7 +100,7 @@ class InferenceExchange:
                 self._reply_encoding = value.strip().decode()
         self.is_binary = self._head_bytes is not None and not self._encoding
 
-    def read(self, body: bytes, model: LoadedModel) -> InferRequest:
+    def read(self, body: bytes, model: LoadedModel) -> Instances:
         """Raises InvalidRequest, InvalidContent, TooLarge, UnsupportedFormat."""
         if self._encoding:
             body = inflate(body, self._encoding, self._limits.predict_body_bytes)
@@ -136,7 +121,7 @@ class InferenceExchange:
 
     def _request(
         self, text: bytes, numbers: Numbers, data: memoryview, model: LoadedModel
-    ) -> InferRequest:
+    ) -> Instances:
         """`numbers` are those of the tensor, which MARK replaces in the text, or read them."""
         key = text, model.key
         known = self._heads.get(key)
@@ -146,9 +131,8 @@ class InferenceExchange:
             if len(self._heads) >= MOST_REMEMBERED:
                 self._heads.clear()
             self._heads[key] = head
-        X = model.features.marked(given)
-        unknown = None if model.unknown is None else model.unknown.find(X, partial(iter, given))
-        return InferRequest(X, head.id, head.tensors, unknown)
+        X, unknown = model.mark(given)
+        return Instances(X, head.outputs, unknown, binary=head.binary, id=head.id)
 
     def _head(self, text: bytes, model: LoadedModel) -> Head:
         document = _members(_parse(text), _REQUEST, ())
@@ -167,8 +151,10 @@ class InferenceExchange:
         id_ = document.get("id")
         if id_ is not None and not isinstance(id_, str):
             raise invalid(("id",), "give a text")
-        tensors = _outputs(document, model)
-        return Head(id_, tensors, datatype, shape, "data" in tensor, tensor.get("data"), size)
+        outputs = _outputs(document, model)
+        binary = frozenset(name for name in outputs if outputs[name])
+        data = "data" in tensor, tensor.get("data"), size
+        return Head(id_, tuple(outputs), binary, datatype, shape, *data)
 
     def _values(
         self,
@@ -198,12 +184,13 @@ class InferenceExchange:
             values = from_json(head.data, head.datatype, head.shape, columns)
         return columns.checked(np.ascontiguousarray(values, np.float64))
 
-    def reply(self, asked: InferRequest, answer: Prediction) -> Reply:
+    def reply(self, asked: Instances, answer: Prediction) -> Reply:
         model = answer.model
         tensors, parts, parameters = [], [], []
         if asked.unknown is not None:
             parameters.append(b'"unknown":%b' % orjson.dumps(asked.unknown.document))
-        for name, binary in asked.tensors:
+        for name in asked.outputs:
+            binary = name in asked.binary
             if name == "label":
                 labels = model.tensor_labels if binary else model.json_labels
                 cells = [labels[code] for code in answer.codes]
@@ -291,27 +278,27 @@ def _flag(
     return flag
 
 
-def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[tuple[str, bool], ...]:
-    """The outputs to answer; all of them by default."""
+def _outputs(document: dict[str, Any], model: LoadedModel) -> dict[str, bool]:
+    """The outputs to answer, by default all, and whether each is sent as bytes."""
     binary = _flag(_parameters(document, ()), "binary_data_output", (), False)
     wanted = document.get("outputs")
     if wanted is not None and not isinstance(wanted, list):
         raise invalid(("outputs",), "give a list of tensors")
+    known = offered(model.fitted.calibration)
     if not wanted:
-        return tuple((name, binary) for name in offered(model))
-    outputs = []
+        return dict.fromkeys(known, binary)
+    outputs = {}
     for i, output in enumerate(wanted):
         tensor = _members(output, _OUTPUT, ("outputs", i))
-        if tensor.get("name") not in offered(model):
-            message = f"give one of {', '.join(offered(model))}"
-            raise invalid(("outputs", i, "name"), message)
+        if tensor.get("name") not in known:
+            raise invalid(("outputs", i, "name"), f"give one of {', '.join(known)}")
         own = _parameters(tensor, ("outputs", i))
         if own.get("classification"):
             raise InvalidContent("invalid-field", "the classification extension is not offered")
-        outputs.append((tensor["name"], _flag(own, "binary_data", ("outputs", i), binary)))
-    return tuple(dict(outputs).items())
+        outputs[tensor["name"]] = _flag(own, "binary_data", ("outputs", i), binary)
+    return outputs
 
 
-def offered(model: LoadedModel) -> tuple[str, ...]:
-    """The outputs that a model has."""
-    return OUTPUTS if model.fitted.calibration is None else (*OUTPUTS, PROBABILITY)
+def offered(calibration: object | None) -> tuple[str, ...]:
+    """The outputs of a model with this calibration."""
+    return OUTPUTS if calibration is None else (*OUTPUTS, PROBABILITY)

@@ -6,31 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import sqlalchemy as sa
 
 from service.storage.database.database import Database, new_id, now
 from service.storage.database.pages import Page, PageRequest, newest_first
-from service.storage.database.tables import audit
+from service.storage.database.tables import Action, Change, audit
 
-Action: TypeAlias = Literal[
-    "dataset.create",
-    "dataset.update",
-    "dataset.delete",
-    "job.create",
-    "job.cancel",
-    "job.pause",
-    "job.resume",
-    "job.delete",
-    "model.delete",
-    "version.create",
-    "version.delete",
-    "alias.set",
-    "alias.delete",
-    "key.create",
-    "key.revoke",
-]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
@@ -60,25 +43,6 @@ def acting(actor: Actor) -> Iterator[None]:
         yield
     finally:
         ACTOR.reset(token)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A row of the table."""
-
-    id: str
-    number: int
-    created_at: float
-    actor: str
-    key_id: str | None
-    address: str | None
-    request_id: str | None
-    action: Action
-    resource: str
-    """Its path below `/v1/`, such as `models/iris/aliases/default`."""
-    subject: str
-    """The first two parts of `resource`: all that is about one model has the same."""
-    result: dict[str, Any]
 
 
 def record(connection: sa.Connection, action: Action, resource: str, **result: Any) -> None:

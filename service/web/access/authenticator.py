@@ -17,8 +17,9 @@ from anyio.to_thread import run_sync
 from service.addresses import ANY, is_address
 from service.common.answerer import RawHeaders
 from service.common.callers import Caller, Rate
-from service.common.keys import SCOPES, Key, Keys, matching
+from service.common.keys import SCOPES, Keys, matching
 from service.errors import Unavailable
+from service.storage.database.tables import Key
 
 REFRESH_S = 1.0
 COOKIE = "svm_key"
@@ -75,7 +76,9 @@ class Authenticator:
             key = matching(self._present, text)
             if key is None:
                 return None
-            caller = self._remember(text, Caller(key.name, key.scopes, self._rate(key), key.id))
+            caller = self._remember(
+                text, Caller(key.name, frozenset(key.scopes), self._rate(key), key.id)
+            )
         return caller
 
     def authenticate_without_address(self, headers: RawHeaders) -> Caller | None:

@@ -12,13 +12,12 @@ import pytest
 
 from service.jobs.core.store import job_with_model
 from service.models.registry import ModelRegistry
-from service.models.versions import ModelVersion
 from service.settings import Settings
 from service.storage.arrays import Arrays
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.signals import POLL_S
-from service.storage.database.tables import model_versions
+from service.storage.database.tables import ModelOrigin, ModelVersion, model_versions
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
@@ -100,15 +99,17 @@ class RegisteredModels:
         with self.database.write() as connection:
             version = self.registry.register(
                 connection,
+                name,
                 prepared,
-                model_name=name,
-                job_id="job_00000000000000000000000000000001",
-                dataset_id=Source.id,
-                dataset_digest=Source.matrix_digest,
-                spec={"solver": {"name": "pegasos"}},
-                seed=42,
-                result=RESULT,
-                n_support_vectors=5,
+                ModelOrigin(
+                    job_id="job_00000000000000000000000000000001",
+                    dataset_id=Source.id,
+                    dataset_digest=Source.matrix_digest,
+                    spec={"solver": {"name": "pegasos"}},
+                    seed=42,
+                    result=RESULT,
+                    n_support_vectors=5,
+                ),
                 set_alias=set_alias,
             )
         time.sleep(POLL_S)  # then every service knows of it

@@ -8,10 +8,9 @@ import pytest
 
 from service.models.derived.files import DerivedFiles
 from service.models.registry import ModelRegistry
-from service.models.versions import ModelVersion
 from service.storage.blobs import Blobs
 from service.storage.database import Database
-from service.storage.database.tables import datasets
+from service.storage.database.tables import ModelOrigin, ModelVersion, datasets
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import add_dataset
 from tests.service.models.registered_models import RESULT, Source, fitted_pipeline
@@ -31,14 +30,16 @@ def version(database: Database, blobs: Blobs) -> ModelVersion:
     with database.write() as connection:
         registry.register(
             connection,
+            "iris",
             prepared,
-            model_name="iris",
-            job_id="job_00000000000000000000000000000001",
-            dataset_id=Source.id,
-            dataset_digest=Source.matrix_digest,
-            spec={},
-            seed=1,
-            result=RESULT,
+            ModelOrigin(
+                job_id="job_00000000000000000000000000000001",
+                dataset_id=Source.id,
+                dataset_digest=Source.matrix_digest,
+                spec={},
+                seed=1,
+                result=RESULT,
+            ),
         )
     return registry.get_version("iris", 1)
 

@@ -14,9 +14,8 @@ import sqlalchemy as sa
 from service.errors import Conflict, Corrupt, InvalidContent, NotFound, ServiceError
 from service.jobs.core.store import JobStore
 from service.models.files import SMALL_BYTES
-from service.models.versions import Alias
 from service.storage.database.pages import PageRequest
-from service.storage.database.tables import IN_ROWS, model_files
+from service.storage.database.tables import IN_ROWS, Alias, ModelOrigin, model_files
 from service.storage.ownership import sweep
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.changes import reported
@@ -71,14 +70,16 @@ def test_register_is_part_of_the_callers_transaction(registered: RegisteredModel
         with registered.database.write() as connection:
             registered.registry.register(
                 connection,
+                "iris",
                 prepared,
-                model_name="iris",
-                job_id="job_1",
-                dataset_id=Source.id,
-                dataset_digest=Source.matrix_digest,
-                spec={},
-                seed=0,
-                result={},
+                ModelOrigin(
+                    job_id="job_1",
+                    dataset_id=Source.id,
+                    dataset_digest=Source.matrix_digest,
+                    spec={},
+                    seed=0,
+                    result={},
+                ),
                 set_alias="default",
             )
             raise RuntimeError

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
-from service.predictions.batcher import Prediction, ScoredBatch
+from service.predictions.batcher import Instances, Prediction, ScoredBatch
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.wire_format import Instances, PlainExchange, outputs_of, write
+from service.predictions.wire_format import PlainExchange, outputs_of, write
 from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.errors import InvalidContent, ServiceError
-from service.predictions.wire_format import Instances
+from service.predictions.batcher import Instances
 from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline

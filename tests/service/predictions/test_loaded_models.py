@@ -10,13 +10,13 @@ import pytest
 from service.errors import Corrupt, NotFound
 from service.models.files import ModelFiles
 from service.models.registry import ModelRegistry
-from service.models.versions import ModelVersion
 from service.predictions import loaded_models
 from service.predictions.loaded_models import LoadedModel, LoadedModels
 from service.settings import Settings
 from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.database.signals import STALE_S
+from service.storage.database.tables import ModelVersion
 from svm.model.pipeline import FittedPipeline
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 

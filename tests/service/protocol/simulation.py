@@ -35,7 +35,7 @@ from service.storage.database.idempotency import (
     StoredReply,
     keep_reply,
 )
-from service.storage.database.tables import metadata
+from service.storage.database.tables import ModelOrigin, StoredModel, metadata
 from svm.errors import Diverged, Interrupted
 from tests.service.jobs.rows import new_job
 from tests.service.protocol.states import KEY_TICKS, LEASE_TICKS, Worker
@@ -370,11 +370,21 @@ class SimulatedWorker:
     def _register(self, connection: sa.Connection) -> int:
         assert self.lease is not None
         job = self.lease.job
-        blob = Blob(f"models/{job.id}/{job.attempt}", "0" * 64, 1)
-        prepared = PreparedVersion(blob, None, "0" * 64, [0, 1], None, 2, None, None)
-        return self._service.registry.register(
-            connection, prepared, model_name="iris", job_id=job.id, spec={}, result={}
+        model = StoredModel(
+            digest="0" * 64,
+            artifact_key=f"models/{job.id}/{job.attempt}",
+            artifact_sha256="0" * 64,
+            size_bytes=1,
+            warm_start_key=None,
+            warm_start_sha256=None,
+            classes=[0, 1],
+            columns=None,
+            n_features=2,
+            calibration=None,
         )
+        origin = ModelOrigin(job_id=job.id, spec={}, result={})
+        prepared = PreparedVersion(model, None)
+        return self._service.registry.register(connection, "iris", prepared, origin)
 
 
 class SimulatedReplica:
