@@ -7,7 +7,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import Any
 import httpx2
 import psutil
 
-COMMAND = str(Path(sys.executable).parent / "svm-service")
+from tests.started import COMMAND, Started
 
 
 class Server:
@@ -102,17 +101,23 @@ def running(data_dir: Path, start_by: Sequence[str] = (), **environment: str) ->
     `start_by`: a command that becomes the service, such as `prlimit`."""
     log_path = data_dir.parent / f"{data_dir.name}.log"
     log = log_path.open("ab")
-    process = subprocess.Popen(
-        [*start_by, COMMAND, "serve", "--port", "0"],
-        env={
-            **os.environ,
-            "PYTHONFAULTHANDLER": "1",  # a crash says where
-            "SVM_DATA_DIR": str(data_dir),
-            **environment,
-        },
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
+    variables = {
+        **os.environ,
+        "PYTHONFAULTHANDLER": "1",  # a crash says where
+        "SVM_DATA_DIR": str(data_dir),
+        **environment,
+    }
+    command = ["serve", "--port", "0"]
+    process = (
+        subprocess.Popen(
+            [*start_by, COMMAND, *command],
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        if start_by
+        else Started(command, env=variables, stdout=subprocess.PIPE, stderr=log)
     )
     log.close()
     children: list[psutil.Process] = []

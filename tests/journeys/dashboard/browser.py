@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import resources
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
 
 from tests.journeys.server import Server
 
@@ -100,7 +101,8 @@ class Watched:
         return url.startswith(f"{self.url}/")
 
     def _finished(self, request: Any) -> None:
-        self.sizes.append(sum(request.sizes().values()))
+        with suppress(Error):  # the page is being closed
+            self.sizes.append(sum(request.sizes().values()))
 
     def _log(self, message: Any) -> None:
         if message.type in ("error", "warning"):

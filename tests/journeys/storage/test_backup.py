@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import numpy as np
 import pytest
 
 from service.client import Client, Job
-from tests.journeys.server import COMMAND, running
+from tests import started
+from tests.journeys.server import running
 
 LONG: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
@@ -26,13 +26,7 @@ OFTEN = {"SVM_WORKERS": "1", "SVM_CHECKPOINT_S": "0.1"}
 
 def _command(data_dir: Path, *arguments: str) -> str:
     """Run `svm-service`; returns its output."""
-    done = subprocess.run(
-        [COMMAND, *arguments],
-        env={**os.environ, "SVM_DATA_DIR": str(data_dir)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    done = started.run([*arguments], env={**os.environ, "SVM_DATA_DIR": str(data_dir)})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

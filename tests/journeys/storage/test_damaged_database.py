@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.journeys.server import COMMAND
+from tests import started
 
 PAGE = 4096
 
@@ -21,12 +20,8 @@ def test_damage_is_detected_at_the_start(migrated: Path, tmp_path: Path, first: 
     file = tmp_path / "var" / "service.db"
     file.parent.mkdir()
     file.write_bytes(content[: first * PAGE] + os.urandom(len(content) - first * PAGE))
-    done = subprocess.run(
-        [COMMAND, "serve", "--port", "0"],
-        env={**os.environ, "SVM_DATA_DIR": str(file.parent)},
-        capture_output=True,
-        text=True,
-        timeout=60,
+    done = started.run(
+        ["serve", "--port", "0"], env={**os.environ, "SVM_DATA_DIR": str(file.parent)}
     )
     assert done.returncode != 0
     (line,) = (line for line in done.stderr.splitlines() if '"critical"' in line)
@@ -38,13 +33,6 @@ def test_damage_is_detected_at_the_start(migrated: Path, tmp_path: Path, first: 
 def test_damage_is_one_line_of_a_command(tmp_path: Path, command: list[str]) -> None:
     """On standard error, with the reason."""
     (tmp_path / "service.db").write_bytes(os.urandom(PAGE))
-    done = subprocess.run(
-        [COMMAND, *command],
-        cwd=tmp_path,
-        env={**os.environ, "SVM_DATA_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = started.run(command, cwd=tmp_path, env={**os.environ, "SVM_DATA_DIR": str(tmp_path)})
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "the database is damaged; restore a backup: file is not a database\n"

@@ -20,33 +20,45 @@ import psutil
 import pytest
 
 from service.storage.disk import exclusive
+from tests.started import COMMAND, Started
 
-ROOT = Path(__file__).parents[3]
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def starting(process: Callable[..., subprocess.Popen[str]], folder: Path) -> Iterator[Start]:
     """Starts `svm-service` with its own data directory and no workers; ends all processes."""
     processes: list[subprocess.Popen[str]] = []
 
     def run(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-        default = {"SVM_DATA_DIR": str(tmp_path / "var"), "SVM_WORKERS": "0"}
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from service.__main__ import main; main()", *arguments],
-            env=os.environ | {"PYTHONPATH": str(ROOT)} | default | environment,
-            cwd=tmp_path,
-            text=True,
+        default = {"SVM_DATA_DIR": str(folder / "var"), "SVM_WORKERS": "0"}
+        started = process(
+            [*arguments],
+            env={**os.environ, **default, **environment},
+            cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        processes.append(process)
-        return process
+        processes.append(started)
+        return started
 
     yield run
-    for process in processes:
-        process.kill()
-        process.communicate()
+    for started in processes:
+        started.kill()
+        started.communicate()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    yield from starting(Started, tmp_path)
+
+
+@pytest.fixture
+def start_script(tmp_path: Path) -> Iterator[Start]:
+    """The same with all its imports."""
+    yield from starting(
+        lambda arguments, **options: subprocess.Popen([COMMAND, *arguments], text=True, **options),
+        tmp_path,
+    )
 
 
 def _address(process: subprocess.Popen[Any]) -> str:
@@ -59,12 +71,12 @@ def _address(process: subprocess.Popen[Any]) -> str:
 
 
 @pytest.mark.long
-def test_server_starts_fast_and_uses_little_memory(start: Start) -> None:
+def test_server_starts_fast_and_uses_little_memory(start_script: Start) -> None:
     """Ready after 1.6 s of work, or a few times that on a slow or busy machine, in one of three
     starts, and at most 150 MB resident."""
     work_s = float("inf")
     for _ in range(3):
-        server = start("serve", "--port", "0")
+        server = start_script("serve", "--port", "0")
         assert httpx2.get(f"{_address(server)}/readyz").status_code == 200
         process = psutil.Process(server.pid)
         work_s = min(work_s, sum(process.cpu_times()[:2]))
@@ -103,10 +115,10 @@ def test_server_starts_again_after_any_end(start: Start, tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_supervisor_is_a_fork_that_shares_memory_and_outlives_no_server(
-    start: Start, tmp_path: Path
+    start_script: Start, tmp_path: Path
 ) -> None:
     """It has one thread and no lock of the data directory. A killed one is replaced."""
-    server = start("serve", "--port", "0", SVM_WORKERS="1")
+    server = start_script("serve", "--port", "0", SVM_WORKERS="1")
     _address(server)
     (forked,) = psutil.Process(server.pid).children()
     assert forked.cmdline() == psutil.Process(server.pid).cmdline()
@@ -127,7 +139,7 @@ def test_supervisor_is_a_fork_that_shares_memory_and_outlives_no_server(
     assert server.wait(60) == 0
     assert psutil.wait_procs(other, timeout=0)[1] == []
 
-    server = start("serve", "--port", "0", SVM_WORKERS="1")
+    server = start_script("serve", "--port", "0", SVM_WORKERS="1")
     _address(server)
     all_below = psutil.Process(server.pid).children(recursive=True)
     forked = all_below[0]

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from service import __version__
 from service.cli import cli
 from service.client import Client
-from tests.journeys.server import COMMAND, Server
+from tests import started
+from tests.journeys.server import Server
 from tests.journeys.test_events import until
 from tests.journeys.uploads.test_upload_to_predictions import iris_csv
 
@@ -39,9 +40,7 @@ def spawned() -> Run:
     """Runs `svm-service` in its own process."""
 
     def run(*arguments: str, stdin: str = "") -> Any:
-        return subprocess.run(
-            [COMMAND, *arguments], input=stdin, capture_output=True, text=True, timeout=60
-        )
+        return started.run([*arguments], stdin)
 
     return run
 
@@ -297,7 +296,7 @@ def test_closed_pipe_ends_the_command_quietly(spawned: Run) -> None:
     spawned("train", "piped", "--watch")
     rows = Path("rows.csv").read_text().splitlines()
     Path("many.csv").write_text("\n".join([rows[0], *rows[1:] * 200]))
-    line = f"{COMMAND} predict piped many.csv | head -1; exit ${{PIPESTATUS[0]}}"
+    line = f"{started.COMMAND} predict piped many.csv | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (141, "")
     assert len(done.stdout.splitlines()) == 1
@@ -306,7 +305,7 @@ def test_closed_pipe_ends_the_command_quietly(spawned: Run) -> None:
 @pytest.mark.parametrize("command", ["--help", "--version", "predict --help", "keys list"])
 def test_closed_pipe_ends_commands_without_a_service(tmp_path: Path, command: str) -> None:
     """Wherever they print: no traceback, and the same exit status."""
-    line = f"({COMMAND} {command}; echo $? >&2) | true"
+    line = f"({started.COMMAND} {command}; echo $? >&2) | true"
     environment = os.environ | {"SVM_DATA_DIR": str(tmp_path)}
     shell = ["bash", "-c", line]
     done = subprocess.run(shell, capture_output=True, text=True, env=environment, timeout=60)

@@ -20,7 +20,8 @@ from service.storage.blobs import LocalBlobs
 from service.storage.database import Database
 from service.storage.database.tables import model_versions, models
 from service.storage.ownership import claim
-from tests.journeys.server import COMMAND
+from tests import started
+from tests.started import COMMAND
 
 Look = Callable[..., dict[str, list[Finding]]]
 
@@ -186,13 +187,7 @@ def test_folder_that_cannot_be_created_is_named(tmp_path: Path, variable: str, v
     environment = {**os.environ, "SVM_DATA_DIR": str(tmp_path), variable: value}
     said = {}
     for command in ("serve", "doctor"):
-        done = subprocess.run(
-            [COMMAND, command, "--port", "0"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = started.run([command, "--port", "0"], env=environment)
         assert done.returncode == 1
         said[command] = done.stdout + done.stderr
     (line,) = said["serve"].splitlines()
@@ -212,12 +207,9 @@ def test_exit_status_tells_whether_the_service_is_healthy(data_dir: Path, tmp_pa
     """Exit status 0 if all is well, also before the first start, else 1; --json for programs."""
 
     def run(folder: Path) -> tuple[int, Any]:
-        done = subprocess.run(
-            [COMMAND, "doctor", "--json", "--port", "0"],
+        done = started.run(
+            ["doctor", "--json", "--port", "0"],
             env={**os.environ, "SVM_DATA_DIR": str(folder)},
-            capture_output=True,
-            text=True,
-            timeout=60,
         )
         return done.returncode, json.loads(done.stdout)
 

@@ -21,9 +21,9 @@ import pytest
 
 from service.settings import Settings
 from tests.backends import ON_POSTGRES_AND_S3
-from tests.journeys.server import COMMAND
 from tests.nginx import nginx
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
+from tests.started import Started
 
 pytestmark = ON_POSTGRES_AND_S3
 
@@ -47,12 +47,14 @@ class Replica:
             "SVM_WORKERS": "0",
             "SVM_AUTH": "off",
         }
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Started | None = None
 
     def start(self) -> None:
-        command = [COMMAND, "serve", "--port", str(self.port)]
-        self._process = subprocess.Popen(
-            command, env=self._environment, stdout=subprocess.PIPE, stderr=self._log, text=True
+        self._process = Started(
+            ["serve", "--port", str(self.port)],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
         )
 
     def wait_ready(self) -> None:
