@@ -73,7 +73,7 @@ def upload(
     odd_cells: Annotated[
         str | None,
         typer.Option(
-            help=f"{_TEXT}: missing or refuse, a few words in a column of numbers or dates."
+            help="Tables: missing or refuse, a few words in a column of numbers or dates."
         ),
     ] = None,
     dayfirst: Annotated[

@@ -17,7 +17,7 @@ import numpy as np
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
-from service.rows.faults import Faults, no_features, refuse, shown, too_many
+from service.rows.faults import Faults, called, no_features, refuse, shown, too_many
 from service.rows.kinds.blocks import AllColumns
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.feature import (
@@ -36,7 +36,8 @@ from service.rows.kinds.gathering import (
     MOST_LABELS,
     FormColumn,
     TextColumn,
-    TypedColumn,
+    TypedTexts,
+    TypedValues,
     ValueColumn,
     Words,
 )
@@ -113,7 +114,7 @@ class Builder:
             labels=target,
             table=table,
             weight=layout.weight_name,
-            ignored=ignored,
+            ignored=[{"name": str(column), "reason": reason} for column, reason in ignored],
             reading=_reading(kept, columns, self._marks, self._spec.asked.missing),
             warnings=[*layout.warnings, *_warnings(kept, ignored, layout)],
         )
@@ -130,7 +131,10 @@ class Builder:
         for position in (*self._columns.features, *(() if weight is None else (weight,))):
             kind = self._kind(position)
             if self._typed:
-                features.append(Feature(position, partial(TypedColumn, kind)))
+                cell = next((cell for cell in first[position] if cell not in (None, "")), None)
+                of_texts = kind in ("category", "date") or (kind is None and type(cell) is str)
+                typed = TypedTexts if of_texts else TypedValues
+                features.append(Feature(position, partial(typed, kind)))
                 continue
             make: Callable[[], Gatherer] | None = None
             if kind in (None, "number") and self._spec.asked.decimal != ",":
@@ -165,7 +169,6 @@ class Builder:
         spec = self._spec
         return Question(
             spec=spec,
-            words=self._words,
             kind=self._kind(position),
             wanted=position in self._columns.wanted,
             decimal=spec.asked.decimal or decimal,
@@ -189,7 +192,7 @@ class Builder:
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
             before = 0
             for batch in self._passes(faults):
-                known = not self._typed or faults.total == before
+                known = faults.total == before
                 before = faults.total
                 values = features.add(batch)
                 n_samples += len(values)
@@ -213,9 +216,7 @@ class Builder:
 
     def _forget_texts(self) -> None:
         """Bound what is in memory: the column with the most texts is free text."""
-        gatherers = [one.gatherer for one in self._features]
-        either = [one.texts if isinstance(one, TypedColumn) else one for one in gatherers]
-        columns = [one for one in either if one is not None and one.n_texts > 1]
+        columns = [one for feature in self._features if (one := feature.gatherer).n_texts > 1]
         while columns and sum(one.text_bytes for one in columns) > MAX_TEXT_BYTES:
             max(columns, key=lambda one: one.text_bytes).forget()
             columns = [one for one in columns if one.n_texts > 1]
@@ -293,10 +294,10 @@ def _columns_of(kept: KeptFeatures, columns: Layout) -> list[Column]:
     ]
 
 
-def _ignored_columns(features: Sequence[Feature], columns: Layout) -> list[dict[str, str]]:
+def _ignored_columns(features: Sequence[Feature], columns: Layout) -> list[tuple[str | int, str]]:
     """Those that the caller ignores, then those that are not fit to be features."""
     proposed = [
-        {"name": str(columns.column(one.position)), "reason": one.decision.reason}
+        (columns.column(one.position), one.decision.reason)
         for one in features
         if isinstance(one.decision, Ignored)
     ]
@@ -304,15 +305,15 @@ def _ignored_columns(features: Sequence[Feature], columns: Layout) -> list[dict[
 
 
 def _warnings(
-    kept: KeptFeatures, ignored: list[dict[str, str]], columns: Layout
+    kept: KeptFeatures, ignored: list[tuple[str | int, str]], columns: Layout
 ) -> Iterator[dict[str, Any]]:
-    for one in ignored:
-        if one["reason"] != ASKED:
-            yield ignoring(one["name"], one["reason"])
+    for column, reason in ignored:
+        if reason != ASKED:
+            yield ignoring(column, reason)
     for feature, decision in kept:
         for code, message in decision.warnings:
             name = columns.column(feature.position)
-            yield {"code": code, "message": f"column {name!r}: {message}", "columns": [name]}
+            yield {"code": code, "message": f"column {called(name)}: {message}", "columns": [name]}
 
 
 def _reading(

@@ -13,10 +13,9 @@ from service.rows.cell_faults import (
     fault_of_text,
     fault_of_value,
 )
-from service.rows.cell_texts.number_text import BLANKS, MAX_LEVELS, is_value
-from service.rows.faults import Faults, refuse
+from service.rows.cell_texts.number_text import MAX_LEVELS, is_value
+from service.rows.faults import Faults, called, refuse
 from service.rows.kinds.feature import Ambiguous, Batch, Feature, Gatherer, Ignored, Passes, Wrong
-from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn
 from service.rows.table.layout import Layout
 
 NUMBER_HINT = (
@@ -43,7 +42,7 @@ def add_wrong(features: Sequence[Feature], columns: Layout, passes: Passes, faul
     names = {position: columns.column(position) for position in wrong}
     for position, decision in wrong.items():
         if decision.kind == "category":
-            message = f"the column {names[position]!r} has more than {MAX_LEVELS:,} levels"
+            message = f"the column {called(names[position])} has more than {MAX_LEVELS:,} levels"
             hint = "give it the role `ignored`"
             raise refuse("too-many-levels", message, column=names[position], hint=hint)
     gatherers = {one.position: one.gatherer for one in features}
@@ -60,10 +59,10 @@ def refuse_undecided(features: Sequence[Feature], columns: Layout) -> None:
         name, decision = columns.column(feature.position), feature.decision
         if isinstance(decision, Ambiguous):
             text, hint = decision.text[:MAX_VALUE_CHARACTERS], decision.hint
-            message = f"column {name!r}: {text!r} may be {decision.readings}"
+            message = f"column {called(name)}: {text!r} may be {decision.readings}"
             raise refuse(decision.code, message, column=name, value=text, hint=hint)
         if isinstance(decision, Ignored) and feature.position in columns.wanted:
-            message = f"column {name!r}: {decision.reason}"
+            message = f"column {called(name)}: {decision.reason}"
             hint = "say its kind in `schema`: number, category, boolean or date"
             raise refuse("empty-data", message, column=name, hint=hint)
 
@@ -82,29 +81,18 @@ def _add_faults(
     for position, decision in wrong.items():
         gatherer = gatherers[position]
         for row, cell in enumerate(batch[position], done + 1):
-            if isinstance(gatherer, TypedColumn):
-                if gatherer.is_wrong(cell) or _is_wrong_text(cell, decision):
-                    wrong_cells.append((row, position, _fault_of_value(cell, decision)))
-            elif _is_wrong(cell.strip(BLANKS), decision, gatherer):
+            if gatherer.is_wrong(cell, decision.texts):
                 hint = HEADER_HINT if unnamed and row == 1 else NUMBER_HINT
-                wrong_cells.append((row, position, _fault_of_text(cell, decision, hint)))
+                fault = (
+                    _fault_of_value(cell, decision)
+                    if gatherer.typed
+                    else _fault_of_text(cell, decision, hint)
+                )
+                if unnamed and fault.hint.endswith("`schema`"):
+                    fault = fault._replace(hint=f'{fault.hint}, where its name is "{position}"')
+                wrong_cells.append((row, position, fault))
     for row, position, fault in sorted(wrong_cells, key=lambda place: place[:2]):
         faults.add(*fault, row=row, column=names[position])
-
-
-def _is_wrong_text(cell: Any, decision: Wrong) -> bool:
-    if decision.texts is None or not isinstance(cell, str):
-        return False
-    return cell.strip(BLANKS) in decision.texts
-
-
-def _is_wrong(text: str, decision: Wrong, gatherer: ValueColumn | TextColumn) -> bool:
-    if text in gatherer.words:
-        return False
-    if decision.texts is not None:
-        return text in decision.texts
-    assert isinstance(gatherer, ValueColumn)
-    return gatherer.value(text) is None
 
 
 def _fault_of_text(cell: str, decision: Wrong, hint: str) -> CellFault:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from service.errors import Fault, InvalidContent
 from service.rows.cell_texts.number_text import MISSING_TEXTS
-from service.rows.faults import Faults
+from service.rows.faults import Faults, called
 from service.rows.kinds.blocks import Cells, Coder
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
@@ -91,11 +91,15 @@ class LabelColumn:
         count = self._labels.count
         if target.classes and isinstance(target.classes[0], str):
             if len(target.classes) == count >= MIN_ROWS_OF_IDENTIFIERS:
-                message = f"the last column, {self._column!r}, has a different text in every row"
+                message = (
+                    f"the last column, {called(self._column)}, has a different text in every row"
+                )
                 hint = self._hint or "name the label with `target`, or say target=none"
                 raise self._refusal(message, hint)
         elif self._hint is not None and _are_measurements(target):
-            message = f"the last column, {self._column!r}, is taken as the label; {self._hint}"
+            message = (
+                f"the last column, {called(self._column)}, is taken as the label; {self._hint}"
+            )
             target.warnings.append({"code": "likely-targets", "message": message})
         return target
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.faults import Faults, refuse, too_many
+from service.rows.faults import Faults, called, refuse, too_many
 from service.rows.spec import Description, LabelKind, ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import BLOCK_BYTES, ArrayWriter, blocks, sparse_rows, write_array
 from service.rows.table.labels import Labels, Target
@@ -281,7 +281,7 @@ def write_weights(folder: Path, weights: npt.NDArray[np.float64], column: str | 
         faults.add(code, message, value, WEIGHT_HINT, row=i + 1, column=column)
     faults.check()
     if not weights.any():
-        message = f"column {column!r}: every weight is 0, so that no row counts"
+        message = f"column {called(column)}: every weight is 0, so that no row counts"
         raise refuse("empty-data", message, column=column, hint=WEIGHT_HINT)
     write_array(folder / "weights.npy", weights + 0.0)  # -0.0 becomes 0.0
 
