@@ -18,7 +18,7 @@ from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
 from service.rows.faults import Faults, called, no_features, refuse, shown, too_many
-from service.rows.kinds.blocks import AllColumns
+from service.rows.kinds.blocks import AllColumns, Rows
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.feature import (
     Again,
@@ -39,6 +39,7 @@ from service.rows.kinds.gathering import (
     TypedTexts,
     TypedValues,
     ValueColumn,
+    Values,
     Words,
 )
 from service.rows.kinds.locating import add_wrong, refuse_undecided
@@ -47,7 +48,7 @@ from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
 from service.rows.table.layout import ASKED, Layout, make_layout
 from service.rows.table.left_out import ignoring
-from service.rows.table.writers import RawWriter, Table, kept_kinds, write_weights
+from service.rows.table.writers import Table, kept_kinds, plain_bits, write_rows, write_weights
 from svm.data.columns import Column, Kind
 
 MAX_PASSES = 6
@@ -115,7 +116,9 @@ class Builder:
             table=table,
             weight=layout.weight_name,
             ignored=[{"name": str(column), "reason": reason} for column, reason in ignored],
-            reading=_reading(kept, columns, self._marks, self._spec.asked.missing),
+            reading=_reading(kept, columns, self._marks, self._spec.asked.missing)
+            if table or not self._typed
+            else None,  # numbers of JSON leave no choice
             warnings=[*layout.warnings, *_warnings(kept, ignored, layout)],
         )
 
@@ -206,7 +209,7 @@ class Builder:
                     else:  # of rows that are wrong
                         labels.skip(len(values))
                 if faults.total == 0:
-                    spool.write(values)
+                    spool.write(plain_bits(values))
                 self._forget_texts()
             spool.finish((n_samples, len(self._features)))
         if n_samples == 0:
@@ -267,17 +270,24 @@ class Builder:
         write_weights(self._folder, values, self._columns.column(weight))
 
     def _write(self, kept: KeptFeatures, table: list[TableColumn]) -> None:
+        spool = self._folder / "spool"
+        as_it_is = all(decision.values is None for _, decision in kept)
+        if as_it_is and len(kept) == len(self._features):
+            spool.replace(self._folder / "X.npy")
+            return
         place = {feature.position: i for i, feature in enumerate(self._features)}
         places = [place[feature.position] for feature, _ in kept]
-        with RawWriter(self._folder, table, len(kept), self._spec.limits) as writer:
-            for block in blocks(self._folder / "spool"):
+
+        def rows() -> Iterator[Values]:
+            for block in blocks(spool):
                 columns = [block[:, i] for i in places]
                 for i, (_, decision) in enumerate(kept):
                     if decision.values is not None:
                         columns[i] = decision.values[columns[i].astype(np.int64)]
-                writer.add(np.column_stack(columns))
-            writer.finish()
-        (self._folder / "spool").unlink()
+                yield np.column_stack(columns)
+
+        write_rows(self._folder, rows(), table, len(kept), self._spec.limits)
+        spool.unlink()
 
 
 def _columns_of(kept: KeptFeatures, columns: Layout) -> list[Column]:
@@ -375,6 +385,10 @@ def batches_of_lists(rows: Iterator[list[Any]], n_cells: int, faults: Faults) ->
     one after a hundred of them."""
     done = 0
     for batch in rows:
+        if set(map(type, batch)) == {list} and set(map(len, batch)) == {n_cells}:
+            done += len(batch)
+            yield Rows(batch)
+            continue
         good = []
         for number, row in enumerate(batch, done + 1):
             if type(row) is not list:
