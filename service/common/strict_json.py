@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -14,8 +15,6 @@ MAX_DEPTH = 16
 MOST_VALUES = 10_000
 """Of a control body, members of objects and entries of lists: each takes time and memory, however
 short it is."""
-BOM = b"\xef\xbb\xbf"
-"""A byte order mark at the beginning is ignored, as in every other text."""
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -41,7 +40,7 @@ def decode_json(body: bytes, *, with_nan: bool = False) -> Any:
     """As `parse_json`, but a number too large to be finite is given as infinity. With `with_nan`
     NaN is null, and Infinity a number, as Python and other programs write them."""
     try:
-        body = body.removeprefix(BOM)
+        body = body.removeprefix(BOM_UTF8)  # as in every other text
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _bad_encoding(f"byte 0x{body[error.start]:02x}") from None

@@ -69,9 +69,9 @@ class UploadOptions(BaseModel):
     """CSV, TSV and XLSX: further words for missing cells, separated by commas. An empty cell, NA,
     N/A, NaN, null and ? always mean it, and in columns of numbers None, - and `missing`."""
     odd_cells: Literal["missing", "refuse"] = "missing"
-    """CSV, TSV and XLSX: a few words in a column of numbers or dates, such as `unknown` or
-    `#DIV/0!`: at most ten different ones, in 1 % of its cells or a single one. They are missing
-    cells of this column, and a warning counts each; with `refuse` they are errors."""
+    """CSV, TSV, XLSX, JSON and Parquet: a few words in a column of numbers or dates, such as
+    `unknown` or `#DIV/0!`: at most ten different ones, in 1 % of its cells or a single one. They
+    are missing cells of this column, and a warning counts each; with `refuse` they are errors."""
     dayfirst: bool | None = None
     """CSV, TSV and XLSX: whether the day comes before the month in dates such as 01/02/2024, if
     those of a column can be read either way. Default: such a column is a category."""

@@ -185,12 +185,11 @@ class _NumberTexts(_Texts):
 
 
 def _in_one_style(text: str, form: Form | None) -> float | None:
-    """A number that has a decimal comma, or separators of thousands, and is one with only one of
-    the decimal marks."""
+    """A number that is not plain, and the same one with either decimal mark, or one with a single
+    one of them."""
     style = form if isinstance(form, NumberStyle) else NumberStyle()
-    values = [replace(style, decimal=mark).value(text) for mark in OTHER]
-    known = [value for value in values if value is not None]
-    return known[0] if len(known) == 1 and isinstance(form, NumberStyle | None) else None
+    known = {replace(style, decimal=mark).value(text) for mark in OTHER} - {None}
+    return known.pop() if len(known) == 1 and isinstance(form, NumberStyle | None) else None
 
 
 class _StyledNumbers(_Texts):

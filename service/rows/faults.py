@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from service.common.encodings import MAX_RATIO
@@ -54,7 +54,7 @@ class Faults:
             self.total += 1
             return
         cut = None if value is None else value[:MAX_VALUE_CHARACTERS]
-        place = f"row {row}" if column is None else f"row {row}, column {column!r}"
+        place = f"row {row}" if column is None else f"row {row}, column {called(column)}"
         what = message if cut is None or code == "missing-value" else f"{cut!r} {message}"
         self.add_fault(
             Fault(
@@ -114,6 +114,11 @@ class Faults:
             examples.append(cut)
 
 
+def called(column: str | int) -> str:
+    """What a message calls a column: its name in quotes, or its number, from 1, if it has none."""
+    return repr(column) if isinstance(column, str) else str(column + 1)
+
+
 def shown(value: Any) -> str:
     """A value as JSON, shortened; of a list or an object only what it is."""
     if type(value) in (list, dict):
@@ -154,9 +159,9 @@ def refuse(
     return InvalidContent(code, detail, (fault,))
 
 
-def no_features(ignored: Sequence[Mapping[str, str]]) -> InvalidContent:
-    """The error for a table of which no column can be a feature; `ignored`: name and reason."""
-    some = [f"{one['name'][:MAX_VALUE_CHARACTERS]!r} ({one['reason']})" for one in ignored]
+def no_features(ignored: Sequence[tuple[str | int, str]]) -> InvalidContent:
+    """The error for a table of which no column can be a feature; `ignored`: column and reason."""
+    some = [f"{called(column)[:MAX_VALUE_CHARACTERS]} ({reason})" for column, reason in ignored]
     reasons = ", ".join(some[:MAX_EXAMPLES]) + (", …" if len(some) > MAX_EXAMPLES else "")
     message = f"no column can be a feature: all are ignored: {reasons}"
     return refuse("empty-data", message, hint="say by `schema` which columns are features")

@@ -139,6 +139,7 @@ class Format:
 
 
 _OF_TEXTS = ("header", "decimal", "thousands", "missing", "odd_cells", "dayfirst", "schema")
+_OF_VALUES = frozenset({"schema", "odd_cells"})
 _TABLE = partial(
     Format,
     upload="text_table.read",
@@ -169,7 +170,7 @@ FORMATS = {
             suffixes=(".json",),
             pattern=_JSON,
             upload="json_uploads.read",
-            options=frozenset({"schema"}),
+            options=_OF_VALUES,
             read_rows=json_to_predict.read_document,
             write=rendering.write_json,
         ),
@@ -178,7 +179,7 @@ FORMATS = {
             suffixes=(".ndjson", ".jsonl"),
             pattern=_JSON_OBJECT,
             upload="json_uploads.read_lines",
-            options=frozenset({"schema"}),
+            options=_OF_VALUES,
             read_rows=json_to_predict.read_lines,
             lines=True,
             write=rendering.write_ndjson,
@@ -202,7 +203,7 @@ FORMATS = {
             suffixes=(".parquet",),
             magic=(b"PAR1", b"PARE"),
             upload="parquet.read",
-            options=frozenset({"schema"}),
+            options=_OF_VALUES,
             read_rows=delimited_rows.read_converted_rows,
             packed=True,
             write=rendering.write_parquet,

@@ -78,11 +78,15 @@ def is_text_codec(name: str) -> bool:
     return aliases.get(module, module) in _names()
 
 
+def said_by_mark(head: bytes) -> str | None:
+    """The encoding that a byte order mark says."""
+    return next((encoding for mark, encoding in MARKS if head.startswith(mark)), None)
+
+
 def marked(head: bytes) -> str | None:
     """What a byte order mark says. UTF-16 is known without one, too, by its many NUL bytes."""
-    for mark, encoding in MARKS:
-        if head.startswith(mark):
-            return encoding
+    if (encoding := said_by_mark(head)) is not None:
+        return encoding
     for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         if 4 * head[first::2].count(0) > len(head) > 1 and 0 not in head[1 - first :: 2]:
             return encoding

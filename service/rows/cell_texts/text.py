@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import csv
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from service.errors import Fault, InvalidRequest
+from service.rows.cell_texts.encodings import said_by_mark
 from service.rows.faults import refuse
 
 SLICE_BYTES = 256 * 1024
 """Small: a line or cell as a Python object takes many times its length."""
 RECORD_BYTES = 4 * 1024 * 1024
 """A longer record is refused."""
-
-BOM = b"\xef\xbb\xbf"
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,8 @@ def slices(
     line = 1
     rest = b""
     with path.open("rb") as file:
-        if (head := file.read(len(BOM))) != BOM:
+        if file.read(len(BOM_UTF8)) != BOM_UTF8:
             file.seek(0)
-        if head.startswith(UTF16):
-            raise bad_encoding("this is UTF-16", 1)
         # Of a record that has not ended yet as much again: it is looked through a few times only.
         while block := file.read(max(slice_bytes, len(rest))):
             data = rest + block
@@ -127,9 +124,7 @@ def _end_of_records(data: bytes, quotes: bool) -> int:
 
 def decode_text(data: bytes) -> str:
     """A whole text. Line ends are \\n, a byte order mark is gone. Raises InvalidRequest."""
-    if data.startswith(UTF16):
-        raise bad_encoding("this is UTF-16", 1)
-    return _decode(data.removeprefix(BOM), 1)
+    return _decode(data.removeprefix(BOM_UTF8), 1)
 
 
 def _slice(data: bytes, line: int, quotes: bool) -> Slice:
@@ -142,7 +137,9 @@ def _decode(data: bytes, line: int) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         where = line + data.count(b"\n", 0, error.start)
-        raise bad_encoding(f"byte 0x{data[error.start]:02x}", where) from None
+        mark = said_by_mark(data) if line == 1 and error.start == 0 else None
+        what = f"byte 0x{data[error.start]:02x}" if mark is None else f"this is {mark.upper()}"
+        raise bad_encoding(what, where) from None
     if "\0" in text:
         raise bad_encoding("a NUL byte", line + text.count("\n", 0, text.index("\0")))
     if "\r" in text:

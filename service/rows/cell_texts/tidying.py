@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 import shutil
+from codecs import BOM_UTF8
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 from service.errors import ServiceError
 from service.rows.cell_texts.number_text import MISSING_VALUES, is_value
-from service.rows.cell_texts.text import BOM, records, slices
+from service.rows.cell_texts.text import records, slices
 
 MOST_ABOVE = 20
 MOST_BELOW = 5
@@ -181,7 +182,7 @@ def tidy(
     width = Counter(len(line.cells) for line in head).most_common(1)[0][0] if head else 0
     if width < 2:
         return result
-    whole = path.stat().st_size <= len(text.encode()) + len(BOM)
+    whole = path.stat().st_size <= len(text.encode()) + len(BOM_UTF8)
     end = head if whole else _last_lines(path, delimiter)
     below = _below(end, width)
     dropped: set[int] = set()

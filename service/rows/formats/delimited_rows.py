@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import fault_of_text, ragged
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import DELIMITERS, Reading
-from service.rows.cell_texts.text import BOM, UTF16, Slice, decode_text, records, unterminated
+from service.rows.cell_texts.text import Slice, decode_text, records, unterminated
 from service.rows.cell_values import BadCell, Reader, read_cell
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
@@ -41,7 +42,7 @@ def read_converted_rows(body: bytes, columns: Columns, limits: RowLimits) -> Row
 
 def read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows:
     """Raises InvalidRequest, TooLarge, and InvalidContent with every bad cell."""
-    if body.startswith(UTF16) or b"\0" in body[:HEAD_BYTES]:
+    if not body[:1].isascii() or b"\0" in body[:HEAD_BYTES]:
         body = columns.reading.as_utf8(body)
     if columns.is_plain:
         body = _without_blank_end(body, delimiter, columns.reading.delimiter)
@@ -61,7 +62,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) 
 def _between_names(body: bytes, columns: Columns) -> str | None:
     """The delimiter with which the first line has the names of all features, such as that of a
     German Excel; None if there is none."""
-    line = body.removeprefix(BOM).partition(b"\n")[0].decode(errors="replace")
+    line = body.removeprefix(BOM_UTF8).partition(b"\n")[0].decode(errors="replace")
     for delimiter in DELIMITERS:
         names = {name.strip().strip('"') for name in line.split(delimiter)}
         if columns.names and names.issuperset(columns.names):
@@ -112,7 +113,7 @@ def _numbers_at_once(
     body: bytes, columns: Columns, limits: RowLimits, delimiter: str
 ) -> Rows | None:
     """The matrix, and the names that are not of features; None if that takes a closer look."""
-    text = body.removeprefix(BOM).replace(b"\r\n", b"\n").strip(b"\n")
+    text = body.removeprefix(BOM_UTF8).replace(b"\r\n", b"\n").strip(b"\n")
     if b"\r" in text:
         return None
     if delimiter == "\t":
@@ -139,7 +140,7 @@ def _as_lists(lines: bytes) -> bytes:
 def _table_at_once(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) -> Rows | None:
     """Rows as raw values, if they are few, and their header, if there is one, has the names of the
     model in its order."""
-    if len(body) > PIECE_BYTES or columns.n_features == 1 or body.startswith(BOM):
+    if len(body) > PIECE_BYTES or columns.n_features == 1 or body.startswith(BOM_UTF8):
         return None
     if len(body.translate(None, _UNUSUAL)) < len(body):
         return None

@@ -7,15 +7,12 @@ required. pandas and other programs write records, columns, or `split`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from service.common.encodings import MAX_RATIO
 from service.common.strict_json import decode_json
@@ -43,24 +40,24 @@ from service.rows.json_reading.stream import (
     value,
     whole,
 )
-from service.rows.kinds.building import batches_of_lists, build, may_be_plain
+from service.rows.kinds.blocks import Rows
+from service.rows.kinds.building import batches_of_lists, build
 from service.rows.kinds.feature import Batch
 from service.rows.spec import ParseSpec
 from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import (
     NO_TARGET,
-    Layout,
     check_columns,
     distinct_names,
-    make_layout,
 )
 from service.rows.table.left_out import ignoring
-from service.rows.table.writers import DenseWriter, Table, dense_table, labels_of
+from service.rows.table.writers import Table
 
 COLUMNS_BYTES = 64 * 1024 * 1024
 """Of a body of columns, which is in memory as a whole."""
 ROWS_AT_ONCE = 4096
 CELLS_AT_ONCE = 500_000
+NESTED = frozenset({list, dict})
 FREE_BYTES = 64 * 1024 * 1024
 """Up to this size of the table its ratio to the file does not matter."""
 EXAMPLE = '{"rows": [[1, 2], [3, 4]], "labels": ["a", "b"]}'
@@ -126,14 +123,12 @@ def _read_parts(spec: ParseSpec, parts: dict[str, Span], names: list[str] | None
     if n_cells == 0:
         raise InvalidContent("empty-data", "there is no column")
     check_columns(n_cells, spec.limits)
-    table = _read_plain(spec, n_cells, names, chain([first], batches))
-    if table is None:
 
-        def passes(faults: Faults) -> Iterator[Batch]:
-            rows = map(loads, raw_elements(path, parts["rows"]))
-            return batches_of_lists(rows, n_cells, faults)
+    def passes(faults: Faults) -> Iterator[Batch]:
+        rows = map(loads, raw_elements(path, parts["rows"]))
+        return batches_of_lists(rows, n_cells, faults)
 
-        table = build(spec, n_cells, names, passes)
+    table = build(spec, n_cells, names, passes)
     if labeled:
         table = replace(table, labels=_read_labels(path, parts["labels"], table.n_samples))
     return table
@@ -254,8 +249,7 @@ def _read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) 
     The columns are the names of all rows: what a row does not have is missing in it. An object in a
     cell is columns of its own, `a.b`.
     """
-    batches = read_all()
-    first = next(batches, None)
+    first = next(read_all(), None)
     if first is None:
         raise InvalidContent("empty-data", "there is no row")
     if not isinstance(first[0], dict):
@@ -264,10 +258,6 @@ def _read_objects(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]]) 
     if not keys:
         raise InvalidContent("empty-data", "the first row has no columns")
     check_columns(len(keys), spec.limits)
-    rows = (_rows(batch, keys) for batch in chain([first], batches))
-    table = _read_plain(spec, len(keys), keys, rows)
-    if table is not None:
-        return table
     try:
         return _build(spec, read_all, _Names(keys))
     except _OtherNames:
@@ -329,9 +319,9 @@ def _build(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]], names: 
         for batch in read_all():
             if names.of_first:
                 rows = _rows(batch, keys)
-                if None in rows or _is_nested(rows):
+                if None in rows or not NESTED.isdisjoint(map(type, chain.from_iterable(rows))):
                     raise _OtherNames
-                yield list(zip(*rows, strict=True))
+                yield Rows(rows)
                 continue
             _check_objects(batch, done + 1, faults)
             done += len(batch)
@@ -356,10 +346,6 @@ def _insert(order: list[str], names: list[str], new: set[str]) -> None:
             order.insert(0 if before is None else order.index(before) + 1, name)
 
 
-def _is_nested(rows: list[list[Any]]) -> bool:
-    return any(not {list, dict}.isdisjoint(map(type, row)) for row in rows)
-
-
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """The cells, those of an object in a cell as `a.b`."""
     cells: dict[str, Any] = {}
@@ -379,13 +365,11 @@ def _cells(row: Any, keys: list[str]) -> list[Any]:
 
 
 def _rows(batch: list[Any], keys: list[str]) -> list[Any]:
-    """The cells in the order of the columns; None for a row that has not exactly these."""
+    """The cells in the order of the columns, then that of the first one again; None for a row that
+    has not exactly these."""
     names = set(keys)
     cells = itemgetter(*keys, keys[0])  # of two names or more it gives a tuple
-    return [
-        list(cells(row)[:-1]) if type(row) is dict and row.keys() == names else None
-        for row in batch
-    ]
+    return [cells(row) if type(row) is dict and row.keys() == names else None for row in batch]
 
 
 def _check_objects(batch: list[Any], first_row: int, faults: Faults) -> None:
@@ -396,47 +380,3 @@ def _check_objects(batch: list[Any], first_row: int, faults: Faults) -> None:
                 faults.check()
             message = f"the row is {shown(cells)}, not an object"
             faults.add("invalid-field", message, row=row, hint=ROW_HINT)
-
-
-def _read_plain(
-    spec: ParseSpec, n_cells: int, names: list[str] | None, batches: Iterable[list[Any]]
-) -> Table | None:
-    """The table of rows that are lists of finite numbers; None if some row must be looked at
-    closely, or the caller demands kinds or roles. Raises TooLarge."""
-    if not may_be_plain(spec):
-        return None
-    faults = Faults()
-    try:
-        layout = make_layout(spec, n_cells, names)
-        labels = labels_of(layout, faults)
-        with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
-            for batch in batches:
-                X = _matrix(batch, layout, labels)
-                if X is None:
-                    return None
-                writer.add(X)
-                faults.check()
-            writer.finish()
-        return dense_table(layout, writer.n_samples, labels)
-    except InvalidContent:
-        return None
-
-
-def _matrix(rows: list[Any], layout: Layout, labels: Labels | None) -> NDArray[np.float64] | None:
-    """(rows, n_features) of finite numbers, or None if some row must be looked at closely.
-
-    The label column is taken out of the rows.
-    """
-    if not all(type(row) is list and len(row) == layout.n_cells for row in rows):
-        return None
-    if layout.target is not None and labels is not None:
-        target = layout.target
-        labels.add_json([row[target] for row in rows])
-        rows = [row[:target] + row[target + 1 :] for row in rows]
-    kinds: set[type] = set()
-    for row in rows:
-        kinds.update(map(type, row))
-    if not kinds <= {int, float}:
-        return None
-    X = np.array(rows, dtype=np.float64)
-    return X if np.isfinite(X).all() else None

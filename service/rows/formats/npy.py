@@ -98,7 +98,7 @@ def read(spec: ParseSpec) -> Table:
             writer.add(X)
         faults.check()
         writer.finish()
-    return dense_table(layout, shape[0], labels)
+    return dense_table(layout, shape[0], None if labels is None else labels.finish())
 
 
 def read_labels(path: Path, *, text_bytes: int = 0) -> Iterator[npt.NDArray[np.generic]]:

@@ -276,7 +276,7 @@ def _read_plain(
                 writer.add(block.astype(np.float64, copy=False))
             spool.unlink()
             writer.finish()
-        return dense_table(layout, n_samples, labels)
+        return dense_table(layout, n_samples, None if labels is None else labels.finish())
     except InvalidContent:
         return None
 

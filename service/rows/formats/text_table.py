@@ -33,7 +33,7 @@ from service.rows.kinds.feature import Batch
 from service.rows.kinds.proposing_labels import LabelColumn
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.layout import Layout, make_layout
-from service.rows.table.writers import DenseWriter, Table
+from service.rows.table.writers import DenseWriter, Table, dense_table
 
 Columns: TypeAlias = list[Sequence[str]]
 Lines: TypeAlias = tuple[list[str], list[str]]
@@ -229,23 +229,14 @@ def _read_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> Table | N
                 writer.add(X)
             if writer.n_samples == 0:
                 return None
-            target_of = None if labels is None else labels.finish()
+            labeled = None if labels is None else labels.finish()
         except (InvalidContent, csv.Error):
             return None
-        advised = labels is not None and target_of is not None and labels.lacks_advice(target_of)
-        if advised:
+        if labels is not None and labels.lacks_advice:
             return None
         writer.finish()
-    return Table(
-        n_samples=writer.n_samples,
-        n_features=n_features,
-        sparse=False,
-        columns=columns.feature_names,
-        target=columns.target_name,
-        labels=target_of,
-        reading={"decimal": ".", "thousands": None, "missing": [], "columns": {}},
-        warnings=columns.warnings,
-    )
+    plain: dict[str, Any] = {"decimal": ".", "thousands": None, "missing": [], "columns": {}}
+    return replace(dense_table(columns, writer.n_samples, labeled), reading=plain)
 
 
 def _may_be_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> bool:

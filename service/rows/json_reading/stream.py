@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import orjson
 
 from service.errors import InvalidContent, InvalidRequest
-from service.rows.cell_texts.text import BOM, bad_encoding
+from service.rows.cell_texts.text import bad_encoding
 
 BLOCK_BYTES = 256 * 1024
 """Small: an element as a Python object takes many times its length."""
@@ -158,14 +159,14 @@ def beginning(source: Source, span: Span) -> bytes:
 def whole(source: Source) -> Span:
     """All of the source but a byte order mark."""
     size = _size(source)
-    start = len(BOM) if raw(source, Span(0, min(size, len(BOM)))) == BOM else 0
+    start = len(BOM_UTF8) if raw(source, Span(0, min(size, len(BOM_UTF8)))) == BOM_UTF8 else 0
     return Span(start, size)
 
 
 def _start_of_object(source: Source, span: Span | None) -> int:
     start, end = (0, 1024) if span is None else (span.start, span.end)
     head = raw(source, Span(start, min(end, start + 1024)))
-    text = head.removeprefix(BOM if span is None else b"").lstrip(BLANKS)
+    text = head.removeprefix(BOM_UTF8 if span is None else b"").lstrip(BLANKS)
     if text.startswith(b"[") and span is None:
         raise InvalidContent("invalid-field", 'the body is an object, such as {"rows": [[1, 2]]}')
     if not text.startswith(b"{"):

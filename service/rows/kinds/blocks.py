@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TypeAlias
+from itertools import chain
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,7 @@ import numpy.typing as npt
 from service.rows.cell_texts.number_text import NINES_OF_BYTES
 from service.rows.json_reading.numbers import read_list
 from service.rows.kinds.feature import Batch, Feature
-from service.rows.kinds.gathering import FormColumn, TextColumn, ValueColumn, Values
+from service.rows.kinds.gathering import FormColumn, TextColumn, TypedValues, ValueColumn, Values
 
 Places = npt.NDArray[np.int64]
 
@@ -24,6 +26,7 @@ Parts: TypeAlias = list[tuple[slice | Places, Words]]
 MOST_WORDS = 8
 """Of a text that is remembered."""
 PLACES_BITS = 18
+_NUMBERS = frozenset({int, float})
 MOST_TEXTS = 1 << 16
 """That are remembered; few of them have a place in common."""
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(WORD_BYTES + 1)], np.uint64)
@@ -125,6 +128,39 @@ class Cells:
         return text.replace(b"\n", self._delimiter)
 
 
+class Rows:
+    """Rows of values of JSON, as long as the table is wide."""
+
+    def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
+        self._rows = rows
+        self._are_numbers = False
+
+    def __getitem__(self, position: int) -> Sequence[Any]:
+        if self._are_numbers:  # it is the label, and all that there is left to read
+            return [row[position] for row in self._rows]
+        return self._columns[position]
+
+    @cached_property
+    def _columns(self) -> list[tuple[Any, ...]]:
+        return list(zip(*self._rows, strict=True))
+
+    def numbers(self, positions: Sequence[int]) -> Values | None:
+        """(rows, positions) of columns of finite numbers; else None."""
+        first, end = positions[0], positions[-1] + 1
+        take: Callable[[Any], Any] = itemgetter(*positions)
+        if positions == list(range(first, end)):
+            take = itemgetter(slice(first, end))
+        rows = list(map(take, self._rows))
+        if not _NUMBERS.issuperset(map(type, chain.from_iterable(rows))):
+            return None
+        try:
+            values = np.array(rows, np.float64)
+        except OverflowError:
+            return None
+        self._are_numbers = bool(np.isfinite(values).all())
+        return values if self._are_numbers else None
+
+
 class Coder:
     """Remembers the texts of some columns as words of eight bytes.
 
@@ -204,6 +240,9 @@ class AllColumns:
     def __init__(self, features: Sequence[Feature]) -> None:
         self._positions = [one.position for one in features]
         self._gatherers = [one.gatherer for one in features]
+        self._typed = [
+            one for one in self._gatherers if isinstance(one, TypedValues) and one.kind != "boolean"
+        ]
         self._in_order = sorted(range(len(features)), key=self._positions.__getitem__)
         self._coder = Coder(
             [one.lookup if isinstance(one, TextColumn) else {} for one in self._gatherers]
@@ -214,6 +253,12 @@ class AllColumns:
 
     def add(self, batch: Batch) -> Values:
         """(rows, features): values, or codes of texts."""
+        if isinstance(batch, Rows) and len(self._typed) == len(self._gatherers):
+            read = batch.numbers(self._positions)
+            if read is not None:
+                for column, cells in zip(self._typed, read.T, strict=True):
+                    column.take(cells, 0)
+                return read
         n_rows = batch.n_rows if isinstance(batch, Cells) else len(batch[0])
         values = np.zeros((n_rows, len(self._gatherers)))
         numbers = self._in_order

@@ -17,8 +17,8 @@ import numpy as np
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
-from service.rows.faults import Faults, no_features, refuse, shown, too_many
-from service.rows.kinds.blocks import AllColumns
+from service.rows.faults import Faults, called, no_features, refuse, shown, too_many
+from service.rows.kinds.blocks import AllColumns, Rows
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.feature import (
     Again,
@@ -36,8 +36,10 @@ from service.rows.kinds.gathering import (
     MOST_LABELS,
     FormColumn,
     TextColumn,
-    TypedColumn,
+    TypedTexts,
+    TypedValues,
     ValueColumn,
+    Values,
     Words,
 )
 from service.rows.kinds.locating import add_wrong, refuse_undecided
@@ -46,7 +48,7 @@ from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
 from service.rows.table.layout import ASKED, Layout, make_layout
 from service.rows.table.left_out import ignoring
-from service.rows.table.writers import RawWriter, Table, kept_kinds, write_weights
+from service.rows.table.writers import Table, kept_kinds, plain_bits, write_rows, write_weights
 from svm.data.columns import Column, Kind
 
 MAX_PASSES = 6
@@ -113,8 +115,10 @@ class Builder:
             labels=target,
             table=table,
             weight=layout.weight_name,
-            ignored=ignored,
-            reading=_reading(kept, columns, self._marks, self._spec.asked.missing),
+            ignored=[{"name": str(column), "reason": reason} for column, reason in ignored],
+            reading=_reading(kept, columns, self._marks, self._spec.asked.missing)
+            if table or not self._typed
+            else None,  # numbers of JSON leave no choice
             warnings=[*layout.warnings, *_warnings(kept, ignored, layout)],
         )
 
@@ -130,7 +134,10 @@ class Builder:
         for position in (*self._columns.features, *(() if weight is None else (weight,))):
             kind = self._kind(position)
             if self._typed:
-                features.append(Feature(position, partial(TypedColumn, kind)))
+                cell = next((cell for cell in first[position] if cell not in (None, "")), None)
+                of_texts = kind in ("category", "date") or (kind is None and type(cell) is str)
+                typed = TypedTexts if of_texts else TypedValues
+                features.append(Feature(position, partial(typed, kind)))
                 continue
             make: Callable[[], Gatherer] | None = None
             if kind in (None, "number") and self._spec.asked.decimal != ",":
@@ -165,7 +172,6 @@ class Builder:
         spec = self._spec
         return Question(
             spec=spec,
-            words=self._words,
             kind=self._kind(position),
             wanted=position in self._columns.wanted,
             decimal=spec.asked.decimal or decimal,
@@ -189,7 +195,7 @@ class Builder:
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
             before = 0
             for batch in self._passes(faults):
-                known = not self._typed or faults.total == before
+                known = faults.total == before
                 before = faults.total
                 values = features.add(batch)
                 n_samples += len(values)
@@ -203,7 +209,7 @@ class Builder:
                     else:  # of rows that are wrong
                         labels.skip(len(values))
                 if faults.total == 0:
-                    spool.write(values)
+                    spool.write(plain_bits(values))
                 self._forget_texts()
             spool.finish((n_samples, len(self._features)))
         if n_samples == 0:
@@ -213,9 +219,7 @@ class Builder:
 
     def _forget_texts(self) -> None:
         """Bound what is in memory: the column with the most texts is free text."""
-        gatherers = [one.gatherer for one in self._features]
-        either = [one.texts if isinstance(one, TypedColumn) else one for one in gatherers]
-        columns = [one for one in either if one is not None and one.n_texts > 1]
+        columns = [one for feature in self._features if (one := feature.gatherer).n_texts > 1]
         while columns and sum(one.text_bytes for one in columns) > MAX_TEXT_BYTES:
             max(columns, key=lambda one: one.text_bytes).forget()
             columns = [one for one in columns if one.n_texts > 1]
@@ -266,17 +270,24 @@ class Builder:
         write_weights(self._folder, values, self._columns.column(weight))
 
     def _write(self, kept: KeptFeatures, table: list[TableColumn]) -> None:
+        spool = self._folder / "spool"
+        as_it_is = all(decision.values is None for _, decision in kept)
+        if as_it_is and len(kept) == len(self._features):
+            spool.replace(self._folder / "X.npy")
+            return
         place = {feature.position: i for i, feature in enumerate(self._features)}
         places = [place[feature.position] for feature, _ in kept]
-        with RawWriter(self._folder, table, len(kept), self._spec.limits) as writer:
-            for block in blocks(self._folder / "spool"):
+
+        def rows() -> Iterator[Values]:
+            for block in blocks(spool):
                 columns = [block[:, i] for i in places]
                 for i, (_, decision) in enumerate(kept):
                     if decision.values is not None:
                         columns[i] = decision.values[columns[i].astype(np.int64)]
-                writer.add(np.column_stack(columns))
-            writer.finish()
-        (self._folder / "spool").unlink()
+                yield np.column_stack(columns)
+
+        write_rows(self._folder, rows(), table, len(kept), self._spec.limits)
+        spool.unlink()
 
 
 def _columns_of(kept: KeptFeatures, columns: Layout) -> list[Column]:
@@ -293,10 +304,10 @@ def _columns_of(kept: KeptFeatures, columns: Layout) -> list[Column]:
     ]
 
 
-def _ignored_columns(features: Sequence[Feature], columns: Layout) -> list[dict[str, str]]:
+def _ignored_columns(features: Sequence[Feature], columns: Layout) -> list[tuple[str | int, str]]:
     """Those that the caller ignores, then those that are not fit to be features."""
     proposed = [
-        {"name": str(columns.column(one.position)), "reason": one.decision.reason}
+        (columns.column(one.position), one.decision.reason)
         for one in features
         if isinstance(one.decision, Ignored)
     ]
@@ -304,15 +315,15 @@ def _ignored_columns(features: Sequence[Feature], columns: Layout) -> list[dict[
 
 
 def _warnings(
-    kept: KeptFeatures, ignored: list[dict[str, str]], columns: Layout
+    kept: KeptFeatures, ignored: list[tuple[str | int, str]], columns: Layout
 ) -> Iterator[dict[str, Any]]:
-    for one in ignored:
-        if one["reason"] != ASKED:
-            yield ignoring(one["name"], one["reason"])
+    for column, reason in ignored:
+        if reason != ASKED:
+            yield ignoring(column, reason)
     for feature, decision in kept:
         for code, message in decision.warnings:
             name = columns.column(feature.position)
-            yield {"code": code, "message": f"column {name!r}: {message}", "columns": [name]}
+            yield {"code": code, "message": f"column {called(name)}: {message}", "columns": [name]}
 
 
 def _reading(
@@ -374,6 +385,10 @@ def batches_of_lists(rows: Iterator[list[Any]], n_cells: int, faults: Faults) ->
     one after a hundred of them."""
     done = 0
     for batch in rows:
+        if set(map(type, batch)) == {list} and set(map(len, batch)) == {n_cells}:
+            done += len(batch)
+            yield Rows(batch)
+            continue
         good = []
         for number, row in enumerate(batch, done + 1):
             if type(row) is not list:

@@ -44,11 +44,11 @@ from service.rows.kinds.feature import (
     Wrong,
 )
 from service.rows.kinds.gathering import (
-    NO_WORDS,
     FewValues,
     FormColumn,
     TextColumn,
-    TypedColumn,
+    TypedTexts,
+    TypedValues,
     ValueColumn,
     Words,
     is_padded,
@@ -86,31 +86,35 @@ def decide(column: Gatherer, question: Question) -> Decision:
 
 
 def _decide(column: Gatherer, question: Question) -> Decision:
-    if isinstance(column, TypedColumn):
-        return _decide_typed(column, replace(question, words=NO_WORDS, typed=True))
+    if isinstance(column, TypedValues):
+        return _decide_typed(column, question)
     if isinstance(column, ValueColumn):
         return _decide_values(column, question)
+    if isinstance(column, TypedTexts) and column.n_wrong:
+        there = sum(n for text, n in zip(column.texts, column.counts, strict=True) if text)
+        if question.kind is None and 2 * column.n_wrong > there:
+            return Again(lambda: TypedValues("number"))  # the first cell was the mistake
+        return Wrong(None, question.kind or "text")
     return _decide_texts(column, question)
 
 
-def _decide_typed(column: TypedColumn, question: Question) -> Decision:
-    if column.n_wrong:
-        if question.kind is None and column.texts is not None and column.mostly_wrong:
-            return Again(lambda: TypedColumn("number"))  # the first cell was the mistake
-        kind = question.kind or ("number" if column.texts is None else "text")
-        return Wrong(None, kind)
-    if column.texts is not None:
-        return _decide_texts(column.texts, question)
-    if not (column.n_numbers or column.n_booleans) and question.kind is None:
+def _decide_typed(column: TypedValues, question: Question) -> Decision:
+    if question.kind is None and not column.n_values:
+        if column.exceptions:  # far below empty cells
+            return Again(TypedTexts)
         return Ignored("empty: every cell is missing")
-    kind = question.kind or ("number" if column.n_numbers else "boolean")
-    return Kept(kind=kind, missing=column.n_missing, n_labels=column.few.count)
+    kind = question.kind or ("number" if column.n_values > column.n_booleans else "boolean")
+    odd = odd_words(column.exceptions, column.n_cells, kind, question)
+    if column.exceptions and not odd:
+        return Wrong(None, question.kind or "number")
+    return _kept_values(column, kind, {}, odd)
 
 
 def _decide_values(column: ValueColumn, question: Question) -> Decision:
-    words, again = question.words, Again(lambda: TextColumn(question.words))
+    again = Again(lambda: TextColumn(column.words))
     form = column if isinstance(column, FormColumn) else None
-    kind, notes = ("number", {}) if form is None else (form.kind, form.notes)
+    kind: Kind = "number" if form is None else form.kind
+    notes = {} if form is None else form.notes
     odd = odd_words(column.exceptions, column.n_cells, kind, question)
     if column.exceptions and not odd:
         if form is None:
@@ -129,15 +133,21 @@ def _decide_values(column: ValueColumn, question: Question) -> Decision:
         if question.decimal == "," and column.pointed and question.kind == "number":
             return again
     elif form.tentative and isinstance(form.form, NumberStyle):
-        surveyed = survey(text for text in form.examples if text not in words)
+        surveyed = survey(text for text in form.examples if text not in column.words)
         style = question.style(surveyed)
         if not form.readable or style != form.form or surveyed.either is not None:
             return again
         notes = surveyed.notes(style)
+    return _kept_values(column, kind, notes, odd)
+
+
+def _kept_values(
+    column: ValueColumn, kind: Kind, notes: dict[str, Any], odd: Mapping[str, int]
+) -> Kept:
     return Kept(
         kind=kind,
         missing=column.n_missing + sum(odd.values()),
-        missing_words=frozenset(column.missing_words & words),
+        missing_words=frozenset(column.missing_words & column.words),
         notes=notes | _odd_notes(odd),
         n_labels=None if kind == "date" else column.few.count,
         warnings=value_warnings(kind, notes, odd, column.padded),
@@ -148,7 +158,7 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
     texts, counts = column.texts, column.counts
     if question.kind == "category":
         return _category(column, question)
-    there = [text for text in texts if text not in question.words]
+    there = [text for text in texts if text not in column.words]
     if question.kind is None and column.n_excel_texts == len(there) > 0:
         return _category(column, question)
     if not there:
@@ -156,7 +166,7 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
     if question.kind == "boolean":
         bad = frozenset(text for text in there if boolean(text) is None)
         return Wrong(bad, "boolean") if bad else _coded(column, question, "boolean", boolean)
-    as_number = question.kind in (None, "number") and not question.typed
+    as_number = question.kind in (None, "number") and not column.typed
     if as_number and question.kind is None and all(text in BOOLEANS for text in there):
         return _coded(column, question, "boolean", BOOLEANS.get)
     if as_number:
@@ -171,7 +181,7 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
         numbers = NumberStyle(question.decimal or ".")
         bad = frozenset(t for t in there if numbers.value(t) is None and t not in BOOLEANS)
         return Wrong(bad, question.kind)
-    missing = _missing_texts(question)
+    missing = _missing_texts(column, question)
     n_there = sum(n for text, n in zip(texts, counts, strict=True) if text not in missing)
     return _text(column, question, n_there)
 
@@ -179,7 +189,7 @@ def _decide_texts(column: TextColumn, question: Question) -> Decision:
 def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of numbers, maybe with mistakes; None for another one."""
     surveyed = survey(there)
-    sure = question.kind is not None or mostly_numbers(column, question.words)
+    sure = question.kind is not None or mostly_numbers(column)
     if not sure and (surveyed.mixed or 2 * surveyed.n_numbers < len(there)):
         return _times(column, question, there)
     style = question.style(surveyed)
@@ -202,7 +212,7 @@ def _numbers(column: TextColumn, question: Question, there: list[str]) -> Decisi
         return None if column.overflowed else Wrong(bad, other_units=other_units)
     notes = surveyed.notes(style)
     if column.overflowed and style.plain and not notes and not question.tried_plain:
-        return Again(lambda: ValueColumn(question.words))
+        return Again(lambda: ValueColumn(column.words))
     words = question.kind is None and all(text in BOOLEANS for text in there if text not in odd)
     kind: Kind = "boolean" if words else "number"
     return _coded(column, question, kind, value, notes, form=style, odd=odd)
@@ -220,7 +230,7 @@ def _times(column: TextColumn, question: Question, there: list[str]) -> Decision
 def _dates(column: TextColumn, question: Question, there: list[str]) -> Decision | None:
     """The decision for a column of dates, maybe with mistakes; None for another one."""
     forms = dates.forms_of(there, question.spec.asked.dayfirst)
-    if question.typed:
+    if column.typed:
         forms = [form for form in forms if form == dates.ISO]
     if len(forms) == 1:
         return _in_form(column, question, forms[0])
@@ -228,7 +238,7 @@ def _dates(column: TextColumn, question: Question, there: list[str]) -> Decision
         return Ambiguous(there[0], " or ".join(forms), DATE_HINT, "not-a-date")
     if forms:
         return _category(column, question, undecided(f"that may be {' or '.join(forms)}"))
-    form = mostly_dates(column, question.words, iso_only=question.typed)
+    form = mostly_dates(column)
     if form is not None:
         bad = frozenset(text for text in there if dates.days(text, form) is None)
         odd = odd_words(column.counted(bad), column.n_cells, "date", question)
@@ -264,14 +274,14 @@ def _coded(
     """A column of few different values; of many, it is read again as they are written."""
     notes = notes or {}
     if column.overflowed and form is not None:
-        return Again(lambda: FormColumn(question.words, form, kind, notes))
+        return Again(lambda: FormColumn(column.words, form, kind, notes))
     texts = column.texts
-    values = [None if text in question.words else value(text) for text in texts]
-    missing_values = values_of(question.words, value)
+    values = [None if text in column.words else value(text) for text in texts]
+    missing_values = values_of(column.words, value)
     values = [None if one in missing_values else one for one in values]
     raw = np.array([nan if one is None else one for one in values], dtype=np.float64)
     missing = sum(n for one, n in zip(values, column.counts, strict=True) if one is None)
-    used = frozenset(text for text in texts if text in question.words)
+    used = frozenset(text for text in texts if text in column.words)
     few = FewValues()
     few.add(raw)
     padded = (text for text in texts if is_padded(text))
@@ -294,14 +304,14 @@ def _odd_notes(odd: Collection[str]) -> dict[str, Any]:
 def _without_values(column: TextColumn, question: Question) -> Decision:
     if question.kind is None:
         words = frozenset(column.texts)
-        if words - _missing_texts(question) and len(words) > 1:  # such as None and ?
+        if words - _missing_texts(column, question) and len(words) > 1:  # such as None and ?
             return _category(column, question)
         return Ignored("empty: every cell is missing")
     return _coded(column, question, question.kind, lambda text: None)
 
 
 def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
-    words = _missing_texts(question)
+    words = _missing_texts(column, question)
     there = {text for text in column.texts if text not in words}
     nearly = nearly_read(column, words)
     if column.overflowed:
@@ -329,7 +339,7 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
 
 
 def _category(column: TextColumn, question: Question, warned: Warned | None = None) -> Decision:
-    words = _missing_texts(question)
+    words = _missing_texts(column, question)
     texts = column.texts
     there = {text for text in texts if text not in words}
     if column.overflowed or len(there) > MAX_LEVELS:
@@ -353,11 +363,11 @@ def _category(column: TextColumn, question: Question, warned: Warned | None = No
     )
 
 
-def _missing_texts(question: Question) -> Words:
+def _missing_texts(column: TextColumn, question: Question) -> Words:
     """Texts that are never levels."""
-    if question.typed:
-        return NO_WORDS
-    return MISSING_TEXTS | (question.words - MISSING_VALUES) | question.asked
+    if column.typed:
+        return column.words
+    return MISSING_TEXTS | (column.words - MISSING_VALUES) | question.asked
 
 
 def odd_words(
@@ -418,7 +428,7 @@ def is_beyond(text: str) -> bool:
     return NUMBER.fullmatch(text) is not None and not isfinite(float(text))
 
 
-def mostly_numbers(column: TextColumn, words: Words) -> bool:
+def mostly_numbers(column: TextColumn) -> bool:
     """Whether the cells are numbers or booleans, but for few of them.
 
     Numbers that are not finite count on neither side: they are wrong, but they are numbers.
@@ -428,19 +438,19 @@ def mostly_numbers(column: TextColumn, words: Words) -> bool:
         if text in BOOLEANS or is_number(text):
             good += count
             n_different += 1
-        elif text not in words and not is_beyond(text):
+        elif text not in column.words and not is_beyond(text):
             n_bad += count
     few = FEW_OF_MEASUREMENTS if n_different > MOST_CODES else FEW
     return good > 0 and n_bad <= max(1, few * (good + n_bad))
 
 
-def mostly_dates(column: TextColumn, words: Words, *, iso_only: bool) -> str | None:
+def mostly_dates(column: TextColumn) -> str | None:
     """The form in which the cells are dates, but for few of them."""
     pairs = zip(column.texts, column.counts, strict=True)
-    cells = [(text, count) for text, count in pairs if text not in words]
+    cells = [(text, count) for text, count in pairs if text not in column.words]
     total = sum(count for _, count in cells)
     most = min(max(1, FEW * total), (total - 1) / 2)
-    for form in [dates.ISO] if iso_only else dates.FORMS:
+    for form in [dates.ISO] if column.typed else dates.FORMS:
         n_bad = 0
         for text, count in cells:
             if dates.days(text, form) is None:

@@ -12,12 +12,11 @@ import numpy.typing as npt
 from service.rows.cell_texts.number_styles import NumberStyle, Survey
 from service.rows.cell_texts.number_text import Form
 from service.rows.faults import Faults
-from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn, Words
+from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.spec import ParseSpec
 from svm.data.columns import Kind
 
-Gatherer: TypeAlias = ValueColumn | TextColumn | TypedColumn
-"""A `FormColumn` is a `ValueColumn`."""
+Gatherer: TypeAlias = ValueColumn | TextColumn
 
 
 class Warned(NamedTuple):
@@ -91,7 +90,6 @@ class Question:
     """What is known of a column before it is decided."""
 
     spec: ParseSpec
-    words: Words
     kind: Kind | None = None
     """The kind that the caller or the dataset demands."""
     wanted: bool = False
@@ -100,8 +98,6 @@ class Question:
     """The decimal mark that the caller gives, or that the rest of the file has."""
     odd: bool = True
     """Whether a few words that are not values are missing cells."""
-    typed: bool = False
-    """Whether cells have types: texts are never numbers, and only empty ones are missing."""
     tried_plain: bool = False
     """Whether the column was read as plain numbers, and some cells are not."""
     comma_likely: bool = False

@@ -51,6 +51,7 @@ MOST_SHAPES = 1024
 MOST_KNOWN = 10_000
 """Texts whose values are remembered."""
 DIGITS = frozenset("0123456789")
+_NUMBERS_OR_NULL, _TEXTS_OR_NULL = frozenset({int, float, type(None)}), frozenset({str, type(None)})
 _Places = npt.NDArray[np.int64]
 
 
@@ -78,6 +79,9 @@ class FewValues:
 class ValueColumn:
     """Takes cells as values: plain numbers."""
 
+    typed = False
+    """Cells are values of JSON: texts are never numbers, and only empty ones are missing."""
+
     def __init__(self, words: Words) -> None:
         self.words = words
         self._missing_values = list(values_of(words, self.value))
@@ -96,7 +100,7 @@ class ValueColumn:
         self.few = FewValues()
         self._pointed = False
 
-    def add(self, texts: Sequence[str]) -> Values:
+    def add(self, texts: Sequence[Any]) -> Values:
         """NaN for missing cells, and for those that are no values, which are `exceptions`."""
         values = self._at_once(texts)
         if values is None:
@@ -157,10 +161,7 @@ class ValueColumn:
                 self.n_missing += 1
             elif value is None:
                 values[i] = nan
-                if text in self.exceptions or len(self.exceptions) < MAX_LEVELS:
-                    self.exceptions[text[:MAX_EXCEPTION_CHARACTERS]] += 1
-                else:
-                    self.exceptions[""] += 1
+                self._except(text)
             else:
                 values[i] = value
                 self.n_values += 1
@@ -170,6 +171,12 @@ class ValueColumn:
         if not self._pointed:
             self._look_at_points(texts)
         return values
+
+    def _except(self, text: str) -> None:
+        if text in self.exceptions or len(self.exceptions) < MAX_LEVELS:
+            self.exceptions[text[:MAX_EXCEPTION_CHARACTERS]] += 1
+        else:
+            self.exceptions[""] += 1
 
     def _look_at_points(self, texts: Sequence[str]) -> None:
         for text in texts:
@@ -213,9 +220,19 @@ class ValueColumn:
         """Of a text that is not missing; None if it is an exception."""
         return _plain(text)
 
+    def is_wrong(self, cell: Any, texts: Words | None) -> bool:
+        """Whether a cell is a mistake: it has one of these texts, or if they are None, it is an
+        exception."""
+        text = cell.strip(BLANKS)
+        if text in self.words:
+            return False
+        return self.value(text) is None if texts is None else text in texts
+
 
 class TextColumn:
     """Takes cells as texts, and gives each the code of its text."""
+
+    typed = False
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -224,7 +241,7 @@ class TextColumn:
         self.lookup = Lookup()
         self._counts = np.zeros(0, dtype=np.int64)
 
-    def add(self, texts: Sequence[str]) -> Values:
+    def add(self, texts: Sequence[Any]) -> Values:
         if self.overflowed:
             return np.zeros(len(texts))
         codes = np.fromiter(map(self.lookup.__getitem__, texts), np.int64, len(texts))
@@ -254,10 +271,6 @@ class TextColumn:
         surveyed = survey(there)
         return surveyed.decided if surveyed.n_numbers == len(there) else None
 
-    def add_missing(self, count: int) -> None:
-        """Count that many empty cells more, which came before."""
-        self._counts[self.lookup[""]] += count
-
     def counted(self, texts: Collection[str]) -> dict[str, int]:
         """How many cells have each of these texts."""
         counts: Counter[str] = Counter()
@@ -269,6 +282,11 @@ class TextColumn:
     @property
     def n_cells(self) -> int:
         return int(self._counts.sum())
+
+    def is_wrong(self, cell: Any, texts: Words | None) -> bool:
+        """Whether a cell is a mistake: it has one of these texts."""
+        text = cell.strip(BLANKS)
+        return texts is not None and text in texts and text not in self.words
 
     def forget(self) -> None:
         """Take the column as free text, and keep the first half of its texts only."""
@@ -341,95 +359,90 @@ def _plain(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
-class TypedColumn:
-    """Takes the cells of a column of one type; others are wrong."""
+class TypedValues(ValueColumn):
+    """Takes values of JSON as numbers and booleans; texts and all others are `exceptions`."""
+
+    typed = True
 
     def __init__(self, kind: Kind | None = None) -> None:
         """`kind`: that which the caller or the dataset demands."""
+        super().__init__(NO_WORDS)
         self.kind = kind
-        self.texts: TextColumn | None = None
-        """The texts, of a column of texts or a category."""
-        self.n_missing = 0
-        self.n_wrong = 0
-        self.n_booleans = 0
-        self.n_numbers = 0
-        self.few = FewValues()
-        if kind in ("category", "date"):
-            self.texts = TextColumn(NO_WORDS)
-
-    @property
-    def mostly_wrong(self) -> bool:
-        """Of a column of texts: whether most cells are not."""
-        texts = () if self.texts is None else zip(self.texts.texts, self.texts.counts, strict=True)
-        there = sum(count for text, count in texts if text)
-        return 2 * self.n_wrong > there
-
-    @property
-    def mark(self) -> str | None:
-        """There is none: numbers are numbers."""
-        return None
-
-    @property
-    def words(self) -> frozenset[str]:
-        return NO_WORDS
+        self.plain = False
 
     def add(self, cells: Sequence[Any]) -> Values:
-        """Raw values, or codes of texts."""
-        if "" in cells:
-            cells = [None if cell == "" else cell for cell in cells]
-        if self.texts is None and self._is_undecided():
-            first = next((cell for cell in cells if cell not in (None, "")), None)
-            if isinstance(first, str) and self.kind is None:
-                self.texts = TextColumn(NO_WORDS)
-                if self.n_missing:  # they came before the first text
-                    self.texts.add([""])
-                    self.texts.add_missing(self.n_missing - 1)
-        if self.texts is not None:
-            self.n_wrong += sum(map(self.is_wrong, cells))
-            return self.texts.add(["" if cell is None else level_of(cell) for cell in cells])
-        values = self._values(cells)
+        values = self._all_numbers(cells)
+        if values is None:
+            values = np.full(len(cells), nan)
+            for i, cell in enumerate(cells):
+                if cell is None or cell == "":
+                    self.n_missing += 1
+                elif self.is_wrong(cell, None):
+                    self._except(cell.strip(BLANKS) if isinstance(cell, str) else "")
+                else:
+                    values[i] = cell
+                    self.n_values += 1
+                    self.n_booleans += isinstance(cell, bool)
         self.few.add(values)
         return values
 
-    def is_wrong(self, cell: Any) -> bool:
-        """Whether a cell is not of the column's type."""
+    def _all_numbers(self, cells: Sequence[Any]) -> Values | None:
+        """The values, NaN for null; None if some are not finite numbers."""
+        if self.kind == "boolean" or not _NUMBERS_OR_NULL.issuperset(map(type, cells)):
+            return None
+        try:
+            values = np.array(cells, dtype=np.float64)
+        except OverflowError:
+            return None
+        if np.isinf(values).any():
+            return None
+        n_missing = int(np.count_nonzero(np.isnan(values)))
+        self.n_missing += n_missing
+        self.n_values += len(values) - n_missing
+        return values
+
+    def is_wrong(self, cell: Any, texts: Words | None) -> bool:
         if cell is None or cell == "":
             return False
-        if isinstance(cell, (list, dict)):
-            return True
-        if self.texts is not None:
-            return self.kind != "category" and not isinstance(cell, str)
-        if isinstance(cell, str) or (self.kind == "boolean" and cell not in (0, 1)):
+        if isinstance(cell, (str, list, dict)) or (self.kind == "boolean" and cell not in (0, 1)):
             return True
         try:
             return not isfinite(cell)
         except OverflowError:
             return True
 
-    def _is_undecided(self) -> bool:
-        return not (self.n_numbers or self.n_booleans or self.n_wrong)
 
-    def _values(self, cells: Sequence[Any]) -> Values:
-        kinds = set(map(type, cells))
-        if kinds <= {int, float} and self.kind != "boolean":
-            try:
-                values = np.array(cells, dtype=np.float64)
-                if np.isfinite(values).all():
-                    self.n_numbers += len(cells)
-                    return values
-            except OverflowError:
-                pass
-        values = np.full(len(cells), nan)
-        for i, cell in enumerate(cells):
-            if cell is None or cell == "":
-                self.n_missing += 1
-            elif self.is_wrong(cell):
-                self.n_wrong += 1
-            else:
-                values[i] = cell
-                self.n_booleans += isinstance(cell, bool)
-                self.n_numbers += not isinstance(cell, bool)
-        return values
+class TypedTexts(TextColumn):
+    """Takes values of JSON as texts."""
+
+    typed = True
+
+    def __init__(self, kind: Kind | None = None) -> None:
+        """`kind`: as of `TypedValues`. A category takes numbers and booleans, too."""
+        super().__init__(NO_WORDS)
+        self.kind = kind
+        self.n_wrong = 0
+        """How many are not texts."""
+
+    def add(self, cells: Sequence[Any]) -> Values:
+        if _TEXTS_OR_NULL.issuperset(map(type, cells)):
+            return super().add(["" if cell is None else cell for cell in cells])
+        self.n_wrong += sum(self.is_wrong(cell, None) for cell in cells)
+        return super().add(["" if cell is None else level_of(cell) for cell in cells])
+
+    @property
+    def texts(self) -> list[str]:
+        return [level_of(text) for text in self.lookup]
+
+    @property
+    def mark(self) -> str | None:
+        """There is none: texts are never numbers."""
+        return None
+
+    def is_wrong(self, cell: Any, texts: Words | None) -> bool:
+        if isinstance(cell, str):
+            return texts is not None and super().is_wrong(cell, texts)
+        return isinstance(cell, (list, dict)) or not (cell is None or self.kind == "category")
 
 
 class FormColumn(ValueColumn):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from service.errors import MAX_VALUE_CHARACTERS
@@ -13,10 +14,9 @@ from service.rows.cell_faults import (
     fault_of_text,
     fault_of_value,
 )
-from service.rows.cell_texts.number_text import BLANKS, MAX_LEVELS, is_value
-from service.rows.faults import Faults, refuse
-from service.rows.kinds.feature import Ambiguous, Batch, Feature, Gatherer, Ignored, Passes, Wrong
-from service.rows.kinds.gathering import TextColumn, TypedColumn, ValueColumn
+from service.rows.cell_texts.number_text import MAX_LEVELS, is_value
+from service.rows.faults import Faults, called, refuse
+from service.rows.kinds.feature import Ambiguous, Feature, Ignored, Passes, Wrong
 from service.rows.table.layout import Layout
 
 NUMBER_HINT = (
@@ -37,20 +37,25 @@ _CODES = {"number": "not-a-number", "boolean": "not-a-boolean", "date": "not-a-d
 
 def add_wrong(features: Sequence[Feature], columns: Layout, passes: Passes, faults: Faults) -> None:
     """Add each cell that does not fit the kind of its column."""
-    wrong = {one.position: one.decision for one in features if isinstance(one.decision, Wrong)}
+    wrong = [(one, one.decision) for one in features if isinstance(one.decision, Wrong)]
     if not wrong:
         return
-    names = {position: columns.column(position) for position in wrong}
-    for position, decision in wrong.items():
+    for one, decision in wrong:
         if decision.kind == "category":
-            message = f"the column {names[position]!r} has more than {MAX_LEVELS:,} levels"
+            column = columns.column(one.position)
+            message = f"the column {called(column)} has more than {MAX_LEVELS:,} levels"
             hint = "give it the role `ignored`"
-            raise refuse("too-many-levels", message, column=names[position], hint=hint)
-    gatherers = {one.position: one.gatherer for one in features}
-    unnamed = columns.names is None
+            raise refuse("too-many-levels", message, column=column, hint=hint)
     done = 0
     for batch in passes(Faults()):
-        _add_faults(batch, done, wrong, gatherers, names, faults, unnamed)
+        wrong_cells = [
+            (row, one.position, _fault(cell, row, one, decision, columns))
+            for one, decision in wrong
+            for row, cell in enumerate(batch[one.position], done + 1)
+            if one.gatherer.is_wrong(cell, decision.texts)
+        ]
+        for row, position, fault in sorted(wrong_cells, key=itemgetter(0, 1)):
+            faults.add(*fault, row=row, column=columns.column(position))
         done += len(batch[0])
 
 
@@ -60,67 +65,29 @@ def refuse_undecided(features: Sequence[Feature], columns: Layout) -> None:
         name, decision = columns.column(feature.position), feature.decision
         if isinstance(decision, Ambiguous):
             text, hint = decision.text[:MAX_VALUE_CHARACTERS], decision.hint
-            message = f"column {name!r}: {text!r} may be {decision.readings}"
+            message = f"column {called(name)}: {text!r} may be {decision.readings}"
             raise refuse(decision.code, message, column=name, value=text, hint=hint)
         if isinstance(decision, Ignored) and feature.position in columns.wanted:
-            message = f"column {name!r}: {decision.reason}"
+            message = f"column {called(name)}: {decision.reason}"
             hint = "say its kind in `schema`: number, category, boolean or date"
             raise refuse("empty-data", message, column=name, hint=hint)
 
 
-def _add_faults(
-    batch: Batch,
-    done: int,
-    wrong: Mapping[int, Wrong],
-    gatherers: Mapping[int, Gatherer],
-    names: Mapping[int, str | int],
-    faults: Faults,
-    unnamed: bool,
-) -> None:
-    """Add each wrong cell of some rows, `done` rows before them."""
-    wrong_cells: list[tuple[int, int, CellFault]] = []
-    for position, decision in wrong.items():
-        gatherer = gatherers[position]
-        for row, cell in enumerate(batch[position], done + 1):
-            if isinstance(gatherer, TypedColumn):
-                if gatherer.is_wrong(cell) or _is_wrong_text(cell, decision):
-                    wrong_cells.append((row, position, _fault_of_value(cell, decision)))
-            elif _is_wrong(cell.strip(BLANKS), decision, gatherer):
-                hint = HEADER_HINT if unnamed and row == 1 else NUMBER_HINT
-                wrong_cells.append((row, position, _fault_of_text(cell, decision, hint)))
-    for row, position, fault in sorted(wrong_cells, key=lambda place: place[:2]):
-        faults.add(*fault, row=row, column=names[position])
-
-
-def _is_wrong_text(cell: Any, decision: Wrong) -> bool:
-    if decision.texts is None or not isinstance(cell, str):
-        return False
-    return cell.strip(BLANKS) in decision.texts
-
-
-def _is_wrong(text: str, decision: Wrong, gatherer: ValueColumn | TextColumn) -> bool:
-    if text in gatherer.words:
-        return False
-    if decision.texts is not None:
-        return text in decision.texts
-    assert isinstance(gatherer, ValueColumn)
-    return gatherer.value(text) is None
-
-
-def _fault_of_text(cell: str, decision: Wrong, hint: str) -> CellFault:
-    if decision.other_units:
-        return CellFault("not-a-number", "has another unit than other cells", cell, UNITS_HINT)
-    fault = fault_of_text(cell, hint) if decision.kind == "number" else None
-    return fault or CellFault(_CODES[decision.kind], f"is not a {decision.kind}", cell, hint)
-
-
-def _fault_of_value(cell: Any, decision: Wrong) -> CellFault:
-    fault = fault_of_value(cell) if decision.kind == "number" else None
-    if fault is not None and fault.hint == QUOTES_HINT and not is_value(str(cell)):
-        fault = fault._replace(hint=TYPED_HINT)
-    return fault or CellFault(
-        _CODES.get(decision.kind, "invalid-field"),
-        f"is not a {decision.kind}",
-        str(cell)[:64],
-        TYPED_HINT,
-    )
+def _fault(cell: Any, row: int, feature: Feature, decision: Wrong, columns: Layout) -> CellFault:
+    """What is wrong with a cell of a column."""
+    unnamed, fault, text = columns.names is None, None, cell
+    hint = HEADER_HINT if unnamed and row == 1 else NUMBER_HINT
+    if feature.gatherer.typed:
+        text, hint = str(cell)[:64], TYPED_HINT
+        fault = fault_of_value(cell) if decision.kind == "number" else None
+        if fault is not None and fault.hint == QUOTES_HINT and not is_value(str(cell)):
+            fault = fault._replace(hint=TYPED_HINT)
+    elif decision.other_units:
+        fault = CellFault("not-a-number", "has another unit than other cells", cell, UNITS_HINT)
+    elif decision.kind == "number":
+        fault = fault_of_text(cell, hint)
+    code = _CODES.get(decision.kind, "invalid-field")
+    fault = fault or CellFault(code, f"is not a {decision.kind}", text, hint)
+    if unnamed and fault.hint.endswith("`schema`"):
+        fault = fault._replace(hint=f'{fault.hint}, where its name is "{feature.position}"')
+    return fault

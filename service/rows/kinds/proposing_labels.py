@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from service.errors import Fault, InvalidContent
 from service.rows.cell_texts.number_text import MISSING_TEXTS
-from service.rows.faults import Faults
+from service.rows.faults import Faults, called
 from service.rows.kinds.blocks import Cells, Coder
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
@@ -39,6 +39,9 @@ class LabelColumn:
         self._chosen = spec.asked.target is not None or spec.onto is not None
         self._column = column
         self._refused: InvalidContent | None = None
+        self.lacks_advice = False
+        """Whether the labels, which the caller did not choose, are rather measurements, and no
+        other column was proposed."""
 
     def add(self, batch: Batch, position: int, *, typed: bool) -> None:
         """Those of some rows."""
@@ -74,11 +77,6 @@ class LabelColumn:
         self._likely = likely
         self._hint = target_hint(likely)
 
-    def lacks_advice(self, target: Target) -> bool:
-        """Whether these labels, which the caller did not choose, are rather measurements, and no
-        other column was proposed."""
-        return not self._chosen and self._hint is None and _are_measurements(target)
-
     def finish(self) -> Target:
         """Raises InvalidContent."""
         if self._refused is not None:
@@ -88,15 +86,16 @@ class LabelColumn:
         target = replace(self._labels.finish(), likely=self._likely)
         if self._chosen:
             return target
-        count = self._labels.count
+        count, last = self._labels.count, f"the last column, {called(self._column)},"
         if target.classes and isinstance(target.classes[0], str):
             if len(target.classes) == count >= MIN_ROWS_OF_IDENTIFIERS:
-                message = f"the last column, {self._column!r}, has a different text in every row"
+                message = f"{last} has a different text in every row"
                 hint = self._hint or "name the label with `target`, or say target=none"
                 raise self._refusal(message, hint)
         elif self._hint is not None and _are_measurements(target):
-            message = f"the last column, {self._column!r}, is taken as the label; {self._hint}"
+            message = f"{last} is taken as the label; {self._hint}"
             target.warnings.append({"code": "likely-targets", "message": message})
+        self.lacks_advice = self._hint is None and _are_measurements(target)
         return target
 
     def _refusal(self, message: str, hint: str) -> InvalidContent:

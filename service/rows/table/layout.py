@@ -37,8 +37,8 @@ class Layout:
     target: int | None = None
     """Position of the label column."""
     weight: int | None = None
-    ignored: list[dict[str, str]] = field(default_factory=list)
-    """Columns that are not kept: `name` and `reason`."""
+    ignored: list[tuple[str | int, str]] = field(default_factory=list)
+    """Columns that are not kept, and why."""
     kinds: dict[int, Kind] = field(default_factory=dict)
     """Of the features whose kind is demanded."""
     wanted: frozenset[int] = frozenset()
@@ -82,9 +82,10 @@ def make_layout(
     texts = names or list(map(str, range(n_cells)))
     roles = _roles(spec, texts)
     of_role = _of_role(roles, texts)
-    ignored = [{"name": texts[i], "reason": "it has no name"} for i in unnamed]
+    called: Sequence[str | int] = names or range(n_cells)
+    ignored = [(called[i], "it has no name") for i in unnamed]
     asked = [i for i in of_role["ignored"] if i not in unnamed]
-    ignored += [{"name": texts[i], "reason": ASKED} for i in asked]
+    ignored += [(called[i], ASKED) for i in asked]
     weight, label = (_only(of_role, role) for role in ("weight", "label"))
     dropped = {*unnamed, *asked, *(() if weight is None else (weight,))}
     if spec.asked.target in texts and texts.index(spec.asked.target) in dropped:

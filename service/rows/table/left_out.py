@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent
-from service.rows.faults import no_features, shown
+from service.rows.faults import called, no_features, shown
 from service.rows.spec import ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import blocks, in_folder, rewriting, sparse_rows, write_array
 from service.rows.table.labels import Target
@@ -189,7 +189,7 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     reasons = {table.columns[i]: reason for i, reason in dropped.items()}
     ignored = [*({"name": name, "reason": why} for name, why in reasons.items()), *table.ignored]
     if len(dropped) == table.n_features:
-        raise no_features(ignored)
+        raise no_features([(one["name"], one["reason"]) for one in ignored])
     n_features = table.n_features - len(dropped)
     kept = kept_kinds(one for i, one in enumerate(table.kinds) if i not in dropped)
     rows = raw_blocks(table, in_folder(folder))
@@ -207,10 +207,10 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     )
 
 
-def ignoring(name: str, reason: str) -> dict[str, Any]:
+def ignoring(column: str | int, reason: str) -> dict[str, Any]:
     """The warning about a column that is ignored without being asked for."""
-    message = f"the column {name!r} is ignored: {reason}"
-    return {"code": "ignored-column", "message": message, "columns": [name]}
+    message = f"the column {called(column)} is ignored: {reason}"
+    return {"code": "ignored-column", "message": message, "columns": [str(column)]}
 
 
 def _reason(path: Path, place: int, name: str) -> str | None:

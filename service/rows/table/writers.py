@@ -7,16 +7,16 @@ values, as `svm.data.columns` describes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.faults import Faults, refuse, too_many
-from service.rows.spec import Description, LabelKind, ParseSpec, ReadLimits, Stored, TableColumn
+from service.rows.faults import Faults, called, refuse, too_many
+from service.rows.spec import Description, ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import BLOCK_BYTES, ArrayWriter, blocks, sparse_rows, write_array
 from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import Layout
@@ -44,58 +44,57 @@ class Table(Description):
     """About the reading."""
 
 
-def labels_of(
-    layout: Layout,
-    faults: Faults,
-    *,
-    kind: LabelKind | None = None,
-    missing: frozenset[str] = frozenset({""}),
-) -> Labels | None:
+def labels_of(layout: Layout, faults: Faults) -> Labels | None:
     """What takes the labels of a table, if it has a column of them."""
-    if layout.target is None:
-        return None
-    column = layout.column(layout.target)
-    return Labels(faults, column, kind=kind, missing=missing)
+    return None if layout.target is None else Labels(faults, layout.column(layout.target))
 
 
-def dense_table(layout: Layout, n_samples: int, labels: Labels | None) -> Table:
-    """A table whose `X.npy` is written. Raises InvalidContent for its labels."""
+def dense_table(layout: Layout, n_samples: int, labels: Target | None) -> Table:
+    """A table whose `X.npy` is written."""
     return Table(
         n_samples=n_samples,
         n_features=layout.n_features,
         sparse=False,
         columns=layout.feature_names,
         target=layout.target_name,
-        labels=None if labels is None else labels.finish(),
+        labels=labels,
         warnings=layout.warnings,
     )
 
 
-class _Writer:
-    def __init__(self, limits: ReadLimits, files: dict[str, ArrayWriter]) -> None:
+class _Writer(ExitStack):
+    def __init__(self, folder: Path, limits: ReadLimits, **types: str) -> None:
+        """`types`: of the elements of each array."""
+        super().__init__()
+        self.folder = folder
         self._limits = limits
-        self._files = files
+        self._files = {
+            name: self.enter_context(ArrayWriter(folder / f"{name}.npy", dtype))
+            for name, dtype in types.items()
+        }
         self.n_samples = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
-        for file in self._files.values():
-            file.close()
 
 
 class DenseWriter(_Writer):
-    """`X.npy`, float64, C order. Raises TooLarge."""
+    """Raw values: `X.npy`, float64, C order, and `codes.npy` of the categories in `table`. Raises
+    TooLarge."""
 
-    def __init__(self, folder: Path, n_features: int, limits: ReadLimits) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        n_features: int,
+        limits: ReadLimits,
+        table: Sequence[TableColumn] = (),
+    ) -> None:
         if n_features > limits.columns:
             raise too_many("columns", limits.columns)
         self.n_features = n_features
-        self.folder = folder
-        super().__init__(limits, {"X": ArrayWriter(folder / "X.npy", "<f8")})
+        self._categories = category_positions(table)
+        self._numbers = sorted(set(range(n_features)).difference(self._categories))
+        types = {"X": "<f8"} if self._numbers else {}
+        if self._categories:
+            types["codes"] = code_type(max(len(table[i]["levels"]) for i in self._categories))
+        super().__init__(folder, limits, **types)
 
     def check(self, n_samples: int) -> None:
         """Raises TooLarge if more rows than allowed would be stored."""
@@ -105,14 +104,20 @@ class DenseWriter(_Writer):
             raise too_many("values", self._limits.stored_values)
 
     def add(self, block: Block) -> None:
-        """(rows, n_features); finite, or the upload is refused in the end."""
+        """(rows, n_features), NaN for a missing cell."""
         self.n_samples += len(block)
         self.check(self.n_samples)
-        with np.errstate(invalid="ignore"):  # what is not a number is refused in the end
-            self._files["X"].write(block + 0.0)  # -0.0 becomes 0.0
+        if self._categories:
+            codes = block[:, self._categories]
+            self._files["codes"].write(np.where(np.isnan(codes), MISSING_CODE, codes))
+            block = block[:, self._numbers]
+        if self._numbers:
+            self._files["X"].write(plain_bits(block))
 
     def finish(self) -> None:
-        self._files["X"].finish((self.n_samples, self.n_features))
+        for name, positions in (("X", self._numbers), ("codes", self._categories)):
+            if positions:
+                self._files[name].finish((self.n_samples, len(positions)))
 
 
 class SparseWriter(_Writer):
@@ -120,16 +125,8 @@ class SparseWriter(_Writer):
 
     def __init__(self, folder: Path, limits: ReadLimits) -> None:
         self.n_stored = 0
-        self._folder = folder
         self._row_lengths: list[npt.NDArray[np.int32]] = []
-        super().__init__(
-            limits,
-            {
-                "data": ArrayWriter(folder / "data.npy", "<f8"),
-                "indices": ArrayWriter(folder / "indices.npy", "<i4"),
-                "indptr": ArrayWriter(folder / "indptr.npy", "<i4"),
-            },
-        )
+        super().__init__(folder, limits, data="<f8", indices="<i4", indptr="<i4")
 
     def add(
         self, row_lengths: npt.NDArray[np.int64], indices: npt.NDArray[np.int64], values: Block
@@ -182,41 +179,12 @@ def arrays_of(source: Stored | Table) -> list[str]:
     return ["X"] * (n_categories < source.n_features) + ["codes"] * (n_categories > 0)
 
 
-class RawWriter(DenseWriter):
-    """The arrays of a table of this width. Raises TooLarge."""
-
-    def __init__(
-        self, folder: Path, table: Sequence[TableColumn], n_features: int, limits: ReadLimits
-    ) -> None:
-        super().__init__(folder, n_features, limits)
-        self._categories = category_positions(table)
-        self._numbers = np.delete(np.arange(n_features), self._categories)
-        self._is_plain = not table
-        most = max((len(table[i]["levels"]) for i in self._categories), default=0)
-        if self._categories:
-            self._files["codes"] = ArrayWriter(folder / "codes.npy", code_type(most))
-
-    def add(self, block: Block) -> None:
-        """Raw values, (rows, n_features)."""
-        if self._is_plain:
-            return super().add(block)
-        self.n_samples += len(block)
-        self.check(self.n_samples)
-        numbers = block[:, self._numbers] + 0.0  # -0.0 becomes 0.0
-        numbers[np.isnan(numbers)] = np.nan  # one pattern of bits
-        self._files["X"].write(numbers)
-        if self._categories:
-            codes = block[:, self._categories]
-            self._files["codes"].write(np.where(np.isnan(codes), MISSING_CODE, codes))
-
-    def finish(self) -> None:
-        if len(self._numbers):
-            self._files["X"].finish((self.n_samples, len(self._numbers)))
-        else:
-            self._files["X"].close()
-            (self.folder / "X.npy").unlink()
-        if self._categories:
-            self._files["codes"].finish((self.n_samples, len(self._categories)))
+def plain_bits(values: Block) -> Block:
+    """The values with one zero and one NaN of those that float64 has."""
+    with np.errstate(invalid="ignore"):  # a signaling NaN of a file, which is refused in the end
+        values = values + 0.0  # -0.0 becomes 0.0
+    values[np.isnan(values)] = np.nan
+    return values
 
 
 def write_rows(
@@ -227,7 +195,7 @@ def write_rows(
     limits: ReadLimits,
 ) -> None:
     """Write the arrays of raw rows. Raises TooLarge."""
-    with RawWriter(folder, table, n_features, limits) as writer:
+    with DenseWriter(folder, n_features, limits, table) as writer:
         for block in rows:
             writer.add(block)
         writer.finish()
@@ -281,7 +249,7 @@ def write_weights(folder: Path, weights: npt.NDArray[np.float64], column: str | 
         faults.add(code, message, value, WEIGHT_HINT, row=i + 1, column=column)
     faults.check()
     if not weights.any():
-        message = f"column {column!r}: every weight is 0, so that no row counts"
+        message = f"column {called(column)}: every weight is 0, so that no row counts"
         raise refuse("empty-data", message, column=column, hint=WEIGHT_HINT)
     write_array(folder / "weights.npy", weights + 0.0)  # -0.0 becomes 0.0
 

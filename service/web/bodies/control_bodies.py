@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from starlette.requests import Request
 
 from service.common.encodings import inflate, media_type_of
 from service.common.malloc import ON_HEAP_BYTES
-from service.common.strict_json import BOM, MOST_VALUES, parse_json
+from service.common.strict_json import MOST_VALUES, parse_json
 from service.errors import MAX_FAULTS, UnsupportedFormat
 from service.web.bodies.idempotency import add_to_fingerprint
 from service.web.bodies.receiving import announced_bytes, chunks_of, overloaded, share_of
@@ -91,7 +92,7 @@ def validated(
     the location of each invalid field, up to `most_faults`."""
     value = parse_json(body, most_values)
     try:
-        return model.model_validate_json(body.removeprefix(BOM))
+        return model.model_validate_json(body.removeprefix(BOM_UTF8))
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         raise body_error(errors, value, _schema_of(model), most_faults) from None

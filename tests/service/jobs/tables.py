@@ -14,7 +14,7 @@ from service.datasets.upload_routes import read_limits
 from service.rows.table.arrays import write_array
 from service.rows.table.labels import Target
 from service.rows.table.summary import describe
-from service.rows.table.writers import RawWriter, Table, kept_kinds
+from service.rows.table.writers import DenseWriter, Table, kept_kinds
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -43,7 +43,7 @@ def add_table(
         continuous=False,
     )
     with blobs.temporary_folder() as folder:
-        writer = RawWriter(folder, table, len(columns), read_limits(settings.limits))
+        writer = DenseWriter(folder, len(columns), read_limits(settings.limits), table)
         writer.add(X)
         writer.finish()
         if weights is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from codecs import BOM_UTF8
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 from service.errors import InvalidContent, ServiceError
 from service.predictions.loaded_models import LoadedModel
 from service.rows.cell_texts.reading import ANY_DELIMITER, Reading
-from service.rows.cell_texts.text import BOM
 from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
@@ -190,7 +190,7 @@ def test_both_readers_agree_on_any_texts(
         except ServiceError as error:
             return error.code, error.detail, error.faults
 
-    assert outcome(body) == outcome(BOM + body)
+    assert outcome(body) == outcome(BOM_UTF8 + body)
 
 
 def test_predictions_are_those_of_the_model(

@@ -86,3 +86,22 @@ def test_a_table_whose_columns_are_all_ignored_is_refused() -> None:
     error = refusal("a,b\n1,2\n3,4\n", schema={"a": ignored, "b": ignored})
     assert error.code == "empty-data"
     assert "'a' (the caller asks for it), 'b'" in error.detail
+
+
+def test_messages_count_columns_without_names_from_1() -> None:
+    """Rows are counted so, too. A hint about `schema` has the name that it uses, from 0."""
+    rows = "".join(f"{i},{i % 7}.5,{'xy'[i % 2]}\n" for i in range(40))
+    error = refusal(f"1,oops,x\n1,1;2,y\n{rows}", odd_cells="refuse", header="absent")
+    assert error.detail.startswith("row 1, column 2: 'oops' is not a number")
+    assert 'say so in `schema`, where its name is "1"' in (error.faults[1].hint or "")
+    (warning,) = [
+        one
+        for one in upload("1,same,5,x\n2,same,7,y\n3,same,8,y\n", header="absent").parsed.warnings
+        if one["code"] == "ignored-column"
+    ]
+    assert warning["message"].startswith("the column 2 is ignored: constant")
+    assert warning["columns"] == ["1"]
+    error = refusal("same,x\nsame,y\n", header="absent")
+    assert "all are ignored: 1 (constant" in error.detail
+    error = refusal("1,0,x\n2,0,y\n", header="absent", schema={"1": {"role": "weight"}})
+    assert error.detail.startswith("column 2: every weight is 0")

@@ -57,11 +57,11 @@ def test_records_in_an_object() -> None:
 
 def test_faults_have_their_places() -> None:
     records = '[{"a": 1, "k": "x"}, {"a": "w", "k": "y"}, {"a": 2, "k": "x"}, 5]'
-    assert [place[:3] for place in places(refusal(records, JSON))] == [
+    assert [place[:3] for place in places(refusal(records, JSON, odd_cells="refuse"))] == [
         ("invalid-field", 4, None),
         ("not-a-number", 2, "a"),
     ]
-    error = refusal('{"a": [1, 2, "x"], "k": [1, 2, 3]}', JSON)
+    error = refusal('{"a": [1, 2, "x"], "k": [1, 2, 3]}', JSON, odd_cells="refuse")
     assert places(error) == [("not-a-number", 3, "a", "x")]
 
 

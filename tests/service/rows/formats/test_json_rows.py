@@ -170,3 +170,42 @@ def test_elements_are_found_wherever_blocks_end(
         batches = elements(path, spans[name], block_bytes)
         assert batches is not None
         assert [value for batch in batches for value in batch] == values
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("number", [1.5, True])
+def test_odd_words_among_numbers_are_missing(number: float | bool, first: bool) -> None:
+    """As in CSV: the word is named and counted, and missing in this column only, wherever it is."""
+    cells: list[Any] = [number, *(float(i) for i in range(59))] if number == 1.5 else [number] * 60
+    cells.insert(0 if first else 40, "Unknown")
+    rows = [[cell, i, "x" if i % 2 else "y"] for i, cell in enumerate(cells)]
+    for body in ({"columns": ["a", "b", "k"], "rows": rows}, [_named(*row) for row in rows]):
+        result = upload(json.dumps(body), JSON)
+        (column, _) = result.parsed.table
+        assert (column["kind"], column["missing"]) == ("boolean" if number is True else "number", 1)
+        assert result.parsed.reading is not None
+        assert result.parsed.reading["columns"] == {"a": {"odd": ["Unknown"]}}
+        (warning,) = [one for one in result.parsed.warnings if one["code"] == "odd-cells"]
+        assert "'Unknown' (1 of its cells)" in warning["message"]
+    error = refusal(json.dumps(body), JSON, odd_cells="refuse")
+    assert [fault.row for fault in error.faults] == [1 if first else 41]
+
+
+def test_texts_that_may_be_values_are_no_odd_words() -> None:
+    """A number in quotes, in another style, or beyond float64 is an error, as always."""
+    for text in ("12", "1,5", "12 USD", "inf", "2024-05-01"):
+        rows = [[float(i), "x" if i % 2 else "y"] for i in range(60)]
+        error = refusal(json.dumps({"columns": ["a", "k"], "rows": [[text, "x"], *rows]}), JSON)
+        assert [fault.row for fault in error.faults] == [1]
+
+
+def test_texts_after_many_empty_cells_are_levels() -> None:
+    """What a column is may show far below its first rows."""
+    rows = [_named(None, i, "x" if i % 2 else "y") for i in range(9000)]
+    rows += [_named(word, i, "x") for i, word in enumerate(["red", "green"] * 50)]
+    (column, _) = upload(json.dumps(rows), JSON).parsed.table
+    assert (column["kind"], column["levels"]) == ("category", ["green", "red"])
+
+
+def _named(*row: Any) -> dict[str, Any]:
+    return dict(zip(("a", "b", "k"), row, strict=True))

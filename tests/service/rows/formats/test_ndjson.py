@@ -70,7 +70,8 @@ GOOD = '{"a": 1, "b": 2, "k": "x"}\n'
 )
 def test_wrong_rows_are_named(line: str, place: Any) -> None:
     """With row, column and value; the rows after them, too."""
-    error = refusal(GOOD + line + "\n" + GOOD + '{"a": "w", "b": 2, "k": "x"}\n', NDJSON)
+    lines = GOOD + line + "\n" + GOOD + '{"a": "w", "b": 2, "k": "x"}\n'
+    error = refusal(lines, NDJSON, odd_cells="refuse")
     assert places(error) == [place, ("not-a-number", 4, "a", "w")]
 
 

@@ -175,7 +175,7 @@ def test_sparse_matrices_are_appended_to_sparse_and_dense_rows() -> None:
         ({"indptr": np.array([0, 3, 2])}, "do not fit"),
         ({"indptr": np.array([0, 1])}, "do not fit"),
         ({"data": np.array([1.0])}, "do not fit"),
-        ({"data": np.array([1.0, np.inf])}, "row 2, column 1: 'inf' is not finite"),
+        ({"data": np.array([1.0, np.inf])}, "row 2, column 2: 'inf' is not finite"),
         ({"shape": np.array([2, 0])}, "is not read"),
         ({"format": np.array(b"coo")}, "tocsr"),
     ],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +18,23 @@ from service.rows.cell_texts.dates import COMPACT, FORMS, ISO, MIXED, MONTHS_ONL
 from service.rows.cell_texts.reading import Reading
 from service.rows.columns import Columns
 from service.rows.format_table import FORMATS
-from service.rows.spec import CSV, JSON, RowLimits
+from service.rows.spec import (
+    CSV,
+    JSON,
+    NDJSON,
+    PARQUET,
+    TSV,
+    XLSX,
+    ConvertSpec,
+    ReadLimits,
+    RowLimits,
+    SentFile,
+)
 from service.rows.table.writers import category_positions, raw_values
 from svm.data.columns import Column
-from tests.service.rows.reading import Result, refusal, upload
+from tests.service.rows.arrays import parquet
+from tests.service.rows.reading import LIMITS, Result, refusal, upload
+from tests.service.rows.workbooks import workbook
 
 NAMES = ["city", "balance", "day", "kind"]
 ROWS = [
@@ -115,7 +131,7 @@ def raw(result: Result) -> Any:
     return raw_values(arrays, category_positions(result.parsed.table))
 
 
-def rows_to_predict(result: Result, text: str, media_type: str = CSV) -> Any:
+def rows_to_predict(result: Result, text: str | bytes, media_type: str = CSV) -> Any:
     """The raw values of a text, read by what the upload says of its columns."""
     table = result.parsed.table
     columns = tuple(Column(c["name"], c["kind"], tuple(c["levels"])) for c in table)
@@ -127,7 +143,8 @@ def rows_to_predict(result: Result, text: str, media_type: str = CSV) -> Any:
     )
     read = FORMATS[media_type].read_rows
     assert read is not None
-    return read(text.encode(), known, RowLimits(1000, 4096, 1 << 20)).X
+    body = text if isinstance(text, bytes) else text.encode()
+    return known.marked(read(body, known, RowLimits(1000, 4096, 1 << 20)).X)
 
 
 @pytest.mark.parametrize("text", WAYS.values(), ids=WAYS.keys())
@@ -333,3 +350,76 @@ def test_caller_decides_what_comes_first(day_first: bool, month: int) -> None:
     assert upload(text).parsed.warnings[0]["code"] == "undecided-dates"
     result = upload(text, dayfirst=day_first)
     assert raw(result)[0, 0] == (date(2024, month, 3 - month) - date(1970, 1, 1)).days
+
+
+CELLS = {
+    "plain": ["1.5", "-3e2", " 4 ", "+5", ".5", "6.", "007"],
+    "gaps": ["1", "", "NA", "None", "-", "2.5", "n.a."],
+    "comma": ["1,5", "2,25", "-3", "1.234,5", "", "4,0"],
+    "thousands": ["1,234.5", "2,000,000", "3", "12.5"],
+    "blanks": ["1 234,5", "2\u00a0000", "12,5", "1'000"],
+    "currency": ["$1.50", "$1,000.00", "$ 3", "-$4.5", "($5)"],
+    "percent": ["10%", "5.5 %", "-3%"],
+    "scaled": ["1K", "2.5M", "3B", "4"],
+    "unit": ["5 kg", "6.5 kg", "7kg", "8 kgs"],
+    "minus": ["(1.5)", "2", "\u22123", "4-"],
+    "wide": ["\uff11\uff12", "3", "\uff14\uff0e\uff15"],
+    "iso": ["2024-05-01", "2024-05-02T12:30:00Z", "2024-05-03 10:00", ""],
+    "german": ["01.05.2024", "2.5.2024", "14.05.2024 10:30"],
+    "american": ["12/31/2024", "1/13/2024"],
+    "months": ["1 May 2024", "2 Jun 2023", "14 December 2022"],
+    "time": ["10:30", "11:45:30", "00:00"],
+    "duration": ["1h 30m", "2h", "45m"],
+    "boolean": ["true", "false", "", "True", "FALSE"],
+    "category": ["red", "green", "", " red ", "NA", "None"],
+    "numbers and words": ["a1", "1", "2.0", "b"],
+    "of Excel": ['="1"', '="002"', '="3"'],
+    "words": ["1", "-999", "-999.0", "2"],
+    "odd": ["1", *["2", "3.5"] * 60, "Unknown"],
+}
+"""Columns as they may be written: a cell of a row to predict means what it means in an upload."""
+
+
+def converted(body: bytes, media_type: str, folder: Path, names: list[str]) -> bytes:
+    """What the parsing process makes of rows to predict."""
+    (folder / "body").write_bytes(body)
+    sent, limits = SentFile(str(folder / "body"), media_type), ReadLimits(**LIMITS)
+    spec = ConvertSpec(file=sent, out=str(folder / "out"), limits=limits, columns=names)
+    FORMATS[media_type].as_csv(spec)
+    return (folder / "out").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "way", ["csv", "no header", "tsv", "utf-16", "lists", "objects", "lines", "xlsx", "parquet"]
+)
+def test_cells_mean_what_they_mean_in_the_upload(way: str, tmp_path: Path) -> None:
+    """By the same function, in every format: numbers in any style, dates, words, blanks."""
+    names = list(CELLS)
+    n_rows = max(map(len, CELLS.values()))
+    rows = [[cells[i % len(cells)] for cells in CELLS.values()] for i in range(n_rows)]
+    body = io.StringIO()
+    labeled = [[*row, "xy"[i % 2]] for i, row in enumerate(rows)]
+    csv.writer(body).writerows([[*names, "k"], *labeled])
+    result = upload(body.getvalue(), missing=["-999"])
+    assert result.parsed.columns == names
+    media_type = {"tsv": TSV, "lists": JSON, "objects": JSON, "lines": NDJSON}.get(way, CSV)
+    text = io.StringIO()
+    given = rows if way == "no header" else [names, *rows]
+    csv.writer(text, delimiter="\t" if way == "tsv" else ",").writerows(given)
+    objects = [dict(zip(map("{} ".format, names), row, strict=True)) for row in rows]
+    sent: bytes | str = text.getvalue()
+    if way == "utf-16":
+        sent = text.getvalue().encode("utf-16")
+    elif media_type == JSON:
+        sent = json.dumps({"instances": rows if way == "lists" else objects})
+    elif way == "lines":
+        sent = "\n".join(map(json.dumps, rows))
+    elif way == "xlsx":
+        sent = converted(workbook({"S": [names, *rows]}), XLSX, tmp_path, names)
+    elif way == "parquet":
+        columns = zip(*rows, strict=True)
+        arrays = {name: np.array(c, object) for name, c in zip(names, columns, strict=True)}
+        sent = converted(parquet(arrays), PARQUET, tmp_path, names)
+    read = rows_to_predict(result, sent, media_type)
+    for j, name in enumerate(names):
+        np.testing.assert_array_equal(read[:, j], raw(result)[:, j], name)
