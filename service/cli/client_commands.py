@@ -53,7 +53,7 @@ _READING = {
     "thousands": (str | None, _option(f"{_TEXT}: none, if thousands are not separated.")),
     "odd_cells": (
         str | None,
-        _option(f"{_TEXT}: missing or refuse, a few words in a column of numbers or dates."),
+        _option("Tables: missing or refuse, a few words in a column of numbers or dates."),
     ),
     "dayfirst": (
         bool | None,
