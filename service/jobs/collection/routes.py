@@ -24,7 +24,7 @@ from service.jobs.collection.schemas import (
     Form,
     JobCancel,
 )
-from service.jobs.core.events import Batch, Condition, Event, EventLog, Watcher
+from service.jobs.core.events import Batch, Condition, EventLog, Watcher
 from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.store import JobFilter, JobStore
 from service.jobs.core.submission import Submission
@@ -401,7 +401,8 @@ async def follow(
     yield event_stream.RECONNECT
     while True:
         if batch.events:
-            yield b"".join(_message(event) for event in batch.events)
+            read = [EventRead.of(event) for event in batch.events]
+            yield b"".join(event_stream.message(each.id, each.event, each.data) for each in read)
             after = batch.events[-1].number
         if batch.complete or watcher.closing:
             return
@@ -416,11 +417,6 @@ async def follow(
 
 def _beyond(revision: int) -> Condition:
     return lambda job: job.revision > revision
-
-
-def _message(event: Event) -> bytes:
-    read = EventRead.of(event)
-    return event_stream.message(read.id, read.event, read.data)
 
 
 def _page(batch: Batch, page: PageRequest) -> EventPage:

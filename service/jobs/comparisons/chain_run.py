@@ -27,7 +27,7 @@ from service.jobs.core.leases import error_of
 from service.jobs.training.admission import rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.summary import fold_of, result_of
-from service.jobs.training.training_sequence import SHORTEST_S, threads_of
+from service.jobs.training.training_sequence import SHORTEST_S, begin_training, threads_of
 from service.storage.arrays import Arrays
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
@@ -126,13 +126,9 @@ class ChainRun:
         once = replace(pipeline.stopping, max_epochs=1, max_updates=None, patience=None)
         with suppress(InvalidData, Diverged, MemoryError):  # the training meets them again
             rows, chosen = self._rows_of(step), self._training_rows(step)
-            training = Training(
-                *(replace(pipeline, stopping=once), *rows.of(chosen)),
-                seed=self._seed,
-                **rows.described(chosen),
-                how=Execution(interrupted=self._work.check, threads=self._threads),
-            )
-            for _ in training:
+            how = Execution(interrupted=self._work.check, threads=self._threads)
+            given = rows, chosen, None, replace(pipeline, stopping=once), once.time_budget_s, how
+            for _ in begin_training(*given, seed=self._seed):
                 pass
 
     def step(self) -> ChainStep | None:
@@ -198,36 +194,30 @@ class ChainRun:
     def _begin(self, step: ChainStep) -> Training:
         """The training of this step, at its checkpoint if there is one."""
         pipeline, start = self.entries[step.entry].pipeline(), _start(self.state, step)
-        stopping = replace(pipeline.stopping, time_budget_s=self._budget_s(step))
-        options: dict[str, Any] = {
-            "seed": self._seed,
-            "warm_start": None if start is None else start.warm_start,
-        }
-        prepared = None
-        if self._prepared is not None and self._prepared[0] == step.data:
-            X, labels, prepared = None, None, self._prepared[1]
-        else:
+        if self._prepared is not None and self._prepared[0] != step.data:
             self._prepared = None  # free its memory before the next one is prepared
-            rows, training_rows = self._rows_of(step), self._training_rows(step)
-            X, labels = rows.of(training_rows)
-            options |= rows.described(training_rows)
-        if pipeline.stopping.patience is not None:
-            watched = self.splits[step.split].validation
-            assert watched is not None
-            options["validation"] = self._rows_of(step).of(watched)
-        options["how"] = Execution(
+        rows, split = self._rows_of(step), self.splits[step.split]
+        how = Execution(
             interrupted=self._work.check,
             threads=self._threads,
-            digest=f"{self.splits[step.split].digest} {size_of(self.entries[step.entry])}",
-            prepared=prepared,
+            digest=f"{split.digest} {size_of(self.entries[step.entry])}",
+            prepared=None if self._prepared is None else self._prepared[1],
         )
-        arguments = replace(pipeline, stopping=stopping), X, labels
+        watched = None if pipeline.stopping.patience is None else split.validation
+        given = rows, self._training_rows(step), None, pipeline, self._budget_s(step), how
+        begin = partial(
+            begin_training,
+            *given,
+            seed=self._seed,
+            validation=None if watched is None else rows.of(watched),
+            warm_start=None if start is None else start.warm_start,
+        )
         saved, self._saved = self._saved, {}
         try:
-            training = Training(*arguments, checkpoint=saved or None, **options)
+            training = begin(checkpoint=saved or None)
         except CheckpointMismatch:  # repeats one training and changes nothing else
             self.state.cpu_s, self.state.curve = 0.0, []
-            training = Training(*arguments, **options)
+            training = begin()
         self._prepared = step.data, training.prepared
         return training
 

@@ -48,30 +48,28 @@ FEWEST_POINTS = 21
 
 def run(context: RunContext, attempt: Attempt) -> None:
     """Score, measure, and end the job as succeeded, or as canceled. Raises as `score`."""
-    importance: dict[str, Any] | None = None
-    trained: int | None = None
+    more: dict[str, Any] = {"importance": None}
 
     def then(scoring: Scoring) -> None:
-        nonlocal importance, trained
         if attempt.job.spec.get("importance"):
-            importance = importance_of(scoring, attempt)
-        trained = trained_rows(context, scoring, attempt)
+            more["importance"] = importance_of(scoring, attempt)
+        more["trained_rows"] = trained_rows(context, scoring, attempt)
 
     scored = score(context, attempt, then)
     if scored is None:
         return
-    assert scored.codes is not None
-    codes = class_numbers(scored.dataset, scored.version.classes)[scored.codes]
+    assert scored.data.codes is not None
+    codes = class_numbers(scored.dataset, scored.version.classes)[scored.data.codes]
     decision = scored.outputs["decision"]
     predicted = scored.fitted.codes_from_decision(decision)
     metrics = evaluation_metrics(
         codes, decision, predicted, scored.outputs.get("probability"), scored.version.classes
     )
-    if scored.weights is not None:
+    if scored.data.weights is not None:
         n_classes = len(scored.version.classes)
-        weighted = confusion_matrix(codes, predicted, n_classes, scored.weights)
+        weighted = confusion_matrix(codes, predicted, n_classes, scored.data.weights)
         metrics["weighted"] = weighted_metrics(weighted)
-    metrics |= {"importance": importance, "trained_rows": trained}
+    metrics |= more
     content = orjson.dumps(metrics)
     headline = {
         name: metrics[name] for name in ("accuracy", "roc_auc", "n_samples", "trained_rows")
@@ -81,7 +79,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"metrics": headline, "unknown_cells": scored.unknown},
-            warnings=warn_of_trained_rows(trained, len(codes), "rows"),
+            warnings=warn_of_trained_rows(metrics["trained_rows"], len(codes), "rows"),
             results=context.blobs.write(f"evaluations/{new_id('results')}", content),
         )
     )
