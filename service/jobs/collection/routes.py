@@ -18,12 +18,7 @@ from service.common.keys import Scope
 from service.common.names import DatasetId, JobId, ModelName
 from service.errors import InvalidRequest, NotFound, Unavailable
 from service.jobs.callbacks.deliveries import Deliveries
-from service.jobs.collection.schemas import (
-    EventPage,
-    EventRead,
-    Form,
-    JobCancel,
-)
+from service.jobs.collection.schemas import EventPage, EventRead, Form, JobCancel
 from service.jobs.core.events import Batch, Condition, EventLog, Watcher
 from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.store import JobFilter, JobStore
