@@ -34,14 +34,13 @@ from service.datasets import routes as datasets
 from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
 from service.jobs import routes as jobs
-from service.jobs.callbacks.deliveries import Deliveries, Destinations
-from service.jobs.callbacks.sending import Sender
+from service.jobs.callbacks import Deliveries, Destinations, Sender
 from service.jobs.collection.routes import JobAccess
+from service.jobs.collection.submission import Stores
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.events import EventLog, Watcher
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore, job_with_dataset, job_with_model
-from service.jobs.core.submission import Stores
 from service.jobs.engine.child import Child, Forked
 from service.jobs.evaluations.routes import Evaluations
 from service.jobs.kinds import KINDS, TRAINING

@@ -26,9 +26,9 @@ from service.dashboard import formatting
 from service.dashboard.charts import Distributions, precision_recall
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
+from service.jobs.collection.submission import Body, Submission
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.store import JobStore
-from service.jobs.core.submission import Body, Submission
 from service.jobs.evaluations.routes import Evaluations
 from service.jobs.kinds import KINDS
 from service.jobs.training.submission import Trainings

@@ -17,12 +17,12 @@ from service.common.event_stream import EventStreams
 from service.common.keys import Scope
 from service.common.names import DatasetId, JobId, ModelName
 from service.errors import InvalidRequest, NotFound, Unavailable
-from service.jobs.callbacks.deliveries import Deliveries
+from service.jobs.callbacks import Deliveries
 from service.jobs.collection.schemas import EventPage, EventRead, Form, JobCancel
+from service.jobs.collection.submission import Submission
 from service.jobs.core.events import Batch, Condition, EventLog, Watcher
 from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.store import JobFilter, JobStore
-from service.jobs.core.submission import Submission
 from service.jobs.kinds import KINDS, Kind
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.scopes import Routes, require, requires_scope

@@ -20,7 +20,7 @@ from anyio.to_thread import run_sync
 from service.common.event_stream import Health
 from service.common.schemas import rfc3339
 from service.errors import NotFound
-from service.jobs.callbacks import deliveries
+from service.jobs import callbacks
 from service.jobs.core.job import FINAL, Job, State, sources
 from service.storage.database import Database, announce_work, now
 from service.storage.database.tables import job_events, job_parts, job_trace, jobs
@@ -218,7 +218,7 @@ def carry_out(
     if job.is_final:
         connection.execute(_DELETE_PARTS, {"ended": job.id})
         if job.callback is not None:
-            deliveries.write(connection, job.id, job.callback, _report(job))
+            callbacks.write(connection, job.id, job.callback, _report(job))
     return job
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from service.common.schemas import ReadModel
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, NotFound
-from service.jobs.core.submission import Draft, Submission
+from service.jobs.collection.submission import Draft, Submission
 from service.jobs.kinds import TRAINING
 from service.jobs.training import admission
 from service.jobs.training.rows import POINTER
