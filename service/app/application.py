@@ -30,8 +30,7 @@ from service.datasets.contents import Contents
 from service.datasets.store import DatasetStore
 from service.errors import StorageFull, Unavailable
 from service.jobs import routes as jobs
-from service.jobs.callbacks.deliveries import Deliveries, Destinations
-from service.jobs.callbacks.sending import Sender
+from service.jobs.callbacks import Deliveries, Destinations, Sender
 from service.jobs.collection.routes import JobAccess
 from service.jobs.core.events import EventLog, Watcher
 from service.jobs.core.metrics import JobMetrics

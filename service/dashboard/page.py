@@ -25,7 +25,7 @@ from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
 from service.dashboard.charts import Distributions, precision_recall
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
-from service.jobs.core.submission import Body, Stores, Submission
+from service.jobs.collection.submission import Body, Stores, Submission
 from service.jobs.kinds import KINDS
 from service.models.derived.renderer import Renderer
 from service.predictions.loaded_models import LoadedModels

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Work
 from service.jobs.core.leases import CANCELED
@@ -17,7 +15,6 @@ from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.storage.arrays import pack
-from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Indices, Matrix
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline
@@ -37,21 +34,6 @@ Outputs = dict[str, npt.NDArray[Any]]
 """By output: class numbers for `label`, else the values; one entry a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A dataset and the outputs of a model for its rows."""
-
-    dataset: Dataset
-    version: ModelVersion
-    fitted: FittedPipeline
-    codes: npt.NDArray[np.int32] | None
-    """(n_samples,) the dataset's own classes, by number."""
-    outputs: Outputs
-    weights: npt.NDArray[np.float64] | None
-    """(n_samples,) of the rows, if they have weights."""
-    unknown: UnknownCells | None
-
-
 class Scoring:
     """The outputs of a model for all rows of a dataset, by the `model` that the spec names.
 
@@ -67,6 +49,10 @@ class Scoring:
         self.data = context.datasets.open(self.dataset)
         self._outputs: list[str] = work.job.spec["outputs"]
         self._taken = adapt_rows(self.fitted, self.dataset, self.version)
+        self.outputs: Outputs = {}
+        """For the rows that are done."""
+        self.unknown: UnknownCells | None = None
+        """Once all rows are done."""
         n = self.dataset.n_samples
         rows = BLOCK_ROWS * -(-n // (PIECES * BLOCK_ROWS))
         self.pieces = [range(start, min(n, start + rows)) for start in range(0, n, rows)]
@@ -114,7 +100,7 @@ class Scoring:
 
 def score(
     context: RunContext, attempt: Attempt, then: Callable[[Scoring], None] = lambda _: None
-) -> Scored | None:
+) -> Scoring | None:
     """The outputs (label, decision, probability) that the job's spec names, of all rows, in order.
     `then` is called at the end; what was scored is kept if it is interrupted.
 
@@ -123,21 +109,16 @@ def score(
     """
     scoring = Scoring(context, attempt)
     run = _Run(context, attempt, scoring)
-    unknown: UnknownCells | None = None
 
     def work() -> None:
-        nonlocal unknown
         run.score()
-        unknown = scoring.unknown_cells(attempt)
+        scoring.unknown = scoring.unknown_cells(attempt)
         then(scoring)
 
     if attempt.carry_through(work, run.packed):
         attempt.finish(CANCELED)
         return None
-    data, outputs = scoring.data, run.outputs
-    return Scored(
-        scoring.dataset, scoring.version, scoring.fitted, data.codes, outputs, data.weights, unknown
-    )
+    return scoring
 
 
 def score_piece(context: RunContext, part: PartWork) -> None:
@@ -159,8 +140,7 @@ class _Run:
         self._attempt = attempt
         self._scoring = scoring
         self._lending = Lending(context.offers, attempt)
-        self.outputs: Outputs = {}
-        """For the rows that are done."""
+        self._outputs = scoring.outputs
         self._done = [0] * len(scoring.pieces)
         """Rows of each piece."""
         saved, _ = context.resume(attempt.job, dict)  # only time is lost
@@ -187,10 +167,10 @@ class _Run:
         """Add the outputs of the next rows of a piece."""
         start = self._scoring.pieces[piece].start + self._done[piece]
         for name, values in outputs.items():
-            if name not in self.outputs:
+            if name not in self._outputs:
                 n = self._scoring.dataset.n_samples
-                self.outputs[name] = np.zeros((n, *values.shape[1:]), values.dtype)
-            self.outputs[name][start : start + len(values)] = values
+                self._outputs[name] = np.zeros((n, *values.shape[1:]), values.dtype)
+            self._outputs[name][start : start + len(values)] = values
             count = len(values)
         if outputs:
             self._done[piece] += count
@@ -231,7 +211,7 @@ class _Run:
                 "pieces": np.asarray(self._done),
                 **{
                     name: np.concatenate([values[part] for part in parts])
-                    for name, values in self.outputs.items()
+                    for name, values in self._outputs.items()
                 },
             }
         )

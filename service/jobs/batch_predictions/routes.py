@@ -11,8 +11,8 @@ from service.jobs.batch_predictions import schemas
 from service.jobs.batch_predictions.schemas import BatchPredictionCreate
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
+from service.jobs.collection.submission import Draft, Stores, Submission
 from service.jobs.core.model_columns import check_columns, unused_columns
-from service.jobs.core.submission import Draft, Stores, Submission
 from service.jobs.kinds import BATCH_PREDICTION
 from service.jobs.training.admission import refuse_at
 from service.storage.database.tables import ModelVersion

@@ -1,1 +1,1 @@
-"""The routes and replies that jobs of every kind share."""
+"""The requests, routes and replies that jobs of every kind share."""

@@ -17,17 +17,12 @@ from service.common.event_stream import EventStreams
 from service.common.keys import Scope
 from service.common.names import DatasetId, JobId, ModelName
 from service.errors import InvalidRequest, NotFound, Unavailable
-from service.jobs.callbacks.deliveries import Deliveries
-from service.jobs.collection.schemas import (
-    EventPage,
-    EventRead,
-    Form,
-    JobCancel,
-)
-from service.jobs.core.events import Batch, Condition, Event, EventLog, Watcher
+from service.jobs.callbacks import Deliveries
+from service.jobs.collection.schemas import EventPage, EventRead, Form, JobCancel
+from service.jobs.collection.submission import Submission
+from service.jobs.core.events import Batch, Condition, EventLog, Watcher
 from service.jobs.core.job import Effect, Job, State
 from service.jobs.core.store import JobFilter, JobStore
-from service.jobs.core.submission import Submission
 from service.jobs.kinds import KINDS, Kind
 from service.storage.database.pages import Cursor, Page, PageRequest
 from service.web.access.scopes import Routes, require, requires_scope
@@ -400,7 +395,8 @@ async def follow(
     yield event_stream.RECONNECT
     while True:
         if batch.events:
-            yield b"".join(_message(event) for event in batch.events)
+            read = [EventRead.of(event) for event in batch.events]
+            yield b"".join(event_stream.message(each.id, each.event, each.data) for each in read)
             after = batch.events[-1].number
         if batch.complete or watcher.closing:
             return
@@ -415,11 +411,6 @@ async def follow(
 
 def _beyond(revision: int) -> Condition:
     return lambda job: job.revision > revision
-
-
-def _message(event: Event) -> bytes:
-    read = EventRead.of(event)
-    return event_stream.message(read.id, read.event, read.data)
 
 
 def _page(batch: Batch, page: PageRequest) -> EventPage:

@@ -39,10 +39,6 @@ def add_point(curve: list[list[float]], elapsed_s: float, primal: float, dual: f
         curve.append(point)
 
 
-def as_table(curve: list[list[float]]) -> dict[str, Any]:
-    return {"columns": list(COLUMNS), "rows": curve}
-
-
 SCORES = tuple(ScoresRead.model_fields)
 
 Error = dict[str, Any]
@@ -113,9 +109,7 @@ class EntryResult:
         """The confusion of the validation set; with folds the sum of all."""
         counts = [each.confusion for each in self._in_order if each.confusion is not None]
         weights = [each.weighted for each in self._in_order if each.weighted is not None]
-        if not counts:
-            return None
-        return Confusion(np.sum(counts, axis=0), np.sum(weights, axis=0) if weights else None)
+        return Confusion.total(counts, weights) if counts else None
 
     def score(self, rank_by: RankBy) -> float | None:
         """None until the entry has finished."""
@@ -220,7 +214,7 @@ def _entry(result: EntryResult, rank_by: RankBy) -> dict[str, Any]:
         "warm_start_from": None if result.warm_start_from is None else result.warm_start_from + 1,
         "elapsed_s": result.elapsed_s if begun else None,
         "cpu_s": result.cpu_s if begun else None,
-        "trace": as_table(result.curve) if result.curve else None,
+        "trace": {"columns": list(COLUMNS), "rows": result.curve} if result.curve else None,
         "error": result.error,
     }
 

@@ -11,6 +11,7 @@ from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
+from service.jobs.collection.submission import Stores
 from service.jobs.comparisons import schemas
 from service.jobs.comparisons.entries import entries_of
 from service.jobs.comparisons.results import EntryResult, read_results, report
@@ -18,7 +19,6 @@ from service.jobs.comparisons.size_plot import SizePlot, plot
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.job import Job, State
 from service.jobs.core.store import JobStore
-from service.jobs.core.submission import Stores
 from service.jobs.kinds import COMPARISON
 from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses

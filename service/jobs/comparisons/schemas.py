@@ -9,21 +9,9 @@ from pydantic import Field, model_validator
 
 from service.common.names import ModelName
 from service.common.schemas import ReadModel, WriteModel
-from service.jobs.collection.schemas import (
-    JobErrorRead,
-    JobModelRead,
-    KindRead,
-    TraceRead,
-)
+from service.jobs.collection.schemas import JobErrorRead, JobModelRead, KindRead, TraceRead
 from service.jobs.core.job import Job
-from service.jobs.training.schemas import (
-    ClassWeight,
-    FeaturesChoice,
-    SolverChoice,
-    TrainingOptions,
-    Validation,
-    ValidationSplit,
-)
+from service.jobs.training import schemas as training
 from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate, Positive
 from svm.model.multiclass import MulticlassName
@@ -36,12 +24,12 @@ RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
 class EntryCreate(WriteModel):
     """One training to compare; the comparison gives the fields that it leaves out."""
 
-    solver: SolverChoice
+    solver: training.SolverChoice
     encoding: Encoding | None = None
     scaling: ScalingName | None = None
-    features: FeaturesChoice | None = None
+    features: training.FeaturesChoice | None = None
     multiclass: MulticlassName | None = None
-    class_weight: ClassWeight | None = None
+    class_weight: training.ClassWeight | None = None
     stopping: Stopping | None = None
 
 
@@ -52,11 +40,11 @@ class Grid(WriteModel):
     kernel or, if the solver has none, of the features.
     """
 
-    solver: Annotated[list[SolverChoice], MinLen(1)]
+    solver: Annotated[list[training.SolverChoice], MinLen(1)]
     C: Annotated[list[Moderate], MinLen(1)] | None = None
     lambda_: Annotated[list[Moderate], MinLen(1)] | None = Field(None, alias="lambda")
     gamma: Annotated[list[Positive | Literal["median"]], MinLen(1)] | None = None
-    features: Annotated[list[FeaturesChoice], MinLen(1)] | None = None
+    features: Annotated[list[training.FeaturesChoice], MinLen(1)] | None = None
     scaling: Annotated[list[ScalingName], MinLen(1)] | None = None
 
     @model_validator(mode="after")
@@ -82,14 +70,14 @@ class Sizes(WriteModel):
         return self
 
 
-class ComparisonCreate(TrainingOptions):
+class ComparisonCreate(training.TrainingOptions):
     """The request for a job, with several `specs`, or a `grid`, in place of one solver."""
 
     specs: list[EntryCreate] = Field(default_factory=list)
     """Trainings to compare; each needs only the fields that differ from those below."""
     grid: Grid | None = None
     """And every combination of these."""
-    validation: Validation = ValidationSplit(fraction=0.2)
+    validation: training.Validation = training.ValidationSplit(fraction=0.2)
     """The same for all entries: a `fraction` of the rows as a validation set, or cross-validation
     with `folds`, which trains every entry once for each fold and again on all rows."""
     sizes: Annotated[Sizes | None, Field(examples=[{"rows": [100, 1000, 10000]}])] = None

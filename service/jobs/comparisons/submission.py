@@ -9,10 +9,10 @@ from typing import Any
 from service.datasets.dataset import Dataset
 from service.errors import Fault, InvalidContent
 from service.jobs.collection.schemas import JobErrorRead
+from service.jobs.collection.submission import Draft, Submission
 from service.jobs.comparisons.entries import check_sizes, entries_of, size_of, spec_of
 from service.jobs.comparisons.results import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
-from service.jobs.core.submission import Draft, Submission
 from service.jobs.kinds import COMPARISON
 from service.jobs.training.admission import check_labels, check_spec, peak_bytes, rows_stay_in_files
 from service.jobs.training.schemas import Folds, JobCreate

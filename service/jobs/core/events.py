@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -20,7 +20,7 @@ from anyio.to_thread import run_sync
 from service.common.event_stream import Health
 from service.common.schemas import rfc3339
 from service.errors import NotFound
-from service.jobs.callbacks import deliveries
+from service.jobs import callbacks
 from service.jobs.core.job import FINAL, Job, State, sources
 from service.storage.database import Database, announce_work, now
 from service.storage.database.tables import job_events, job_parts, job_trace, jobs
@@ -218,7 +218,7 @@ def carry_out(
     if job.is_final:
         connection.execute(_DELETE_PARTS, {"ended": job.id})
         if job.callback is not None:
-            deliveries.write(connection, job.id, job.callback, _report(job))
+            callbacks.write(connection, job.id, job.callback, _report(job))
     return job
 
 
@@ -309,7 +309,9 @@ class Watcher:
             job_ids = list({waiter.job_id for waiter in waiters})
             snapshots = await run_sync(self._log.snapshots, job_ids)
             waiters = tuple(
-                waiter for waiter in waiters if waiter.is_met(snapshots.get(waiter.job_id))
+                waiter
+                for waiter in waiters
+                if (job := snapshots.get(waiter.job_id)) is None or waiter.condition(job)
             )
         for number, waiter in enumerate(waiters, 1):
             waiter.woken.set()
@@ -317,11 +319,8 @@ class Watcher:
                 await anyio.sleep(TURN_S)
 
 
+@dataclass(eq=False)
 class _Waiter:
-    def __init__(self, job_id: str, condition: Condition) -> None:
-        self.job_id = job_id
-        self.woken = anyio.Event()
-        self._condition = condition
-
-    def is_met(self, job: Snapshot | None) -> bool:
-        return job is None or self._condition(job)
+    job_id: str
+    condition: Condition
+    woken: anyio.Event = field(default_factory=anyio.Event)

@@ -25,17 +25,8 @@ from service.jobs.core.job import (
 )
 from service.models.versions import find_version, lock_model
 from service.storage.blobs import BlobDamaged, Blobs
-from service.storage.database import Database, new_id, now, transaction_lock
+from service.storage.database import Database, new_id, now, pages, transaction_lock
 from service.storage.database.audit import record, record_all
-from service.storage.database.pages import (
-    Page,
-    PageRequest,
-    add_tags,
-    has_tag,
-    is_common,
-    newest_first,
-    next_number,
-)
 from service.storage.database.tables import Action, datasets, job_tags, job_trace, jobs
 
 QUEUE_RETRY_S = 10
@@ -149,7 +140,7 @@ class JobStore:
                 by = {"caller": caller, "request_id": request_id}
                 insert = _INSERT.values(**by, created_at=now(), number=_NUMBER)
                 queued = [Job.from_row(row) for row in connection.execute(insert, rows)]
-                add_tags(connection, job_tags, queued)
+                pages.add_tags(connection, job_tags, queued)
                 events.record(connection, queued, events.state)
                 results_of = {f"jobs/{job.id}": {"kind": job.kind} for job in queued}
                 record_all(connection, "job.create", results_of)
@@ -184,12 +175,12 @@ class JobStore:
         except BlobDamaged:
             return None
 
-    def page(self, filter: JobFilter, page: PageRequest) -> Page[Job]:
+    def page(self, filter: JobFilter, page: pages.PageRequest) -> pages.Page[Job]:
         """Jobs newest first."""
         with self._database.read() as connection:
             statement, listed = _filtered(connection, filter)
             key = listed.c.number, listed.c.id
-            return newest_first(connection, statement, key, page, Job.from_row)
+            return pages.newest_first(connection, statement, key, page, Job.from_row)
 
     def trace(self, job_id: str) -> list[dict[str, Any]]:
         """Rows of `job_trace`, ordered by pair and updates. Raises NotFound."""
@@ -302,7 +293,7 @@ _NEW: dict[str, Any] = {
     "warnings": [],
     "revision": 1,
 }
-_NUMBER = next_number("jobs") + sa.bindparam("place", type_=sa.Integer())
+_NUMBER = pages.next_number("jobs") + sa.bindparam("place", type_=sa.Integer())
 """Jobs of one request start in its order."""
 _INSERT = sa.insert(jobs).returning(*jobs.c, sort_by_parameter_order=True)
 
@@ -371,8 +362,8 @@ def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[A
     statement = sa.select(jobs).where(*others)
     if filter.tag is None:
         return statement, jobs
-    tagged = has_tag(job_tags, filter.tag)
-    if others and is_common(connection, job_tags, filter.tag):
+    tagged = pages.has_tag(job_tags, filter.tag)
+    if others and pages.is_common(connection, job_tags, filter.tag):
         return statement.where(sa.exists().where(job_tags.c.id == jobs.c.id, tagged)), jobs
     return statement.join(job_tags).where(tagged), job_tags
 

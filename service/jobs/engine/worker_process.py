@@ -28,13 +28,7 @@ from service.jobs.engine.compiling import report_compiling
 from service.jobs.kinds import KINDS
 from service.jobs.parts.leases import Kept, PartLeases, PartWork, carry_out_part
 from service.jobs.parts.lending import Offers
-from service.jobs.spread.connection import (
-    Connection,
-    DaskHelpers,
-    check_database,
-    check_store,
-    check_versions,
-)
+from service.jobs.spread import connection
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -133,14 +127,14 @@ class Worker:
         self._part_leases = PartLeases(database, blobs, most)
         self._kept = Kept()
         has_takers = settings.workers != 1 or not settings.sqlite_file
-        connection = None
+        dask = None
         if settings.dask_address is not None:
             unencrypted = settings.dask_unencrypted
-            connection = Connection(settings.dask_address, unencrypted=unencrypted)
+            dask = connection.Connection(settings.dask_address, unencrypted=unencrypted)
         dask_helpers = (
             None
-            if connection is None or settings.sqlite_file
-            else DaskHelpers(connection, take_parts)
+            if dask is None or settings.sqlite_file
+            else connection.DaskHelpers(dask, take_parts)
         )
 
         def on_offered() -> None:
@@ -154,7 +148,7 @@ class Worker:
             blobs,
             Offers(database, blobs, on_offered, has_takers=has_takers),
             settings,
-            connection,
+            dask,
         )
         self._runners: dict[str, Callable[[Attempt], None]] = {
             name: partial(kind.run, context) for name, kind in KINDS.items()
@@ -234,9 +228,9 @@ def take_parts(expected: str) -> int:
     """Take parts of jobs in this process, a worker of Dask, while there are any; returns how many.
     Raises NoAccess."""
     settings, taken = Settings(), 0
-    check_versions(expected)
-    check_store(settings)
-    check_database(settings)
+    connection.check_versions(expected)
+    connection.check_store(settings)
+    connection.check_database(settings)
     worker = _helper_of_this_process()
     while worker.take_next_part():
         taken += 1

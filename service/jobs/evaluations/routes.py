@@ -7,10 +7,10 @@ from functools import partial
 from service.datasets.store import LATEST_DATASET
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
+from service.jobs.collection.submission import Draft, Stores, Submission
 from service.jobs.core.job import Job
 from service.jobs.core.model_columns import check_columns, class_numbers, unused_columns
 from service.jobs.core.store import JobStore
-from service.jobs.core.submission import Draft, Stores, Submission
 from service.jobs.evaluations import schemas
 from service.jobs.evaluations.run import MAX_COLUMNS, outputs_of
 from service.jobs.evaluations.schemas import EvaluationCreate

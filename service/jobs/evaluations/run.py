@@ -27,18 +27,8 @@ from service.rows.table.row_hashes import Words, row_hashes
 from service.storage.database import new_id
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Indices, Matrix, is_sparse
+from svm.model import metrics
 from svm.model.explanations import permutation_importance
-from svm.model.metrics import (
-    RocCurve,
-    calibration_metrics,
-    classification_metrics,
-    confusion_matrix,
-    histogram_by_class,
-    margins,
-    one_vs_one_area,
-    roc_curve,
-    weighted_metrics,
-)
 
 CURVE_POINTS = 201
 """Points of a ROC curve; each of many classes has fewer, but at least `FEWEST_POINTS`."""
@@ -48,40 +38,38 @@ FEWEST_POINTS = 21
 
 def run(context: RunContext, attempt: Attempt) -> None:
     """Score, measure, and end the job as succeeded, or as canceled. Raises as `score`."""
-    importance: dict[str, Any] | None = None
-    trained: int | None = None
+    more: dict[str, Any] = {"importance": None}
 
     def then(scoring: Scoring) -> None:
-        nonlocal importance, trained
         if attempt.job.spec.get("importance"):
-            importance = importance_of(scoring, attempt)
-        trained = trained_rows(context, scoring, attempt)
+            more["importance"] = importance_of(scoring, attempt)
+        more["trained_rows"] = trained_rows(context, scoring, attempt)
 
     scored = score(context, attempt, then)
     if scored is None:
         return
-    assert scored.codes is not None
-    codes = class_numbers(scored.dataset, scored.version.classes)[scored.codes]
+    assert scored.data.codes is not None
+    codes = class_numbers(scored.dataset, scored.version.classes)[scored.data.codes]
     decision = scored.outputs["decision"]
     predicted = scored.fitted.codes_from_decision(decision)
-    metrics = evaluation_metrics(
+    measures = evaluation_metrics(
         codes, decision, predicted, scored.outputs.get("probability"), scored.version.classes
     )
-    if scored.weights is not None:
+    if scored.data.weights is not None:
         n_classes = len(scored.version.classes)
-        weighted = confusion_matrix(codes, predicted, n_classes, scored.weights)
-        metrics["weighted"] = weighted_metrics(weighted)
-    metrics |= {"importance": importance, "trained_rows": trained}
-    content = orjson.dumps(metrics)
+        weighted = metrics.confusion_matrix(codes, predicted, n_classes, scored.data.weights)
+        measures["weighted"] = metrics.weighted_metrics(weighted)
+    measures |= more
+    content = orjson.dumps(measures)
     headline = {
-        name: metrics[name] for name in ("accuracy", "roc_auc", "n_samples", "trained_rows")
+        name: measures[name] for name in ("accuracy", "roc_auc", "n_samples", "trained_rows")
     }
     attempt.finish(
         Outcome(
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"metrics": headline, "unknown_cells": scored.unknown},
-            warnings=warn_of_trained_rows(trained, len(codes), "rows"),
+            warnings=warn_of_trained_rows(measures["trained_rows"], len(codes), "rows"),
             results=context.blobs.write(f"evaluations/{new_id('results')}", content),
         )
     )
@@ -104,41 +92,41 @@ def evaluation_metrics(
     probabilities: npt.NDArray[np.float64] | None,
     classes: list[Label],
 ) -> dict[str, Any]:
-    """All metrics as JSON; the size does not grow with the rows.
+    """All measures as JSON; the size does not grow with the rows.
 
     `codes` and `predicted` are (n,) numbers of `classes`, `decision` (n,) or (n, n_classes).
     """
     n_classes = len(classes)
     binary = decision.ndim == 1
-    metrics = classification_metrics(confusion_matrix(codes, predicted, n_classes))
+    measures = metrics.classification_metrics(metrics.confusion_matrix(codes, predicted, n_classes))
     n_points = max(FEWEST_POINTS, min(CURVE_POINTS, ALL_POINTS // n_classes))
     curves = {
-        k: roc_curve(codes == k, decision if binary else decision[:, k])
+        k: metrics.roc_curve(codes == k, decision if binary else decision[:, k])
         for k in ([1] if binary else range(n_classes))
     }
     areas = [curve.area for curve in curves.values() if curve is not None]
     area = float(np.mean(areas)) if areas else None
-    by_class = zip(classes, metrics.pop("per_class"), strict=True)
+    by_class = zip(classes, measures.pop("per_class"), strict=True)
     return {
         "n_samples": len(codes),
         "classes": classes,
-        **metrics,
+        **measures,
         "per_class": [{"label": label, **each} for label, each in by_class],
         "roc_auc": area,
-        "roc_auc_one_vs_one": area if binary else one_vs_one_area(codes, decision),
+        "roc_auc_one_vs_one": area if binary else metrics.one_vs_one_area(codes, decision),
         "roc": [
             {"label": classes[k], **_points(curve.thinned(n_points))}
             for k, curve in curves.items()
             if curve is not None
         ],
-        "margins": histogram_by_class(codes, margins(codes, decision), n_classes),
+        "margins": metrics.histogram_by_class(codes, metrics.margins(codes, decision), n_classes),
         "calibration": None
         if probabilities is None
-        else calibration_metrics(probabilities, predicted, codes),
+        else metrics.calibration_metrics(probabilities, predicted, codes),
     }
 
 
-def _points(curve: RocCurve) -> dict[str, Any]:
+def _points(curve: metrics.RocCurve) -> dict[str, Any]:
     return {
         "auc": curve.area,
         "thresholds": [None, *curve.thresholds[1:].tolist()],

@@ -17,14 +17,7 @@ import sqlalchemy as sa
 from service.jobs.core import events
 from service.jobs.core.attempts import Work
 from service.jobs.core.job import Job, State
-from service.jobs.core.leases import (
-    LEASE_S,
-    Lease,
-    LeasedRows,
-    LeaseLost,
-    Report,
-    waiting_jobs,
-)
+from service.jobs.core.leases import LEASE_S, Lease, LeasedRows, LeaseLost, Report, waiting_jobs
 from service.jobs.core.store import checkpoint_folder
 from service.storage.blobs import Blobs
 from service.storage.database import Database, now, transaction_lock

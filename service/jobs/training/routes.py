@@ -18,8 +18,8 @@ from service.datasets.store import LATEST_DATASET
 from service.errors import MAX_FAULTS, NotFound, ServiceError
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import JOB_FORM, JobRead
+from service.jobs.collection.submission import Stores
 from service.jobs.core.job import Job
-from service.jobs.core.submission import Stores
 from service.jobs.kinds import TRAINING
 from service.jobs.training.schemas import MAX_JOBS, JobBatchCreate, JobCreate
 from service.jobs.training.submission import JobPlanRead, Trainings

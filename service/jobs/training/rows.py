@@ -46,6 +46,11 @@ class Confusion:
     weighted: npt.NDArray[np.float64] | None
     """Sums of weights; None if the rows have none."""
 
+    @classmethod
+    def total(cls, counts: Sequence[Any], weighted: Sequence[Any]) -> Confusion:
+        """The sum of several; `weighted` is empty if the rows have no weights."""
+        return cls(np.sum(counts, axis=0), np.sum(weighted, axis=0) if weighted else None)
+
     def metrics(self) -> dict[str, Any]:
         """With the weighted ones, if there are weights."""
         metrics = classification_metrics(self.counts)

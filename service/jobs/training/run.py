@@ -14,14 +14,8 @@ from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
-from service.jobs.training import summary
+from service.jobs.training import summary, training_sequence
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.training_sequence import (
-    GROUPS,
-    JobTrainings,
-    TrainingSequence,
-    trace_rows,
-)
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
@@ -51,10 +45,11 @@ def run(context: RunContext, attempt: Attempt) -> None:
     Raises what the training raises, Interrupted after the checkpoint was saved, and LeaseLost.
     """
     attempt.check()
-    trainings = JobTrainings(context, attempt)
+    trainings = training_sequence.JobTrainings(context, attempt)
     spec = trainings.spec
     with file_errors_reported():  # rows that stay in files are copied to a scratch file
-        begin = partial(TrainingSequence, attempt, trainings, Lending(context.offers, attempt))
+        lending = Lending(context.offers, attempt)
+        begin = partial(training_sequence.TrainingSequence, attempt, trainings, lending)
         sequence, warnings = context.resume(attempt.job, begin)
         canceled = sequence.run()
     result = sequence.model
@@ -121,10 +116,10 @@ def _calibrated(
 def help(context: RunContext, part: PartWork) -> None:
     """Train a fold, or some pairs of the model, for another worker. Raises as `run`."""
     part.check()
-    trainings = part.once(lambda: JobTrainings(context, part))
+    trainings = part.once(lambda: training_sequence.JobTrainings(context, part))
     trainings.work = part
     saved: Arrays = context.checkpoint(part.job) or {}
-    number = 0 if part.number in GROUPS else part.number
+    number = 0 if part.number in training_sequence.GROUPS else part.number
     own = {"budget_s": saved["budget_s"]}
     with file_errors_reported():
         training = trainings.begin(
@@ -139,7 +134,7 @@ def help(context: RunContext, part: PartWork) -> None:
         with part.saving(packed):
             for progress in training:
                 before_s = part.elapsed_s - training.elapsed_s
-                rows = [] if number else trace_rows(progress, before_s, training)
+                rows = [] if number else training_sequence.trace_rows(progress, before_s, training)
                 part.show({"fraction": progress.fraction}, rows)
                 if part.checkpoint_is_due:
                     part.save(packed())

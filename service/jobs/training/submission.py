@@ -7,21 +7,11 @@ from dataclasses import replace
 from service.common.schemas import ReadModel
 from service.datasets.dataset import Dataset
 from service.errors import InvalidContent, NotFound
-from service.jobs.core.submission import Draft, Submission
+from service.jobs.collection.submission import Draft, Submission
 from service.jobs.kinds import TRAINING
-from service.jobs.training.admission import (
-    check_trainable,
-    data_size,
-    peak_bytes,
-    rows_stay_in_files,
-)
+from service.jobs.training import admission
 from service.jobs.training.rows import POINTER
-from service.jobs.training.schemas import (
-    Folds,
-    JobCreate,
-    ValidationDataset,
-    ValidationSplit,
-)
+from service.jobs.training.schemas import Folds, JobCreate, ValidationDataset, ValidationSplit
 from service.jobs.training.warm_starts import check_start, find_start
 from service.storage.database.tables import ModelVersion
 from service.storage.machine_code import is_compiling
@@ -123,10 +113,10 @@ class Trainings(Submission[JobCreate]):
         """What `queue` would queue, and what it would cost. Raises as it does."""
         body, dataset, _, validation = self._check(body)
         limit = self.stores.limits.worker_memory_bytes
-        in_files = rows_stay_in_files(body, dataset, limit, validation)
+        in_files = admission.rows_stay_in_files(body, dataset, limit, validation)
         n_classes = len(body.classes or dataset.classes or ())
         n_samples = dataset.only(body.classes).n_samples
-        size = replace(data_size(dataset), n_classes=n_classes)
+        size = replace(admission.data_size(dataset), n_classes=n_classes)
         return JobPlanRead(
             dataset_id=dataset.id,
             n_samples=n_samples,
@@ -134,7 +124,7 @@ class Trainings(Submission[JobCreate]):
             trainings=1 + (body.validation.folds if isinstance(body.validation, Folds) else 0),
             binary_problems=len(splits_of(body.multiclass, n_classes)),
             cost_per_epoch=body.solver.cost_per_epoch,
-            memory_bytes=peak_bytes(body, dataset, validation, in_files=in_files),
+            memory_bytes=admission.peak_bytes(body, dataset, validation, in_files=in_files),
             rows_in_files=in_files,
             compiling=is_compiling(),
             spread=spread_plan(body.pipeline(), size, _trained_rows(body, n_samples)),
@@ -151,7 +141,7 @@ class Trainings(Submission[JobCreate]):
             validation = self._validation(body.validation)
             found = ValidationDataset(dataset_id=validation.id)
             body = body.model_copy(update={"validation": found})
-        check_trainable(body, dataset, self.stores.limits, validation)
+        admission.check_trainable(body, dataset, self.stores.limits, validation)
         start = find_start(body, self.stores.models)
         if start is not None:
             check_start(body, dataset, start, self.stores.datasets)

@@ -98,13 +98,6 @@ def fold_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def sum_of_folds(folds: Sequence[Mapping[str, Any]]) -> Confusion:
-    """The confusion matrices of all folds together."""
-    counts = np.sum([fold["confusion_matrix"] for fold in folds], axis=0)
-    weights = [fold["weighted"]["confusion_matrix"] for fold in folds if "weighted" in fold]
-    return Confusion(counts, np.sum(weights, axis=0) if weights else None)
-
-
 def metrics_of_folds(confusion: Confusion, folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Metrics of all rows, each predicted by the training that did not see it; `confusion` is the
     sum of all folds."""

@@ -22,13 +22,14 @@ from service.jobs.parts.lending import Lending
 from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import summary
 from service.jobs.training.admission import rows_stay_in_files
-from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
+from service.jobs.training.rows import Confusion, LabeledRows, count_seen, rare_classes, rows_of
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.jobs.training.warm_starts import load_start
 from service.settings import Settings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
+from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.training.curve import Evaluation, Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -40,6 +41,24 @@ def threads_of(settings: Settings, work: Work) -> int | Callable[[], int]:
     """That a training may use: those of its worker, or with one for each, what others leave."""
     own = len(os.sched_getaffinity(0)) // max(1, settings.workers)
     return own if own > 1 else work.threads
+
+
+def begin_training(
+    data: LabeledRows,
+    rows: Indices,
+    like: FittedPipeline | None,
+    pipeline: Pipeline,
+    budget_s: float | None,
+    how: Execution,
+    **options: Any,
+) -> Training:
+    """Begin a training on some rows, as the model `like` takes them, with a time budget in seconds.
+    Rows that are prepared already are not read. Raises CheckpointMismatch."""
+    pipeline = replace(pipeline, stopping=replace(pipeline.stopping, time_budget_s=budget_s))
+    given: tuple[Any, Any] = None, None
+    if how.prepared is None:
+        given, options = data.of(rows, like), options | data.described(rows, like)
+    return Training(pipeline, *given, how=how, **options)
 
 
 class JobTrainings:
@@ -84,34 +103,23 @@ class JobTrainings:
         spec, split, pipeline = self.spec, self.splits[number], self.spec.pipeline()
         begun = self._start if number == 0 else None
         like = None if begun is None else begun.fitted
-        stopping = replace(pipeline.stopping, time_budget_s=budget_s)
         watched = None if number else self._watched
-        assert spec.seed is not None
-        prepared = None if number else self.prepared
-        rows: tuple[Any, Any] = (None, None)
-        described: dict[str, Any] = {}
-        if prepared is None:
-            rows = self.rows.of(split.training, like)
-            described = self.rows.described(split.training, like)
         asked = spec.spread, self._connection, self.dataset, split.training
         how = Execution(
             interrupted=self.work.check,
             threads=threads_of(self._settings, self.work),
             digest=split.digest,
-            prepared=prepared,
+            prepared=None if number else self.prepared,
             spread=choose_spread(*asked, self._warn),
         )
-        return Training(
-            replace(pipeline, stopping=stopping),
-            *rows,
-            **described,
+        return begin_training(
+            *(self.rows, split.training, like, pipeline, budget_s, how),
             seed=spec.seed,
             validation=None if watched is None else watched[0].of(watched[1], like),
             warm_start=begun,
             checkpoint=checkpoint,
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
-            how=how,
         )
 
     def _warn(self, message: str) -> None:
@@ -142,8 +150,10 @@ class JobTrainings:
             }
         elif folds:
             each = list(folds.values())
+            weighted = [f["weighted"]["confusion_matrix"] for f in each if "weighted" in f]
+            confusion = Confusion.total([f["confusion_matrix"] for f in each], weighted)
             metrics["validation"] = {
-                **summary.metrics_of_folds(summary.sum_of_folds(each), each),
+                **summary.metrics_of_folds(confusion, each),
                 "trained_rows": self.rows.seen([self.splits[k] for k in folds]),
             }
         return metrics

@@ -15,16 +15,16 @@ from standardwebhooks import Webhook
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.jobs.callbacks import deliveries as module
-from service.jobs.callbacks import sending
-from service.jobs.callbacks.deliveries import (
+from service.jobs import callbacks as module
+from service.jobs.callbacks import (
     Deliveries,
     Delivery,
     Destinations,
     Refused,
+    Sender,
     SendResult,
+    sign,
 )
-from service.jobs.callbacks.sending import Sender, sign
 from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.database import Database, new_id, now
@@ -328,7 +328,7 @@ def test_replies(
     error: str | None,
 ) -> None:
     """Only 2xx is success; of a reply only the header is read, and not for long."""
-    monkeypatch.setattr(sending, "ATTEMPT_S", 0.5)
+    monkeypatch.setattr(module, "ATTEMPT_S", 0.5)
     add(database, receiver.url(path))
     [row] = send_until(database, attempted)
     assert row.state == state
@@ -339,7 +339,7 @@ def test_replies(
 def test_slow_receiver_does_not_delay_others(
     database: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(database, receiver.url("/silent"), sending.AT_ONCE - 1)
+    add(database, receiver.url("/silent"), module.AT_ONCE - 1)
     add(database, receiver.url("/ok"), 5)
     rows = send_until(database, lambda rows: sum(row.state == "delivered" for row in rows) == 5)
     assert sum(row.last_error is not None for row in rows) == 0
@@ -430,7 +430,7 @@ def test_idle_sender_writes_nothing(
     database: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads one number every few seconds, and sees what another process has written."""
-    monkeypatch.setattr(sending, "LOOK_S", 0.05)
+    monkeypatch.setattr(module, "LOOK_S", 0.05)
     statements = []
 
     def note(*arguments: Any) -> None:

@@ -12,7 +12,7 @@ import structlog
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import ServiceError, StorageFull, Unavailable
-from service.jobs.callbacks.deliveries import Destinations
+from service.jobs.callbacks import Destinations
 from service.jobs.collection.schemas import KindCreate
 from service.jobs.core.job import Job
 from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob

@@ -1,1 +1,0 @@
-"""Requests to other services at the end of a job: where they may go, and how they are sent."""
