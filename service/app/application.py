@@ -206,21 +206,21 @@ def create_app(
             else:
                 await warm_up(steps, state)
                 tasks.append(asyncio.create_task(warm_up_for_first_model(registry, state)))
-        tasks += [
-            asyncio.create_task(
-                prune_forever(
-                    partial(event_log.prune, limits.history_s),
-                    partial(reservations.prune, limits.history_s),
-                    partial(audit_log.prune, limits.audit_s),
-                    partial(deliveries.prune, limits.history_s),
-                )
-            ),
-            asyncio.create_task(keep_reserve_forever(database, limits)),
-            asyncio.create_task(return_memory_forever(metrics)),
-            asyncio.create_task(watcher.run()),
-            asyncio.create_task(sender.run()),
-            asyncio.create_task(authenticator.refresh_forever()),
-        ]
+        prunes = (
+            partial(event_log.prune, limits.history_s),
+            partial(reservations.prune, limits.history_s),
+            partial(audit_log.prune, limits.audit_s),
+            partial(deliveries.prune, limits.history_s),
+        )
+        endless = (
+            prune_forever(*prunes),
+            keep_reserve_forever(database, limits),
+            return_memory_forever(metrics),
+            watcher.run(),
+            sender.run(),
+            authenticator.refresh_forever(),
+        )
+        tasks += map(asyncio.create_task, endless)
         try:
             yield {
                 SECRET: secret,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -274,10 +274,7 @@ def proposed_columns(read: DatasetRead, target: str | None, roles: Roles) -> lis
 def values_of(column: ColumnRead) -> str:
     """The levels or the range of a feature."""
     if column.kind == "category":
-        levels = column.levels or []
-        shown = ", ".join(levels[:SHOWN_LEVELS])
-        more = (column.n_levels or 0) - SHOWN_LEVELS
-        return f"{shown} and {more:,} more" if more > 0 else shown
+        return _first(column.levels or [], column.n_levels or 0)
     if column.kind == "boolean":
         return "true, false"
     if column.min is None or column.max is None:
@@ -387,9 +384,12 @@ def _positions(read: DatasetRead, target: str | None) -> tuple[list[str], str | 
 def _labels(read: DatasetRead) -> str:
     if read.classes is None or read.class_counts is None:
         return f"{read.n_distinct_labels:,} different numbers"
-    counted = [
-        f"{label} ({count:,})" for label, count in zip(read.classes, read.class_counts, strict=True)
-    ]
-    more = len(counted) - SHOWN_LEVELS
-    shown = ", ".join(counted[:SHOWN_LEVELS])
+    counts = zip(read.classes, read.class_counts, strict=True)
+    return _first([f"{label} ({count:,})" for label, count in counts], len(read.classes))
+
+
+def _first(names: Sequence[str], count: int) -> str:
+    """Of so many names those that are shown."""
+    shown = ", ".join(names[:SHOWN_LEVELS])
+    more = count - SHOWN_LEVELS
     return f"{shown} and {more:,} more" if more > 0 else shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -237,10 +238,7 @@ Traced = Sequence[tuple[JobRead, list[Curve]]]
 
 def _common(traced: Traced) -> list[str]:
     """Binary problems that most of the jobs have."""
-    counts: dict[str, int] = {}
-    for _, curves in traced:
-        for curve in curves:
-            counts[curve.title] = counts.get(curve.title, 0) + 1
+    counts = Counter(curve.title for _, curves in traced for curve in curves)
     most = max(counts.values(), default=0)
     return [title for title, count in counts.items() if count == most]
 

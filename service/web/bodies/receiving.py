@@ -16,7 +16,6 @@ import hmac
 import re
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -102,12 +101,7 @@ class Share:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
