@@ -28,6 +28,8 @@ ENDED = ("succeeded", "failed", "canceled")
 """States of jobs that do not change."""
 MANY = 20
 """Most classes and entries that are listed."""
+Show: TypeAlias = Callable[[str, float, str], None]
+"""Shows what is done: its title, the fraction of it, and details."""
 
 
 def in_kernel() -> bool:
@@ -235,10 +237,6 @@ def _percent(share: float | None) -> str | None:
 
 def _text(value: Any) -> str:
     return "" if value is None else escape(str(value))
-
-
-Show: TypeAlias = Callable[[str, float, str], None]
-"""Shows what is done: its title, the fraction of it, and details."""
 
 
 def is_wanted(progress: bool | None) -> bool:

@@ -1,4 +1,7 @@
-"""The first page, and the pages of datasets: upload, show, delete."""
+"""The first page, and the pages of datasets: upload, show, delete.
+
+Before an upload is kept, a page shows its columns, and what is wrong with them, in words.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,13 @@ FIXED = (LIBSVM, NPY, NPZ)
 """Formats whose columns are numbers, with nothing to choose."""
 COLUMNS = 50
 """Columns on one page of a dataset."""
+SHOWN_LEVELS = 6
+SHOWN_COLUMNS = 200
+"""Columns of a proposal with a choice; all are kept."""
+EXAMPLES = 5
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
+_MARKS = {",": "a comma", ".": "a point", " ": "a blank", "'": "an apostrophe"}
+_NUMBERS = ("not-a-number", "non-finite-value")
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -210,15 +220,6 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
     async def delete(request: Request, id: DatasetId) -> Response:
         await run_sync(context.datasets.delete, id, lambda _: None)
         return go(request, "/datasets")
-
-
-SHOWN_LEVELS = 6
-SHOWN_COLUMNS = 200
-"""Columns of a proposal with a choice; all are kept."""
-EXAMPLES = 5
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
-_MARKS = {",": "a comma", ".": "a point", " ": "a blank", "'": "an apostrophe"}
-_NUMBERS = ("not-a-number", "non-finite-value")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""The list of jobs, and the page of a job with its live learning curve."""
+"""The list of jobs, the page of a job with its live learning curve, and the page that compares
+trainings: cost against time, for one objective."""
 
 from __future__ import annotations
 
@@ -36,6 +37,12 @@ from service.web.http.pagination import PageParams, next_page_token
 from svm.data.splitting import held_out_rows
 from svm.solvers import SOLVERS
 from svm.transforms.scaling import ScalingName
+
+MAX_JOBS = 8
+OFFERED = PageRequest(size=50)
+GAPS = (1e-1, 1e-2, 1e-3)
+JOBS = re.compile(r"job_[0-9a-f]{32}(,job_[0-9a-f]{32})*")
+Traced = Sequence[tuple[JobRead, list[Curve]]]
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -124,12 +131,6 @@ def _add_controls(routes: APIRouter, context: PageContext) -> None:
     async def delete(request: Request, id: JobId) -> Response:
         await run_sync(context.jobs.delete, id)
         return go(request, "/jobs")
-
-
-MAX_JOBS = 8
-OFFERED = PageRequest(size=50)
-GAPS = (1e-1, 1e-2, 1e-3)
-JOBS = re.compile(r"job_[0-9a-f]{32}(,job_[0-9a-f]{32})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +232,6 @@ def _training(context: PageContext, id: str) -> JobRead:
         detail = f"{id} is not a training; only trainings can be compared"
         raise InvalidRequest("invalid-parameter", detail)
     return JobRead.of(job)
-
-
-Traced = Sequence[tuple[JobRead, list[Curve]]]
 
 
 def _common(traced: Traced) -> list[str]:

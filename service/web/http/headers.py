@@ -38,6 +38,12 @@ FIXED = {
 
 _INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _HEAD = "svm.head"
+PROBLEMS = ("invalid-header", "precondition-failed")
+"""Problems of every route of a resource with an ETag."""
+_READ = "The `ETag` that you read"
+_CHANGED = "If it has changed since, the request is refused."
+_TAG = re.compile(r'(?:W/)?"[^"\s]*"')
+_TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
 
 
 def add_headers(headers: MutableHeaders) -> None:
@@ -76,18 +82,12 @@ class HeadAsGet:
         await self._app(scope, receive, send)
 
 
-PROBLEMS = ("invalid-header", "precondition-failed")
-"""Problems of every route of a resource with an ETag."""
-
-
 def header_parameter(name: str, description: str, *examples: str) -> dict[str, Any]:
     """A header for the `openapi_extra=` of a route."""
     schema = {"type": "string", **({"examples": list(examples)} if examples else {})}
     return {"name": name, "in": "header", "description": description, "schema": schema}
 
 
-_READ = "The `ETag` that you read"
-_CHANGED = "If it has changed since, the request is refused."
 IF_MATCH = header_parameter("If-Match", f"{_READ}. {_CHANGED}")
 IF_NONE_MATCH = header_parameter(
     "If-None-Match", "`*` to create the resource only if it does not exist yet.", "*"
@@ -95,9 +95,6 @@ IF_NONE_MATCH = header_parameter(
 """The parameters of a route that requires one of them."""
 REQUIRED_IF_MATCH = header_parameter("If-Match", f"{_READ}, or `*` for any. {_CHANGED}", "*")
 """The parameter of a route that requires it."""
-
-_TAG = re.compile(r'(?:W/)?"[^"\s]*"')
-_TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
 
 
 def etag(version: str) -> str:
