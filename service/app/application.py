@@ -1,4 +1,5 @@
-"""Builds the service from its settings: the only module that imports all packages."""
+"""Builds the service from its settings, with its work at start and in the background: the only
+module that imports all packages."""
 
 from __future__ import annotations
 
@@ -111,6 +112,21 @@ THREADS = 100
 """Most requests that use the database or files at once."""
 
 log = structlog.stdlib.get_logger("service")
+START_S = 30.0
+"""Timeout for the database and file store, which may start at the same time."""
+SOUND_S = 1.0
+"""Time limit of the check for damage: enough for some 300 MB of a database in memory."""
+CHECK_S = 0.01
+MODEL_CHECK_S = 1.0
+"""How often to check for the first model."""
+PRUNE_S = 3600.0
+RESERVE_S = 5.0
+QUIET_S = 30.0
+FEW = 100
+"""Requests in `QUIET_S`, such as those of probes, that are not worth keeping memory for."""
+CANNOT_START = (UnusableDatabase, ForeignFiles, StorageFull, Unavailable)
+"""What `prepare` raises, after it was logged."""
+Steps: TypeAlias = tuple[Callable[[], object], ...]
 
 
 class Application(docs.DocumentedAPI):
@@ -204,21 +220,21 @@ def create_app(
             else:
                 await warm_up(steps, state)
                 tasks.append(asyncio.create_task(warm_up_for_first_model(registry, state)))
-        tasks += [
-            asyncio.create_task(
-                prune_forever(
-                    partial(event_log.prune, limits.history_s),
-                    partial(reservations.prune, limits.history_s),
-                    partial(audit_log.prune, limits.audit_s),
-                    partial(deliveries.prune, limits.history_s),
-                )
-            ),
-            asyncio.create_task(keep_reserve_forever(database, limits)),
-            asyncio.create_task(return_memory_forever(metrics)),
-            asyncio.create_task(watcher.run()),
-            asyncio.create_task(sender.run()),
-            asyncio.create_task(authenticator.refresh_forever()),
-        ]
+        prunes = (
+            partial(event_log.prune, limits.history_s),
+            partial(reservations.prune, limits.history_s),
+            partial(audit_log.prune, limits.audit_s),
+            partial(deliveries.prune, limits.history_s),
+        )
+        endless = (
+            prune_forever(*prunes),
+            keep_reserve_forever(database, limits),
+            return_memory_forever(metrics),
+            watcher.run(),
+            sender.run(),
+            authenticator.refresh_forever(),
+        )
+        tasks += map(asyncio.create_task, endless)
         try:
             yield {
                 SECRET: secret,
@@ -285,27 +301,6 @@ def create_app(
     dashboard.mount(app, stores)
     mount_login(app, authenticator)
     return app
-
-
-START_S = 30.0
-"""Timeout for the database and file store, which may start at the same time."""
-SOUND_S = 1.0
-"""Time limit of the check for damage: enough for some 300 MB of a database in memory."""
-CHECK_S = 0.01
-MODEL_CHECK_S = 1.0
-"""How often to check for the first model."""
-PRUNE_S = 3600.0
-RESERVE_S = 5.0
-QUIET_S = 30.0
-FEW = 100
-"""Requests in `QUIET_S`, such as those of probes, that are not worth keeping memory for."""
-
-CANNOT_START = (UnusableDatabase, ForeignFiles, StorageFull, Unavailable)
-"""What `prepare` raises, after it was logged."""
-
-Steps: TypeAlias = tuple[Callable[[], object], ...]
-
-log = structlog.stdlib.get_logger("service")
 
 
 def prepare(database: Database, blobs: Blobs) -> None:

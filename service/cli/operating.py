@@ -1,4 +1,5 @@
-"""Commands about the data of a service: `migrate`, `backup`, `restore` and `keys`."""
+"""Commands about the data of a service: `migrate`, `backup`, `restore` and `keys`; and `worker`, for
+a service on several machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Requests to the service as values, and when they are retried, for both kinds of client."""
+"""Requests to the service as values, and when they are retried, for both kinds of client; bodies of
+requests for trainings and comparisons, from the arguments of callers."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ REFUSED = (429, 503)
 """The request was not carried out; a retry can succeed."""
 UNCLEAR = (408, 502, 504)
 """A proxy failed; the request was possibly carried out."""
+_STRUCTURED = ("features", "stopping", "validation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +147,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):  # not a date, or without a time zone
         return None
-
-
-_STRUCTURED = ("features", "stopping", "validation")
 
 
 def training(

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from service.client.members import JobMembers
@@ -29,6 +28,8 @@ ENDED = ("succeeded", "failed", "canceled")
 """States of jobs that do not change."""
 MANY = 20
 """Most classes and entries that are listed."""
+Show: TypeAlias = Callable[[str, float, str], None]
+"""Shows what is done: its title, the fraction of it, and details."""
 
 
 def in_kernel() -> bool:
@@ -238,85 +239,55 @@ def _text(value: Any) -> str:
     return "" if value is None else escape(str(value))
 
 
-Show: TypeAlias = Callable[[JobMembers], None]
-
-
 def is_wanted(progress: bool | None) -> bool:
     """None: only in a terminal or a notebook."""
     return sys.stderr.isatty() or in_kernel() if progress is None else progress
 
 
 @contextmanager
-def show_job(job: JobMembers, progress: bool) -> Iterator[Show]:
-    """Shows a bar on standard error; call the result with the job after each change."""
-    if not progress:
-        yield lambda _: None
+def show_bar(wanted: bool, title: str) -> Iterator[Show]:
+    """Shows a bar below the cell, or on standard error; call the result after each change."""
+    began = time.monotonic()
+    if not wanted:
+        yield lambda *_: None
         return
     if in_kernel():
-        display = Display(_html(job, 0.0))
-        began = time.monotonic()
-        yield lambda job: display.show(_html(job, time.monotonic() - began))
+        display = Display(bar(title, 0.0, ""))
+
+        def show(title: str, fraction: float, detail: str) -> None:
+            elapsed = f"{time.monotonic() - began:.1f} s"
+            display.show(bar(title, fraction, ", ".join(filter(None, (detail, elapsed)))))
+
+        yield show
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
     from rich.progress import TimeElapsedColumn as Elapsed
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[detail]}"),
-        Elapsed(),
-    )
+    texts = TextColumn("{task.description}"), TextColumn("{task.fields[detail]}")
+    columns = texts[0], BarColumn(), TaskProgressColumn(), texts[1], Elapsed()
     with Progress(*columns, console=Console(stderr=True)) as rich:
-        task = rich.add_task(_title(job), total=1.0, detail=_detail(job))
-
-        def show(job: JobMembers) -> None:
-            rich.update(
-                task, description=_title(job), completed=_fraction(job), detail=_detail(job)
-            )
-
-        yield show
+        task = rich.add_task(title, total=1.0, detail="")
+        yield lambda title, fraction, detail: rich.update(
+            task, description=title, completed=fraction, detail=detail
+        )
 
 
-@contextmanager
-def show_upload(path: Path, progress: bool) -> Iterator[Callable[[int], None]]:
-    """Shows the progress of an upload; call the result with the number of bytes sent."""
-    if not progress:
-        yield lambda _: None
-        return
-    if in_kernel():
-        total, done = max(path.stat().st_size, 1), 0
-        display = Display(bar(path.name, 0, ""))
-
-        def advance(size: int) -> None:
-            nonlocal done
-            done += size
-            display.show(bar(path.name, done / total, f"{done / 1e6:,.1f} MB"))
-
-        yield advance
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn(path.name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as rich:
-        task = rich.add_task("", total=path.stat().st_size)
-        yield lambda size: rich.advance(task, size)
-
-
-def _html(job: JobMembers, elapsed_s: float) -> str:
-    detail = f"{_detail(job)}, {elapsed_s:.1f} s".removeprefix(", ")
-    return bar(_title(job), _fraction(job), detail)
-
-
-def _fraction(job: JobMembers) -> float:
-    return 1.0 if job.state == "succeeded" else job.progress.get("fraction") or 0.0
-
-
-def _title(job: JobMembers) -> str:
+def job_title(job: JobMembers) -> str:
     what = job.spec.get("model_name") or job.kind
     return f"{what} {job.state}"
+
+
+def job_progress(job: JobMembers) -> tuple[str, float, str]:
+    """What a bar shows of a job."""
+    done = 1.0 if job.state == "succeeded" else job.progress.get("fraction") or 0.0
+    return job_title(job), done, _detail(job)
+
+
+def upload_progress(name: str, n_bytes: int, size: int, seconds: float) -> tuple[str, float, str]:
+    """What a bar shows of an upload: of its `size` so many bytes were sent in this time."""
+    speed = f"{n_bytes / 1e6 / max(seconds, 1e-3):,.1f} MB/s"
+    return name, n_bytes / max(size, 1), f"{n_bytes / 1e6:,.1f} of {size / 1e6:,.1f} MB, {speed}"
 
 
 def _detail(job: JobMembers) -> str:

@@ -18,14 +18,6 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Call(Protocol):
-    """What the path and header of a request ask for; equal for equal paths and headers."""
-
-    @property
-    def route(self) -> str:
-        """The template of the path."""
-
-
 class Answerer(Protocol):
     """Answers POST requests to some paths from their path, header and body only."""
 
@@ -34,7 +26,8 @@ class Answerer(Protocol):
         """Size of the largest body that is read."""
 
     def call(self, path: bytes, headers: RawHeaders) -> Any | None:
-        """A `Call`, or None if the path is another's. Raises ServiceError."""
+        """What they ask for, equal for equal paths and headers, with the template of the path as
+        `route`; None if the path is another's. Raises ServiceError."""
 
     def knows(self, call: Any) -> bool:
         """Whether it is known, without waiting, that there is what the call asks for."""

@@ -1,8 +1,11 @@
-"""The first page, and the pages of datasets: upload, show, delete."""
+"""The first page, and the pages of datasets: upload, show, delete.
+
+Before an upload is kept, a page shows its columns, and what is wrong with them, in words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -42,6 +45,13 @@ FIXED = (LIBSVM, NPY, NPZ)
 """Formats whose columns are numbers, with nothing to choose."""
 COLUMNS = 50
 """Columns on one page of a dataset."""
+SHOWN_LEVELS = 6
+SHOWN_COLUMNS = 200
+"""Columns of a proposal with a choice; all are kept."""
+EXAMPLES = 5
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
+_MARKS = {",": "a comma", ".": "a point", " ": "a blank", "'": "an apostrophe"}
+_NUMBERS = ("not-a-number", "non-finite-value")
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -212,15 +222,6 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
         return go(request, "/datasets")
 
 
-SHOWN_LEVELS = 6
-SHOWN_COLUMNS = 200
-"""Columns of a proposal with a choice; all are kept."""
-EXAMPLES = 5
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
-_MARKS = {",": "a comma", ".": "a point", " ": "a blank", "'": "an apostrophe"}
-_NUMBERS = ("not-a-number", "non-finite-value")
-
-
 @dataclass(frozen=True, slots=True)
 class ProposedColumn:
     """One column of the file."""
@@ -274,10 +275,7 @@ def proposed_columns(read: DatasetRead, target: str | None, roles: Roles) -> lis
 def values_of(column: ColumnRead) -> str:
     """The levels or the range of a feature."""
     if column.kind == "category":
-        levels = column.levels or []
-        shown = ", ".join(levels[:SHOWN_LEVELS])
-        more = (column.n_levels or 0) - SHOWN_LEVELS
-        return f"{shown} and {more:,} more" if more > 0 else shown
+        return _first(column.levels or [], column.n_levels or 0)
     if column.kind == "boolean":
         return "true, false"
     if column.min is None or column.max is None:
@@ -387,9 +385,12 @@ def _positions(read: DatasetRead, target: str | None) -> tuple[list[str], str | 
 def _labels(read: DatasetRead) -> str:
     if read.classes is None or read.class_counts is None:
         return f"{read.n_distinct_labels:,} different numbers"
-    counted = [
-        f"{label} ({count:,})" for label, count in zip(read.classes, read.class_counts, strict=True)
-    ]
-    more = len(counted) - SHOWN_LEVELS
-    shown = ", ".join(counted[:SHOWN_LEVELS])
+    counts = zip(read.classes, read.class_counts, strict=True)
+    return _first([f"{label} ({count:,})" for label, count in counts], len(read.classes))
+
+
+def _first(names: Sequence[str], count: int) -> str:
+    """Of so many names those that are shown."""
+    shown = ", ".join(names[:SHOWN_LEVELS])
+    more = count - SHOWN_LEVELS
     return f"{shown} and {more:,} more" if more > 0 else shown

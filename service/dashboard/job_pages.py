@@ -1,9 +1,11 @@
-"""The list of jobs, and the page of a job with its live learning curve."""
+"""The list of jobs, the page of a job with its live learning curve, and the page that compares
+trainings: cost against time, for one objective."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +35,12 @@ from service.web.http.pagination import PageParams, next_page_token
 from svm.data.splitting import held_out_rows
 from svm.solvers import SOLVERS
 from svm.transforms.scaling import ScalingName
+
+MAX_JOBS = 8
+OFFERED = PageRequest(size=50)
+GAPS = (1e-1, 1e-2, 1e-3)
+JOBS = re.compile(r"job_[0-9a-f]{32}(,job_[0-9a-f]{32})*")
+Traced = Sequence[tuple[JobRead, list[Curve]]]
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -121,12 +129,6 @@ def _add_controls(routes: APIRouter, context: PageContext) -> None:
     async def delete(request: Request, id: JobId) -> Response:
         await run_sync(context.jobs.delete, id)
         return go(request, "/jobs")
-
-
-MAX_JOBS = 8
-OFFERED = PageRequest(size=50)
-GAPS = (1e-1, 1e-2, 1e-3)
-JOBS = re.compile(r"job_[0-9a-f]{32}(,job_[0-9a-f]{32})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +232,9 @@ def _training(context: PageContext, id: str) -> JobRead:
     return JobRead.of(job)
 
 
-Traced = Sequence[tuple[JobRead, list[Curve]]]
-
-
 def _common(traced: Traced) -> list[str]:
     """Binary problems that most of the jobs have."""
-    counts: dict[str, int] = {}
-    for _, curves in traced:
-        for curve in curves:
-            counts[curve.title] = counts.get(curve.title, 0) + 1
+    counts = Counter(curve.title for _, curves in traced for curve in curves)
     most = max(counts.values(), default=0)
     return [title for title, count in counts.items() if count == most]
 

@@ -1,5 +1,5 @@
 """The list of models, and the pages of a version: certificate, weights, aliases, predictions; its
-plots; its card."""
+plots; its card. The form for a row to predict has the columns of the model."""
 
 from __future__ import annotations
 
@@ -61,6 +61,13 @@ SHOWN: dict[PlotKind, str] = {
 }
 """All but the confusion matrix, which the model's page shows as a table, and costs, which the job's
 page draws and links."""
+MAX_INPUTS = 24
+"""With more columns a row is entered as a line, not with an input for each."""
+MAX_OPTIONS = 200
+"""A category with more levels has an input for its text."""
+MAX_COUNT = 20
+"""Numbers between whole ones that are as near to each other are mostly whole."""
+_Statistics: TypeAlias = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,15 +357,6 @@ def weights_of(model: LoadedModel) -> Weights | None:
         n_features=len(names),
         n_problems=len(splits),
     )
-
-
-MAX_INPUTS = 24
-"""With more columns a row is entered as a line, not with an input for each."""
-MAX_OPTIONS = 200
-"""A category with more levels has an input for its text."""
-MAX_COUNT = 20
-"""Numbers between whole ones that are as near to each other are mostly whole."""
-_Statistics: TypeAlias = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)

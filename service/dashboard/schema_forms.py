@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any, ClassVar, TypeAlias
 
-Schema: TypeAlias = dict[str, Any]
+from service.web.bodies.validation import Schema, variants_of
+
 Entries: TypeAlias = Mapping[str, str]
 """Values of the inputs of a page by their names; without boxes that are not checked."""
 ABSENT: Any = object()
@@ -113,7 +114,7 @@ Field: TypeAlias = Text | Choice | Switch | Pairs | Group | Variants
 
 def fields_of(schema: Schema, order: Sequence[str] = ()) -> tuple[Field, ...]:
     """A field for each property of an object's schema; those in `order` first."""
-    reader = _Reader(schema.get("$defs", {}))
+    reader = _Reader(schema)
     group = reader.group(schema, FieldBase(name="", pointer="", label=""))
     rank = {key: i for i, key in enumerate(order)}
     return tuple(sorted(group.fields, key=lambda field: rank.get(field.name, len(rank))))
@@ -122,8 +123,8 @@ def fields_of(schema: Schema, order: Sequence[str] = ()) -> tuple[Field, ...]:
 class _Reader:
     """Reads one schema with its definitions."""
 
-    def __init__(self, definitions: Mapping[str, Schema]) -> None:
-        self._definitions = definitions
+    def __init__(self, root: Schema) -> None:
+        self._root = root
 
     def group(self, schema: Schema, at: FieldBase) -> Group:
         fields, fixed = [], {}
@@ -144,42 +145,29 @@ class _Reader:
 
     def field(self, schema: Schema, at: FieldBase) -> Field:
         default = schema.get("default")
-        members = list(self._members(schema))
+        members = [
+            constant for one in variants_of(schema, self._root) for constant in _constants(one)
+        ]
         optional = any(member.get("type") == "null" for member in members)
         members = [member for member in members if member.get("type") != "null"]
-        if len(members) == 1 and not (optional and _is_object(members[0])):
-            return self._single(members[0], at, optional, default)
-        members = [constant for member in members for constant in _constants(member)]
         words = tuple(member["const"] for member in members if "const" in member)
         others = [member for member in members if "const" not in member]
-        if len(words) == len(members):
+        if not others:
             shown = "" if default is None else str(default)
             return Choice(**_base(at), options=words, optional=optional, default=shown)
-        if len(others) == 1 and not _is_object(others[0]):
+        if len(others) == 1 and not _is_object(others[0]) and words:
             return _text(others[0], at, default, words)
+        if len(members) == 1 and not (optional and _is_object(members[0])):
+            return self._single(members[0], at, default)
         return self._variants(members, at, optional, default)
 
-    def _members(self, schema: Schema) -> Any:
-        """The alternative schemas of a value, with references and unions resolved."""
-        if "$ref" in schema:
-            yield from self._members(self._definitions[schema["$ref"].rpartition("/")[2]])
-        elif union := schema.get("anyOf") or schema.get("oneOf"):
-            for member in union:
-                yield from self._members(member)
-        else:
-            yield schema
-
-    def _single(self, schema: Schema, at: FieldBase, optional: bool, default: Any) -> Field:
+    def _single(self, schema: Schema, at: FieldBase, default: Any) -> Field:
         if "properties" in schema:
             return self.group(schema, at)
         if _is_object(schema):
             return Pairs(**_base(at), numeric=_takes_numbers(schema))
         if schema.get("type") == "boolean":
             return Switch(**_base(at), default=bool(default))
-        if "enum" in schema:
-            shown = "" if default is None else str(default)
-            options = tuple(map(str, schema["enum"]))
-            return Choice(**_base(at), options=options, optional=optional, default=shown)
         return _text(schema, at, default)
 
     def _variants(
@@ -202,7 +190,7 @@ class _Reader:
         title = schema.get("title", "values by name" if _is_object(schema) else "number")
         value = name or _words(title).replace(" ", "-")
         below = FieldBase(name=f"{at.name}:{value}", pointer=at.pointer, label=at.label)
-        content = self._single(schema, below, False, None)
+        content = self._single(schema, below, None)
         empty = isinstance(content, Group) and not content.fields
         return Variant(
             value=value,

@@ -1,4 +1,9 @@
-"""The form for a training, made from the schemas of `/v1/jobs` and `/v1/solvers`."""
+"""The form for a training, made from the schemas of `/v1/jobs` and `/v1/solvers`.
+
+Its first part asks what a person knows, with suggestions from the data. These inputs are those of
+the generated form, with plain labels. Two are its own: the boundary, of which the solver is one
+answer, and the weight of the errors.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +47,77 @@ _WHOLE_FORM = {
     "HX-Reselect": "#train",
     "HX-Reswap": "outerHTML show:#plan:top",
 }
+FRACTION, FOLDS = 0.25, 5
+CURVED_ROWS = (200, 5_000)
+"""With fewer rows a straight boundary is suggested because it has less to learn; with more, because
+the time of a kernel grows with the square of the rows."""
+ROWS_A_COLUMN = 10
+"""With fewer a curved boundary was the worse one, with more as good or better: on the samples, and
+on iris, wine, cancer, digits and diabetes of scikit-learn."""
+FACTORS = (0.01, 0.1, 1, 10, 100)
+"""The values of C to try are these times the one given."""
+C = form.Text(
+    name="C", pointer="/solver/C", label="C", numeric=True, bounds="number > 0", default="1"
+)
+LAMBDA = form.Text(
+    name="lambda", pointer="/solver/lambda", label="λ", numeric=True, bounds="number > 0"
+)
+SWEEP = form.Switch(name="sweep", pointer="/grid", label="Try five values of C")
+STRENGTH = Variants(
+    name="strength",
+    pointer="",
+    label="Errors",
+    help="C: fewer errors ← 100 · 10 · 1 · 0.1 → wider margin. λ is 1/(n C).",
+    options=(
+        form.Variant(
+            value=C.name,
+            label="By C",
+            content=form.Group(name="", pointer="", label="", fields=(C, SWEEP), fixed={}),
+        ),
+        form.Variant(value=LAMBDA.name, label="By λ", content=LAMBDA),
+    ),
+    default=C.name,
+)
+"""The weight of the errors, which all solvers have."""
+_SOLVER: dict[str, dict[str, Any]] = {
+    "straight": {"name": "auto"},
+    "curved": {"name": "auto", "kernel": {"name": "gaussian"}},
+}
+_WORDS = {
+    "scaling": (
+        "Scaling",
+        {
+            "standardize": "Standardize",
+            "max-abs": "Max-abs",
+            "min-max": "Min-max",
+            "none": "None",
+        },
+    ),
+    "validation": (
+        "Check",
+        {
+            "validation-split": "Hold out rows",
+            "folds": "Folds",
+            "validation-dataset": "Other data",
+            "": "None",
+        },
+    ),
+    "calibration": (
+        "Probabilities",
+        {"": "None", "sigmoid": "By a sigmoid", "isotonic": "By steps"},
+    ),
+    "class_weight": (
+        "Class weights",
+        {
+            "": "All alike",
+            "balanced": "Weight rare classes up",
+            "values-by-name": "Own weights",
+        },
+    ),
+}
+"""Labels of the generated fields, and of their options; others keep those of the schema."""
+APART = {"boundary", *_WORDS, "dataset_id", "model_name"}
+"""Names of the generated fields that are not among the expert ones."""
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -183,80 +259,6 @@ def _form(
     if error is not None:  # a script replaces the whole form, to show errors at its fields
         response.headers.update(_WHOLE_FORM)
     return response
-
-
-FRACTION, FOLDS = 0.25, 5
-CURVED_ROWS = (200, 5_000)
-"""With fewer rows a straight boundary is suggested because it has less to learn; with more, because
-the time of a kernel grows with the square of the rows."""
-ROWS_A_COLUMN = 10
-"""With fewer a curved boundary was the worse one, with more as good or better: on the samples, and
-on iris, wine, cancer, digits and diabetes of scikit-learn."""
-FACTORS = (0.01, 0.1, 1, 10, 100)
-"""The values of C to try are these times the one given."""
-
-C = form.Text(
-    name="C", pointer="/solver/C", label="C", numeric=True, bounds="number > 0", default="1"
-)
-LAMBDA = form.Text(
-    name="lambda", pointer="/solver/lambda", label="λ", numeric=True, bounds="number > 0"
-)
-SWEEP = form.Switch(name="sweep", pointer="/grid", label="Try five values of C")
-STRENGTH = Variants(
-    name="strength",
-    pointer="",
-    label="Errors",
-    help="C: fewer errors ← 100 · 10 · 1 · 0.1 → wider margin. λ is 1/(n C).",
-    options=(
-        form.Variant(
-            value=C.name,
-            label="By C",
-            content=form.Group(name="", pointer="", label="", fields=(C, SWEEP), fixed={}),
-        ),
-        form.Variant(value=LAMBDA.name, label="By λ", content=LAMBDA),
-    ),
-    default=C.name,
-)
-"""The weight of the errors, which all solvers have."""
-_SOLVER: dict[str, dict[str, Any]] = {
-    "straight": {"name": "auto"},
-    "curved": {"name": "auto", "kernel": {"name": "gaussian"}},
-}
-_WORDS = {
-    "scaling": (
-        "Scaling",
-        {
-            "standardize": "Standardize",
-            "max-abs": "Max-abs",
-            "min-max": "Min-max",
-            "none": "None",
-        },
-    ),
-    "validation": (
-        "Check",
-        {
-            "validation-split": "Hold out rows",
-            "folds": "Folds",
-            "validation-dataset": "Other data",
-            "": "None",
-        },
-    ),
-    "calibration": (
-        "Probabilities",
-        {"": "None", "sigmoid": "By a sigmoid", "isotonic": "By steps"},
-    ),
-    "class_weight": (
-        "Class weights",
-        {
-            "": "All alike",
-            "balanced": "Weight rare classes up",
-            "values-by-name": "Own weights",
-        },
-    ),
-}
-"""Labels of the generated fields, and of their options; others keep those of the schema."""
-APART = {"boundary", *_WORDS, "dataset_id", "model_name"}
-"""Names of the generated fields that are not among the expert ones."""
 
 
 @cache

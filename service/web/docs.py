@@ -43,8 +43,6 @@ _BODY = (
 )
 """Problems of every route with a body."""
 _JSON_BODY = ("malformed-json", "bad-encoding", "invalid-field")
-Owners = Iterator[tuple[dict[Any, Any] | list[Any], Any, str]]
-"""Places of objects of one kind: container, key, and a name for the component."""
 SHORTEST = 70
 """Characters of JSON; a reference has about half as many."""
 SITE = Path(__file__).parent / "site"
@@ -205,17 +203,23 @@ def _show_example(content: dict[str, Any], replies: Collection[str]) -> None:
         reply["examples"] = {"reply": {"$ref": f"{problems.EXAMPLES}{name}"}}
 
 
-def _describe_defaults(schema: Any) -> None:
+def _describe_defaults(schemas: dict[str, Any]) -> None:
     """Move defaults that are objects into descriptions: client generators support only plain
     defaults, and leave out properties with others."""
-    if isinstance(schema, dict):
+    for schema in _objects(schemas):
         if isinstance(schema.get("default"), dict) and {"$ref", "anyOf", "oneOf"} & schema.keys():
             default = f"Default: `{json.dumps(schema.pop('default'))}`."
             schema["description"] = f"{schema.get('description', '')} {default}".strip()
-        schema = list(schema.values())
-    if isinstance(schema, list):
-        for part in schema:
-            _describe_defaults(part)
+
+
+def _objects(part: Any) -> Iterator[dict[str, Any]]:
+    """All objects in a part of the document, an outer one before those in it."""
+    if isinstance(part, dict):
+        yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for below in part:
+            yield from _objects(below)
 
 
 def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, str]:
@@ -256,40 +260,28 @@ def shorten(document: dict[str, Any]) -> None:
     document["components"]["examples"] = {name: examples[name] for name in sorted(used)}
 
 
-def _remove_titles(part: Any) -> None:
+def _remove_titles(part: dict[str, Any]) -> None:
     """Of members that are plain or one of several types: generators name only the others by it."""
-    if isinstance(part, dict):
-        plain = part.get("type", "object") != "object" or "anyOf" in part
-        if isinstance(part.get("title"), str) and plain and "enum" not in part:
-            del part["title"]
-        part = list(part.values())
-    if isinstance(part, list):
-        for one in part:
-            _remove_titles(one)
+    for member in _objects(part):
+        plain = member.get("type", "object") != "object" or "anyOf" in member
+        if isinstance(member.get("title"), str) and plain and "enum" not in member:
+            del member["title"]
 
 
 def _name_repeats(document: dict[str, Any]) -> None:
-    for kind, owners in (
-        ("parameters", _parameters),
-        ("requestBodies", _bodies),
-        ("responses", _responses),
-    ):
-        uses = Counter(_text(owner[key]) for owner, key, _ in owners(document))
-        names: dict[str, str] = {}
-        same_name: Counter[str] = Counter()
-        components: dict[str, Any] = {}
-        for owner, key, wanted in owners(document):
-            text = _text(owner[key])
-            if uses[text] < 2 or len(text) < SHORTEST:
-                continue
-            if text not in names:
-                same_name[wanted] += 1
-                number = same_name[wanted]
-                names[text] = wanted if number == 1 else f"{wanted}-{number}"
-                components[names[text]] = owner[key]
-            owner[key] = {"$ref": f"#/components/{kind}/{names[text]}"}
-        if components:
-            document["components"][kind] = components
+    uses = Counter((kind, _text(owner[key])) for kind, owner, key, _ in _places(document))
+    names: dict[tuple[str, str], str] = {}
+    same_name: Counter[tuple[str, str]] = Counter()
+    for kind, owner, key, wanted in _places(document):
+        text = _text(owner[key])
+        if uses[kind, text] < 2 or len(text) < SHORTEST:
+            continue
+        if (kind, text) not in names:
+            same_name[kind, wanted] += 1
+            number = same_name[kind, wanted]
+            names[kind, text] = name = wanted if number == 1 else f"{wanted}-{number}"
+            document["components"].setdefault(kind, {})[name] = owner[key]
+        owner[key] = {"$ref": f"#/components/{kind}/{names[kind, text]}"}
 
 
 def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -297,23 +289,15 @@ def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from methods.values()
 
 
-def _parameters(document: dict[str, Any]) -> Owners:
+def _places(document: dict[str, Any]) -> Iterator[tuple[str, Any, Any, str]]:
+    """Places of objects that may be components: kind, container, key, and a name for it."""
     for operation in _operations(document):
-        parameters = operation.get("parameters", [])
-        for position, parameter in enumerate(parameters):
-            yield parameters, position, _word(parameter["name"])
-
-
-def _bodies(document: dict[str, Any]) -> Owners:
-    for operation in _operations(document):
+        for position, parameter in enumerate(operation.get("parameters", ())):
+            yield "parameters", operation["parameters"], position, _word(parameter["name"])
         if "requestBody" in operation:
-            yield operation, "requestBody", operation["operationId"]
-
-
-def _responses(document: dict[str, Any]) -> Owners:
-    for operation in _operations(document):
+            yield "requestBodies", operation, "requestBody", operation["operationId"]
         for status in operation["responses"]:
-            yield operation["responses"], status, status
+            yield "responses", operation["responses"], status, status
 
 
 def _word(name: str) -> str:

@@ -32,6 +32,7 @@ from service.web.problems import responses
 RETRY_AFTER_S = 1
 CHECK_S = 0.8
 """Timeout of the database; that of probes is a second."""
+SUBJECT = r"^[a-z-]+/[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255})*$"
 
 
 class HealthRead(BaseModel):
@@ -138,9 +139,6 @@ def router(
         )
 
     return routes
-
-
-SUBJECT = r"^[a-z-]+/[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255})*$"
 
 
 class ChangeRead(ReadModel):

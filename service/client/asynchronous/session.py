@@ -160,11 +160,14 @@ async def _chunks(pieces: tuple[bytes | Path, ...], progress_bar: bool) -> Async
         if isinstance(piece, bytes):
             yield piece
             continue
-        with notebook.show_upload(piece, progress_bar) as show:
+        done, size, began = 0, piece.stat().st_size, time.monotonic()
+        with notebook.show_bar(progress_bar, piece.name) as show:
             async with await anyio.Path(piece).open("rb") as file:
                 while chunk := await file.read(CHUNK_BYTES):
                     yield chunk
-                    show(len(chunk))
+                    done += len(chunk)
+                    seconds = time.monotonic() - began
+                    show(*notebook.upload_progress(piece.name, done, size, seconds))
 
 
 def _members(reply: httpx2.Response) -> dict[str, Any]:

@@ -231,13 +231,13 @@ class Job(fields.JobFields):
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         has_bar = notebook.is_wanted(progress_bar)
-        with notebook.show_job(self, has_bar) as show:
+        with notebook.show_bar(has_bar, notebook.job_title(self)) as show:
             while not self.ended:
                 left = POLL_S if until is None else until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"{self.id} is {self.state} after {timeout_s} s")
                 self.refresh(min(left, REFRESH_S if has_bar else POLL_S))
-                show(self)
+                show(*notebook.job_progress(self))
         if self.state == "canceled":
             raise JobCanceled(self.id, "canceled", "the job was canceled", None, self)
         if self.state == "failed":

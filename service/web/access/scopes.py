@@ -49,6 +49,7 @@ _ATTRIBUTE = "svm_scope"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+LOGIN_BYTES = 4096
 
 
 class LoginNeeded(Exception):
@@ -174,9 +175,6 @@ class Routes(APIRouter):
     def __init__(self, prefix: str = "", tag: str | None = None, **options: Any) -> None:
         tags = None if tag is None else [tag]
         super().__init__(prefix=prefix, tags=tags, **EVERY_ROUTE, **options)  # type: ignore[arg-type]
-
-
-LOGIN_BYTES = 4096
 
 
 def mount_login(app: FastAPI, authenticator: Authenticator) -> None:

@@ -16,7 +16,6 @@ import hmac
 import re
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -33,6 +32,10 @@ LARGE_USE_BYTES = 8 * 1024**2
 """After more than this was in use at once, free memory is returned to the system."""
 QUIET_S = 1.0
 """Delay before that, because the next bodies may need the memory again."""
+HEADER = "content-digest"
+ALGORITHMS = {"sha-256": "sha256", "sha-512": "sha512"}
+_MEMBER = re.compile(r"\s*([a-z][a-z0-9-]*)\s*=\s*:([A-Za-z0-9+/=]*):\s*(?:;[^,]*)?")
+T = TypeVar("T")
 
 
 class BodyBudget:
@@ -102,12 +105,7 @@ class Share:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -136,12 +134,6 @@ def share_of(request: Request) -> Share:
 def overloaded() -> Unavailable:
     """The error for a request whose body exceeds the budget."""
     return Unavailable("overloaded", DETAIL, retry_after_s=RETRY_S)
-
-
-HEADER = "content-digest"
-ALGORITHMS = {"sha-256": "sha256", "sha-512": "sha512"}
-_MEMBER = re.compile(r"\s*([a-z][a-z0-9-]*)\s*=\s*:([A-Za-z0-9+/=]*):\s*(?:;[^,]*)?")
-T = TypeVar("T")
 
 
 def announced_bytes(request: Request) -> int | None:

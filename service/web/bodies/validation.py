@@ -248,17 +248,17 @@ def hint_of(schema: Schema, location: Sequence[str | int], unknown: bool) -> str
     `unknown`: there is no such field.
     """
     described: str | None = None
-    here = list(_variants(schema, schema))
+    here = list(variants_of(schema, schema))
     *path, last = location
     choice = here
     for part in path if unknown else location:
         if isinstance(part, int):
-            here = choice = [v for node in here for v in _variants(node.get("items", {}), schema)]
+            here = choice = [v for node in here for v in variants_of(node.get("items", {}), schema)]
             continue
         fields = [node["properties"][part] for node in here if part in node.get("properties", {})]
         if fields:
             described = next((f["description"] for f in fields if "description" in f), None)
-            here = [variant for field in fields for variant in _variants(field, schema)]
+            here = [variant for field in fields for variant in variants_of(field, schema)]
             choice = here
         else:  # Pydantic adds the member of a union that it tried, or that `name` chooses
             here = [node for node in here if part in _names(node)] or here
@@ -306,22 +306,22 @@ def _places_below(
 ) -> Iterator[str]:
     for node in nodes:
         for field, member in node.get("properties", {}).items():
-            below = list(_variants(member, root))
+            below = list(variants_of(member, root))
             yield from [field for one in below if name in one.get("properties", {})]
             if depth > 1:
                 inner = _places_below(name, below, root, depth - 1)
                 yield from (f"{field}.{place}" for place in inner)
 
 
-def _variants(schema: Schema, root: Schema) -> Iterator[Schema]:
+def variants_of(schema: Schema, root: Schema) -> Iterator[Schema]:
     """The schema itself, or those that it refers to or chooses from."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/$defs/")
-        yield from _variants(root["$defs"][name], root)
+        yield from variants_of(root["$defs"][name], root)
         return
     choice = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
     for variant in choice:
-        yield from _variants(variant, root)
+        yield from variants_of(variant, root)
     if not choice:
         yield schema
 

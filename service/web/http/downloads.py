@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from service.errors import RangeNotSatisfiable
-from service.web.http.headers import etag, is_head, not_modified
+from service.web.http.headers import etag, header_parameter, is_head, not_modified
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -82,18 +82,12 @@ def downloads(*media_types: str) -> dict[int | str, dict[str, Any]]:
 
 RANGE_PARAMETERS: dict[str, Any] = {
     "parameters": [
-        {
-            "name": "Range",
-            "in": "header",
-            "description": "One range of bytes, such as `bytes=1000-`; the reply is then 206.",
-            "schema": {"type": "string"},
-        },
-        {
-            "name": "If-Range",
-            "in": "header",
-            "description": "An `ETag`: if it has changed since, the reply is the whole file.",
-            "schema": {"type": "string"},
-        },
+        header_parameter(
+            "Range", "One range of bytes, such as `bytes=1000-`; the reply is then 206."
+        ),
+        header_parameter(
+            "If-Range", "An `ETag`: if it has changed since, the reply is the whole file."
+        ),
     ]
 }
 """The `openapi_extra=` of a route that replies with `download`."""

@@ -1,4 +1,5 @@
-"""Headers of every reply: security policies for browsers, and caching. The method HEAD."""
+"""Headers of every reply: security policies for browsers, and caching. The method HEAD. Conditional
+requests (RFC 9110, section 13): ETag, If-Match, If-None-Match."""
 
 from __future__ import annotations
 
@@ -37,6 +38,12 @@ FIXED = {
 
 _INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _HEAD = "svm.head"
+PROBLEMS = ("invalid-header", "precondition-failed")
+"""Problems of every route of a resource with an ETag."""
+_READ = "The `ETag` that you read"
+_CHANGED = "If it has changed since, the request is refused."
+_TAG = re.compile(r'(?:W/)?"[^"\s]*"')
+_TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
 
 
 def add_headers(headers: MutableHeaders) -> None:
@@ -75,32 +82,19 @@ class HeadAsGet:
         await self._app(scope, receive, send)
 
 
-PROBLEMS = ("invalid-header", "precondition-failed")
-"""Problems of every route of a resource with an ETag."""
+def header_parameter(name: str, description: str, *examples: str) -> dict[str, Any]:
+    """A header for the `openapi_extra=` of a route."""
+    schema = {"type": "string", **({"examples": list(examples)} if examples else {})}
+    return {"name": name, "in": "header", "description": description, "schema": schema}
 
-IF_MATCH: dict[str, Any] = {
-    "name": "If-Match",
-    "in": "header",
-    "description": "The `ETag` that you read. If it has changed since, the request is refused.",
-    "schema": {"type": "string"},
-}
-IF_NONE_MATCH: dict[str, Any] = {
-    "name": "If-None-Match",
-    "in": "header",
-    "description": "`*` to create the resource only if it does not exist yet.",
-    "schema": {"type": "string", "examples": ["*"]},
-}
-"""The parameters of a route that requires one of them, for its `openapi_extra=`."""
-REQUIRED_IF_MATCH: dict[str, Any] = {
-    **IF_MATCH,
-    "description": "The `ETag` that you read, or `*` for any. If it has changed since, the request "
-    "is refused.",
-    "schema": {"type": "string", "examples": ["*"]},
-}
+
+IF_MATCH = header_parameter("If-Match", f"{_READ}. {_CHANGED}")
+IF_NONE_MATCH = header_parameter(
+    "If-None-Match", "`*` to create the resource only if it does not exist yet.", "*"
+)
+"""The parameters of a route that requires one of them."""
+REQUIRED_IF_MATCH = header_parameter("If-Match", f"{_READ}, or `*` for any. {_CHANGED}", "*")
 """The parameter of a route that requires it."""
-
-_TAG = re.compile(r'(?:W/)?"[^"\s]*"')
-_TAGS = re.compile(rf"{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*")
 
 
 def etag(version: str) -> str:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from starlette.datastructures import MutableHeaders
@@ -32,22 +33,7 @@ from service.common.answerer import RawHeaders
 from service.errors import ServiceError
 from service.web.http.headers import add_headers
 from service.web.problems import problem_bytes, status_of
-from service.web.server.limits import (
-    HEADER_BYTES,
-    HEADER_LINES,
-    SMALL_BYTES,
-    ConnectionLimits,
-    check_header,
-    field_bytes,
-    has_body,
-    memory_of,
-    no_memory,
-    origin_form,
-    refusal_of,
-    too_large,
-    too_many_lines,
-    wrong_request_line,
-)
+from service.web.server import limits
 from service.web.server.observability import request_id_of
 
 WAITING_BYTES = 4096
@@ -70,9 +56,9 @@ _ignored = memoryview(bytearray(64 * 1024))
 class MessageProtocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, limits: ConnectionLimits, *args: Any, **options: Any) -> None:
+    def __init__(self, shared: limits.ConnectionLimits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._limits = limits
+        self._limits = shared
         self._in_header = True
         self._in_message = False
         self._progress_at = 0.0
@@ -168,7 +154,7 @@ class MessageProtocol(HttpToolsProtocol):
                     self.parser.feed_data(length_only(self.headers))
         except HttpParserError as error:
             self._raw = b""
-            self._end_with(refusal_of(error))
+            self._end_with(limits.refusal_of(error))
             return
         if not (self._in_message or self._fields_only):  # as usual: it ends with a request
             self._raw = b""
@@ -183,20 +169,20 @@ class MessageProtocol(HttpToolsProtocol):
             self._packet_bytes += self._packet_size
         elif self._in_header or self._in_trailers:
             self._packet_bytes = len(data) - data.rfind(b"\n") - 1  # of a line without end
-        if self._packet_bytes > HEADER_BYTES:
+        if self._packet_bytes > limits.HEADER_BYTES:
             self._end_with(self._too_large())
         elif half_sent:
-            if len(self.headers) > HEADER_LINES:
-                self._end_with(too_many_lines())
-            elif not self._has_room(memory_of(2 * len(self._raw), self.headers)):
-                self._end_with(no_memory())
+            if len(self.headers) > limits.HEADER_LINES:
+                self._end_with(limits.too_many_lines())
+            elif not self._has_room(limits.memory_of(2 * len(self._raw), self.headers)):
+                self._end_with(limits.no_memory())
         elif self._in_trailers and not self._has_room(self._packet_bytes):
-            self._end_with(no_memory())
+            self._end_with(limits.no_memory())
 
     def _has_room(self, n_bytes: int) -> bool:
         """Count `n_bytes` besides the headers of earlier requests; False if there is no room."""
         kept = self._kept_bytes + n_bytes
-        return self._header_share.reserve(kept) or kept <= SMALL_BYTES
+        return self._header_share.reserve(kept) or kept <= limits.SMALL_BYTES
 
     def _should_upgrade(self) -> bool:
         return False
@@ -218,8 +204,8 @@ class MessageProtocol(HttpToolsProtocol):
             super().on_header(name, value)
             return
         # A trailer is not a header of the request (RFC 9110, section 6.5.1).
-        self._field_bytes += field_bytes(name, value)
-        if self._field_bytes > HEADER_BYTES:
+        self._field_bytes += limits.field_bytes(name, value)
+        if self._field_bytes > limits.HEADER_BYTES:
             raise self._too_large()
 
     def on_headers_complete(self) -> None:
@@ -228,7 +214,7 @@ class MessageProtocol(HttpToolsProtocol):
         line = b"%b %b HTTP/" % (self.parser.get_method(), self.url)
         at = self._raw.find(line, self._line_end)
         if at < 0:
-            raise wrong_request_line(self.parser.get_http_version())
+            raise limits.wrong_request_line(self.parser.get_http_version())
         self._line_end = at + len(line)
         self._header_complete()
 
@@ -236,14 +222,14 @@ class MessageProtocol(HttpToolsProtocol):
         """The header, or what was kept of it until now, is complete."""
         if not self._field_bytes:
             self._check_header()
-        self.url = origin_form(self.url, self.headers)
-        memory = memory_of(self._field_bytes, self.headers)
+        self.url = limits.origin_form(self.url, self.headers)
+        memory = limits.memory_of(self._field_bytes, self.headers)
         if self._busy():
             memory += WAITING_BYTES
-        if not self._complete and has_body(self.headers):
+        if not self._complete and limits.has_body(self.headers):
             memory += RECEIVING_BYTES
         if not self._has_room(memory):
-            raise no_memory()
+            raise limits.no_memory()
         self._kept.append(memory)
         self._kept_bytes += memory
         self._in_header = False
@@ -255,7 +241,7 @@ class MessageProtocol(HttpToolsProtocol):
 
     def _check_header(self) -> None:
         version = self.parser.get_http_version()
-        self._field_bytes = check_header(version, self.url, self.headers)
+        self._field_bytes = limits.check_header(version, self.url, self.headers)
 
     def on_chunk_header(self) -> None:
         self._in_trailers = True
@@ -322,7 +308,7 @@ class MessageProtocol(HttpToolsProtocol):
 
     def _too_large(self) -> ServiceError:
         trailers = self._in_message and not self._in_header
-        return too_large("header and trailers have" if trailers else "the header has")
+        return limits.too_large("header and trailers have" if trailers else "the header has")
 
     def _end_with(self, refusal: ServiceError) -> None:
         """Reply with a problem, after earlier replies, and close."""
@@ -343,7 +329,7 @@ class MessageProtocol(HttpToolsProtocol):
             answered = False
         if not answered:
             self._refuse(refusal)
-            if refusal.code == "overloaded" and has_body(self.headers):
+            if refusal.code == "overloaded" and limits.has_body(self.headers):
                 self._in_header = False
                 LingeringClose(self, self.transport)
                 return
@@ -391,30 +377,13 @@ class MessageProtocol(HttpToolsProtocol):
         self._limits.metrics.record("none", "none", status, 0.0)
 
 
-class Reports(Protocol):
-    """Receives the results of a parser."""
-
-    def on_message_begin(self) -> None: ...
-    def on_url(self, url: bytes) -> None: ...
-    def on_header(self, name: bytes, value: bytes) -> None: ...
-    def on_headers_complete(self) -> None: ...
-    def on_body(self, body: bytes) -> None: ...
-    def on_chunk_header(self) -> None: ...
-    def on_message_complete(self) -> None: ...
-
-
-def new_parser(reports: Reports) -> HttpRequestParser:
-    """A parser that, as uvicorn's, continues after a request with `Connection: close`."""
-    parser = HttpRequestParser(reports)
-    parser.set_dangerous_leniencies(lenient_data_after_close=True)
-    return parser
-
-
-def parser_after_header(reports: Reports) -> HttpRequestParser:
+def parser_after_header(connection: MessageProtocol) -> HttpRequestParser:
     """A parser for the rest of a request that offers to upgrade the connection (RFC 9110, section
     7.8), where the first parser stops, as if another protocol followed. Feed it `length_only`
     first."""
-    return new_parser(_AfterHeader(reports))
+    parser = HttpRequestParser(_AfterHeader(connection))
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+    return parser
 
 
 def length_only(headers: RawHeaders) -> bytes:
@@ -424,30 +393,24 @@ def length_only(headers: RawHeaders) -> bytes:
 
 
 class _AfterHeader:
-    """Passes on everything except the first header, which was reported already."""
+    """Passes on what a parser reports, except the first header, which was reported already."""
 
-    def __init__(self, reports: Reports) -> None:
-        self._reports = reports
+    def __init__(self, connection: MessageProtocol) -> None:
+        self._connection = connection
         self._open = False
-        self.on_body = reports.on_body
-        self.on_chunk_header = reports.on_chunk_header
-        self.on_message_complete = reports.on_message_complete
 
-    def on_message_begin(self) -> None:
-        if self._open:
-            self._reports.on_message_begin()
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        report = getattr(self._connection, name)
 
-    def on_url(self, url: bytes) -> None:
-        if self._open:
-            self._reports.on_url(url)
+        def pass_on(*content: bytes) -> None:
+            if self._open:
+                report(*content)
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._open:
-            self._reports.on_header(name, value)
+        return pass_on
 
     def on_headers_complete(self) -> None:
         if self._open:
-            self._reports.on_headers_complete()
+            self._connection.on_headers_complete()
         self._open = True
 
 
