@@ -7,7 +7,7 @@ from typing import Any
 
 from service.datasets.schemas import UploadOptions
 from service.rows.format_table import FORMATS, SUFFIXES
-from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV, ZIP
+from service.rows.spec import DELIMITED, JSON, LIBSVM, NDJSON, ZIP
 
 _NAMES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
 _ROWS: tuple[tuple[tuple[float, ...], str], ...] = (
@@ -40,8 +40,7 @@ def request_body() -> dict[str, Any]:
     content[ZIP] = {"schema": {**binary, "example": "@data.csv.zip"}}
     content[JSON]["schema"] = _JSON_SCHEMA
     examples = {
-        CSV: _delimited(","),
-        TSV: _delimited("\t"),
+        **{media_type: _delimited(delimiter) for media_type, delimiter in DELIMITED.items()},
         NDJSON: _ndjson(),
         JSON: _json(),
         LIBSVM: _libsvm(),

@@ -26,7 +26,7 @@ from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
 from service.rows.format_table import DOWNLOADS, FORMATS
 from service.rows.parser import Parser
-from service.rows.spec import CSV, TSV
+from service.rows.spec import DELIMITED
 from service.settings import Limits
 from service.storage.blobs import Blobs
 from service.web.access.scopes import Routes, requires_scope
@@ -125,7 +125,7 @@ def _with_parameters(media_type: str, dataset: Dataset) -> str:
     if not media_type.startswith("text/"):
         return media_type
     header = f"; header={'present' if dataset.columns else 'absent'}"
-    return f"{media_type}; charset=utf-8" + (header if media_type in (CSV, TSV) else "")
+    return f"{media_type}; charset=utf-8" + (header if media_type in DELIMITED else "")
 
 
 def _add_change(routes: APIRouter, store: DatasetStore) -> None:

@@ -23,7 +23,7 @@ import structlog
 from service.datasets.dataset import SENT, DataInFiles, Dataset, LoadedData, Origin
 from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
-from service.rows.spec import TSV, Parsed, Stored, Summarized
+from service.rows.spec import DELIMITED, Parsed, Stored, Summarized
 from service.rows.table.arrays import BLOCK_BYTES, blocks_of
 from service.rows.table.writers import category_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
@@ -359,7 +359,7 @@ def _upload_key(parsed: Parsed, origin: Origin) -> str:
     that are not written plainly are others: models predict rows that are written so."""
     content: list[Any] = [parsed.matrix_digest, parsed.columns, parsed.target]
     written = Reading.of(parsed.reading)
-    if not written.is_usual("\t" if parsed.media_type == TSV else ","):
+    if not written.is_usual(DELIMITED.get(parsed.media_type, ",")):
         content.append({"reading": parsed.reading})
     if parsed.weight is not None:
         content.append({"weight": parsed.weight})

@@ -34,7 +34,7 @@ from service.rows.format_table import ARCHIVES, FORMATS, LABEL_FORMATS, SUFFIXES
 from service.rows.parser import Parser
 from service.rows.spec import (
     CSV,
-    TSV,
+    DELIMITED,
     UNKNOWN,
     ZIP,
     Parsed,
@@ -338,7 +338,7 @@ def _with_parameters(options: UploadOptions, content_type: str) -> UploadOptions
     """
     said: dict[str, str] = {}
     sent_type = media_type_of(content_type)
-    tabular = known_type(sent_type) in (CSV, TSV)
+    tabular = known_type(sent_type) in DELIMITED
     header = parameter(content_type, "header")
     if options.header == "auto" and tabular and header in ("present", "absent"):
         said["header"] = header
@@ -356,7 +356,7 @@ def charset_of(content_type: str) -> str | None:
     charset = parameter(content_type, "charset")
     if charset in _UTF8:
         return None
-    if not (known_type(media_type_of(content_type)) in (CSV, TSV) and is_text_codec(charset)):
+    if not (known_type(media_type_of(content_type)) in DELIMITED and is_text_codec(charset)):
         message = f"send text as UTF-8, not as {charset[:40]}"
         raise UnsupportedFormat("unsupported-format", message)
     return charset

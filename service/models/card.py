@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.common.schemas import rfc3339
@@ -68,14 +68,12 @@ def card_of(version: ModelVersion, dataset: Dataset | None) -> ModelCardRead:
 def _summary(version: ModelVersion) -> str:
     spec = version.spec
     n = len(version.classes)
-    shown = ", ".join(str(label) for label in version.classes[:SHOWN_CLASSES])
-    shown += ", …" if n > SHOWN_CLASSES else ""
     solver = spec.get("solver", {})
     kernel = (solver.get("kernel") or {}).get("name")
     kind = "support vector machine" if version.imported is not None else "linear classifier"
     kind = f"support vector machine with a {kernel} kernel" if kernel else kind
     parts = [
-        f"A {kind} for {n} classes ({shown}) and {version.n_features:,} "
+        f"A {kind} for {n} classes ({_first(version.classes)}) and {version.n_features:,} "
         f"feature{'' if version.n_features == 1 else 's'}"
     ]
     if n > 2 and spec.get("multiclass") in _SCHEMES:
@@ -93,6 +91,12 @@ def _summary(version: ModelVersion) -> str:
     if version.calibration is None:
         gives = "labels and decision values"
     return f"{'; '.join(parts)}. It gives {gives}."
+
+
+def _first(classes: Sequence[object]) -> str:
+    """The first ones of a list."""
+    more = ["…"] if len(classes) > SHOWN_CLASSES else []
+    return ", ".join([*map(str, classes[:SHOWN_CLASSES]), *more])
 
 
 def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
@@ -113,10 +117,9 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         f"{dataset.n_features:,} features, {layout}."
     ]
     if dataset.classes is not None and dataset.class_counts is not None:
-        counts = zip(dataset.classes[:SHOWN_CLASSES], dataset.class_counts, strict=False)
-        shown = ", ".join(f"{label}: {count:,}" for label, count in counts)
-        more = ", …" if len(dataset.classes) > SHOWN_CLASSES else ""
-        sentences.append(f"Rows of each class: {shown}{more}.")
+        counts = zip(dataset.classes, dataset.class_counts, strict=True)
+        shown = _first([f"{label}: {count:,}" for label, count in counts])
+        sentences.append(f"Rows of each class: {shown}.")
     validation = version.spec.get("validation") or {}
     if "fraction" in validation:
         stratified = ", the same share of every class" if validation.get("stratify") else ""
@@ -240,15 +243,11 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         )
     sentences.extend(explain_unpredicted(metrics, version.classes, spec.get("class_weight")))
     if dataset is not None and dataset.class_counts and dataset.classes:
-        few = [
-            str(label)
-            for label, count in zip(dataset.classes, dataset.class_counts, strict=True)
-            if count < FEW_ROWS
-        ]
+        counts = zip(dataset.classes, dataset.class_counts, strict=True)
+        few = [label for label, count in counts if count < FEW_ROWS]
         if few:
-            shown = ", ".join(few[:SHOWN_CLASSES]) + (", …" if len(few) > SHOWN_CLASSES else "")
             sentences.append(
-                f"Classes of fewer than {FEW_ROWS} rows ({shown}) have unreliable metrics."
+                f"Classes of fewer than {FEW_ROWS} rows ({_first(few)}) have unreliable metrics."
             )
         share = max(dataset.class_counts) / max(1, sum(dataset.class_counts))
         if share > IMBALANCE:

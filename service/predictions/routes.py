@@ -14,7 +14,7 @@ from service.predictions.loaded_models import Reference
 from service.predictions.predictor import PredictionCall, Predictor, Target
 from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
 from service.rows.format_table import FORMATS, ROW_FORMATS
-from service.rows.spec import CSV, JSON, LIBSVM, NDJSON, TSV
+from service.rows.spec import DELIMITED, JSON, LIBSVM, NDJSON
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_request, read_limited
 from service.web.bodies.receiving import unless_disconnected
@@ -43,8 +43,10 @@ Outputs = Annotated[
     ),
 ]
 _EXAMPLES = {
-    CSV: "5.1,3.5,1.4,0.2\n6.7,3.0,5.2,2.3\n",
-    TSV: "5.1\t3.5\t1.4\t0.2\n6.7\t3.0\t5.2\t2.3\n",
+    **{
+        media_type: "5.1,3.5,1.4,0.2\n6.7,3.0,5.2,2.3\n".replace(",", delimiter)
+        for media_type, delimiter in DELIMITED.items()
+    },
     NDJSON: "[5.1, 3.5, 1.4, 0.2]\n[6.7, 3.0, 5.2, 2.3]\n",
     LIBSVM: "1:5.1 2:3.5 3:1.4 4:0.2\n1:6.7 2:3.0 3:5.2 4:2.3\n",
 }

@@ -37,7 +37,7 @@ from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format, known_type
 from service.rows.parser import Parser
-from service.rows.spec import CSV, JSON, NDJSON, NPY, TSV, ConvertSpec, RowLimits, SentFile
+from service.rows.spec import CSV, DELIMITED, JSON, NDJSON, NPY, ConvertSpec, RowLimits, SentFile
 from service.settings import Limits
 from svm.data.matrices import is_sparse
 
@@ -68,7 +68,7 @@ class PlainExchange:
         for name, value in headers:
             if name == b"content-type":
                 content_type = known_type(media_type_of(value.decode("latin-1")))
-                if content_type in (CSV, TSV) and b"=" in value:
+                if content_type in DELIMITED and b"=" in value:
                     self._charset = charset_of(value.decode("latin-1"))
             elif name == b"accept":
                 more = value.decode("latin-1")

@@ -19,6 +19,7 @@ from service.rows.formats import delimited_rows, json_to_predict, libsvm, npy
 from service.rows.spec import (
     BZIP2,
     CSV,
+    DELIMITED,
     GZIP,
     JSON,
     LIBSVM,
@@ -162,8 +163,8 @@ FORMATS = {
         _TABLE(
             media_type=CSV,
             suffixes=(".csv", ".txt"),
-            read_rows=partial(delimited_rows.read_rows, delimiter=","),
-            write=partial(rendering.write_delimited, delimiter=","),
+            read_rows=partial(delimited_rows.read_rows, delimiter=DELIMITED[CSV]),
+            write=partial(rendering.write_delimited, delimiter=DELIMITED[CSV]),
         ),
         Format(
             media_type=JSON,
@@ -187,8 +188,8 @@ FORMATS = {
         _TABLE(
             media_type=TSV,
             suffixes=(".tsv",),
-            read_rows=partial(delimited_rows.read_rows, delimiter="\t"),
-            write=partial(rendering.write_delimited, delimiter="\t"),
+            read_rows=partial(delimited_rows.read_rows, delimiter=DELIMITED[TSV]),
+            write=partial(rendering.write_delimited, delimiter=DELIMITED[TSV]),
         ),
         Format(
             media_type=NPZ,

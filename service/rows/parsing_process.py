@@ -33,9 +33,9 @@ from service.rows.formats import npy
 from service.rows.formats.archive import Archive, BadArchive
 from service.rows.spec import (
     CSV,
+    DELIMITED,
     GZIP,
     NPY,
-    TSV,
     UNKNOWN,
     ZIP,
     Converted,
@@ -277,7 +277,7 @@ def _read_labels(
 
 def _texts(spec: ParseSpec, sent: SentFile, path: Path) -> Iterator[list[str]]:
     """The labels of one slice of the file after the other."""
-    delimiter = spec.asked.delimiter or ("\t" if sent.media_type == TSV else ",")
+    delimiter = spec.asked.delimiter or DELIMITED.get(sent.media_type, ",")
     faults = Faults()
     row = 0
     for part in slices(path):

@@ -45,6 +45,8 @@ XZ = "application/x-xz"
 ZSTD = "application/zstd"
 UNKNOWN = "application/octet-stream"
 """The contents say what it is."""
+DELIMITED = {CSV: ",", TSV: "\t"}
+"""Formats that are tables of text, and the usual character between their cells."""
 
 HEADER_BYTES = 128
 """NumPy pads the header of every array of ours to this, whatever its shape."""

@@ -2,38 +2,43 @@
 
 Operations of the main ONNX domain, opset 17; models of tables also have `LabelEncoder` of
 `ai.onnx.ml`.
+
+A table has an input for each column. A category is a column of strings, every other one a column of
+doubles: booleans are 1 and 0, dates days since 1970-01-01. An empty string and NaN are missing
+cells.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from collections.abc import Collection, Iterator, Sequence
+from itertools import combinations, count
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from service.errors import InvalidContent
-from service.models.exports.nodes import Graph
-from service.models.exports.table_graph import (
-    add_linear_scores,
-    add_outputs,
-    input_names,
-    table_inputs,
-)
-from svm.data.matrices import Vector, dense
-from svm.encoding.encoder import PlainEncoder
+from service.rows.cell_texts.number_text import MISSING_TEXTS
+from svm.data.columns import UNKNOWN, Columns
+from svm.data.matrices import Indices, Vector, dense
+from svm.encoding.encoder import Encoder, PlainEncoder
 from svm.kernel.kernels import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.calibration import CLOSEST, Calibration
 from svm.model.pipeline import FittedPipeline
 from svm.transforms import features as maps
 from svm.transforms.features import FeatureMap
+from svm.transforms.scaling import Scaling
 
 OPSET = 17
 OPSET_ML = 3
 IR_VERSION = 8
 MOST_VALUES = 32_000_000
 """Numbers of a graph: 256 MB. The limit of ONNX files is 2 GB."""
+
+RESERVED = frozenset({"label", "decision", "probability"})
+"""Outputs; an input with such a name gets a `_` behind it."""
 
 _LABELS = {
     "b": TensorProto.BOOL,
@@ -51,11 +56,11 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
 
     Raises InvalidContent (`export-unsupported`) for models of too many numbers.
     """
-    count = _count(fitted)
-    if count > MOST_VALUES:
+    n_values = _count(fitted)
+    if n_values > MOST_VALUES:
         raise InvalidContent(
             "export-unsupported",
-            f"as ONNX, which is dense, the model would have {count:,} numbers; at most "
+            f"as ONNX, which is dense, the model would have {n_values:,} numbers; at most "
             f"{MOST_VALUES:,} are written; use npz",
         )
     plain = fitted.encoder.is_plain
@@ -98,7 +103,7 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
 def _scores(graph: Graph, fitted: FittedPipeline) -> str:
     encoder = fitted.encoder
     if isinstance(encoder, PlainEncoder):
-        Z = _scale(graph, fitted, "X")
+        Z = _scale(graph, fitted.scaling, "X")
     elif fitted.kernel is None and isinstance(fitted.features.spec, maps.Identity):
         return add_linear_scores(graph, fitted, encoder)
     else:
@@ -110,11 +115,11 @@ def _scores(graph: Graph, fitted: FittedPipeline) -> str:
     return graph.product(Z, fitted.coefficients.T, fitted.intercepts)
 
 
-def _scale(graph: Graph, fitted: FittedPipeline, X: str) -> str:
-    if fitted.scaling.offset is not None:
-        X = graph.op("Sub", X, fitted.scaling.offset)
-    if fitted.scaling.scale is not None:
-        X = graph.op("Div", X, fitted.scaling.scale)
+def _scale(graph: Graph, scaling: Scaling, X: str) -> str:
+    if scaling.offset is not None:
+        X = graph.op("Sub", X, scaling.offset)
+    if scaling.scale is not None:
+        X = graph.op("Div", X, scaling.scale)
     return X
 
 
@@ -314,3 +319,181 @@ def _couple(graph: Graph, positive: str, classes: int) -> str:
         column = graph.op("Sub", graph.op("Gather", system, here, axis=2), unit)
         system = graph.op("Sub", system, graph.op("Mul", column, row))
     return graph.op("Gather", system, np.int64(classes), axis=2)
+
+
+def input_names(columns: Columns) -> list[str]:
+    """The names of the inputs: those of the columns, if possible."""
+    names: list[str] = []
+    for column in columns:
+        name = column.name
+        while name in RESERVED or name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def table_inputs(columns: Columns) -> list[ValueInfoProto]:
+    """The inputs, each (n, 1)."""
+    return [
+        helper.make_tensor_value_info(
+            name, TensorProto.STRING if column.kind == "category" else TensorProto.DOUBLE, ["n", 1]
+        )
+        for name, column in zip(input_names(columns), columns, strict=True)
+    ]
+
+
+def feed(columns: Columns, X: Vector) -> dict[str, Any]:
+    """The inputs for raw values, (n, n_columns)."""
+    inputs: dict[str, Any] = {}
+    for j, (name, column) in enumerate(zip(input_names(columns), columns, strict=True)):
+        cells = np.ascontiguousarray(X[:, j : j + 1])
+        if column.kind == "category":
+            unknown = map("unknown {}".format, count())
+            other = next(text for text in unknown if text not in column.levels)
+            texts = np.array([*column.levels, "", other], dtype=object)
+            codes = np.where(cells == UNKNOWN, len(texts) - 1, cells)
+            codes = np.where(np.isnan(cells), len(texts) - 2, codes)
+            cells = texts[codes.astype(np.int64)]
+        inputs[name] = cells
+    return inputs
+
+
+def add_linear_scores(graph: Graph, fitted: FittedPipeline, encoder: Encoder) -> str:
+    """The scores of a linear model without a feature map: a weight is gathered for each level."""
+    n_numbers, weights = encoder.n_numbers, fitted.coefficients.T
+    parts = []
+    numbers = _numbers(graph, fitted, encoder)
+    if numbers is not None:
+        parts.append(graph.product(numbers, weights[:n_numbers]))
+    for place, outputs in _categories(graph, encoder):
+        own = np.concatenate([weights[outputs], np.zeros((1, weights.shape[1]))])
+        parts.append(graph.op("Gather", own, place, axis=0))
+    total = graph.constant(fitted.intercepts[None, :])
+    for part in parts:
+        total = graph.op("Add", total, part)
+    return total
+
+
+def add_outputs(graph: Graph, fitted: FittedPipeline, encoder: Encoder) -> str:
+    """The scaled outputs of the encoder, (n, n_outputs)."""
+    numbers = _numbers(graph, fitted, encoder)
+    parts = [] if numbers is None else [numbers]
+    for place, outputs in _categories(graph, encoder):
+        every = graph.constant(np.arange(len(outputs))[None, :])
+        ones = graph.op("Equal", graph.reshape(place, -1, 1), every)
+        parts.append(graph.op("Cast", ones, to=TensorProto.DOUBLE))
+    return graph.op("Concat", *parts, axis=1)
+
+
+def _numbers(graph: Graph, fitted: FittedPipeline, encoder: Encoder) -> str | None:
+    """The scaled outputs before those of levels; None if there are none."""
+    if encoder.n_numbers == 0:
+        return None
+    values, gaps = [], {}
+    for j, (name, column) in enumerate(
+        zip(input_names(encoder.columns), encoder.columns, strict=True)
+    ):
+        if column.kind == "category":
+            continue
+        gaps[j] = graph.op("IsNaN", name)
+        filled = graph.op("Where", gaps[j], np.zeros((1, 1)), name)
+        values += _date_parts(graph, filled) if column.kind == "date" else [filled]
+    mask = graph.op("Concat", *(gaps[j] for j in encoder.sources.tolist()), axis=1)
+    joined = graph.op("Concat", *values, axis=1)
+    joined = graph.op("Where", mask, encoder.fills[None, :], joined)
+    if len(encoder.indicated):
+        indicated = graph.op("Concat", *(gaps[j] for j in encoder.indicated.tolist()), axis=1)
+        indicators = graph.op("Cast", indicated, to=TensorProto.DOUBLE)
+        joined = graph.op("Concat", joined, indicators, axis=1)
+    return _scale(graph, fitted.scaling.first(encoder.n_numbers), joined)
+
+
+def _categories(graph: Graph, encoder: Encoder) -> Iterator[tuple[str, Indices]]:
+    """For each category (n,) places among its outputs, and the numbers of these outputs; the place
+    behind the last one is that of a cell without an output."""
+    names = input_names(encoder.columns)
+    for c, j in enumerate(encoder.categories.tolist()):
+        levels = encoder.columns[j].levels
+        start = int(encoder.starts[c])
+        slots = encoder.slots[start : start + len(levels) + 2]
+        outputs = np.unique(slots[slots < encoder.n_outputs])
+        places = np.where(slots < encoder.n_outputs, np.searchsorted(outputs, slots), len(outputs))
+        missing = sorted(text for text in MISSING_TEXTS if text not in levels)
+        keys = [*levels, *missing]
+        values = [*places[:-2].tolist(), *[int(places[-1])] * len(missing)]
+        place = graph.op(
+            "LabelEncoder",
+            graph.reshape(names[j], -1),
+            domain="ai.onnx.ml",
+            keys_strings=keys,
+            values_int64s=values,
+            default_int64=int(places[-2]),
+        )
+        yield place, outputs
+
+
+def _date_parts(graph: Graph, days: str) -> list[str]:
+    """Year, month, weekday and days. All whole numbers are positive: their division rounds down.
+
+    Years begin in March: then a leap day is the last one (Hinnant, `civil_from_days`).
+    """
+    floor = graph.op("Cast", graph.op("Floor", days), to=TensorProto.INT64)
+    z = graph.op("Add", floor, 719_468)  # days since 0000-03-01
+    era = graph.op("Div", z, 146_097)
+    day = graph.op("Sub", z, graph.op("Mul", era, 146_097))
+    leaps = graph.op("Sub", graph.op("Div", day, 36_524), graph.op("Div", day, 1_460))
+    leaps = graph.op("Sub", leaps, graph.op("Div", day, 146_096))
+    year = graph.op("Div", graph.op("Add", day, leaps), 365)
+    before = graph.op("Sub", graph.op("Div", year, 4), graph.op("Div", year, 100))
+    before = graph.op("Add", before, graph.op("Mul", year, 365))
+    day_of_year = graph.op("Sub", day, before)
+    month = graph.op("Div", graph.op("Add", graph.op("Mul", day_of_year, 5), 2), 153)  # 0 is March
+    late = graph.op("Less", month, 10)
+    month = graph.op("Add", month, graph.op("Where", late, 3, -9))
+    year = graph.op("Add", year, graph.op("Mul", era, 400))
+    year = graph.op("Add", year, graph.op("Where", late, 0, 1))
+    weekday = graph.op("Mod", graph.op("Add", z, (3 - 719_468) % 7), 7)
+    weekday = graph.op("Add", weekday, 1)
+    parts = [graph.op("Cast", part, to=TensorProto.DOUBLE) for part in (year, month, weekday)]
+    return [*parts, days]
+
+
+class Graph:
+    """Nodes and constants in the order they were added; `op` and `constant` return their names."""
+
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        """`taken`: names that its values must not have."""
+        self._taken = frozenset(taken)
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+
+    def constant(self, value: Any) -> str:
+        array = np.ascontiguousarray(value).reshape(np.shape(value))
+        if array.dtype.kind == "U":
+            array = array.astype(object)
+        name = self._name(f"c{len(self.initializers)}")
+        self.initializers.append(numpy_helper.from_array(array, name))
+        return name
+
+    def op(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
+        """`inputs` are names of values, or numbers and arrays, which become constants."""
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
+        name = output or self._name(f"v{len(self.nodes)}")
+        self.nodes.append(helper.make_node(kind, names, [name], **attributes))
+        return name
+
+    def _name(self, name: str) -> str:
+        while name in self._taken:
+            name = f"_{name}"
+        return name
+
+    def product(self, X: str, W: Vector, b: Vector | None = None) -> str:
+        """XW + b. MatMul would lose eight digits: onnxruntime fuses neighboring factors into an
+        attribute of single precision."""
+        return self.op("Gemm", X, W, *(() if b is None else (b,)))
+
+    def columns(self, values: str, which: Sequence[int] | Any) -> str:
+        return self.op("Gather", values, np.asarray(which, dtype=np.int64), axis=1)
+
+    def reshape(self, values: str, *shape: int) -> str:
+        return self.op("Reshape", values, np.array(shape, dtype=np.int64))

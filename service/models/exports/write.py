@@ -76,8 +76,7 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
     try:
         import onnxruntime
 
-        from service.models.exports.graph import graph_of
-        from service.models.exports.table_graph import feed
+        from service.models.exports.graph import feed, graph_of
     except ImportError:
         raise InvalidContent(
             "export-unsupported",

@@ -23,7 +23,7 @@ from service.rows.cell_texts.tidying import (
     without_outer_quotes,
 )
 from service.rows.faults import refuse, too_many
-from service.rows.spec import TSV, ParseSpec
+from service.rows.spec import DELIMITED, ParseSpec
 from service.rows.table.layout import has_header
 
 COMMENT = "#"
@@ -67,7 +67,7 @@ def recognize(spec: ParseSpec) -> Dialect:
         Path(spec.file.path), spec.asked.encoding, folder / "as-utf-8"
     )
     path = without_nul_end(path, folder / "without-nul")
-    usual = spec.asked.delimiter or ("\t" if spec.file.media_type == TSV else ",")
+    usual = spec.asked.delimiter or DELIMITED.get(spec.file.media_type, ",")
     delimiters = (usual,) if spec.asked.delimiter else (usual, *DELIMITERS)
     opened, head = path, _head(spec, path)
     path = with_closed_quotes(path, folder / "with-quotes", head.text, delimiters)
@@ -249,7 +249,7 @@ def _delimiter(spec: ParseSpec, head: Slice) -> str:
     said = head.text.lstrip("\n").partition("\n")[0].strip().strip('"')
     if said.startswith(SEPARATOR) and said[len(SEPARATOR) :] in DELIMITERS:
         return said[len(SEPARATOR) :]
-    default = "\t" if spec.file.media_type == TSV else ","
+    default = DELIMITED.get(spec.file.media_type, ",")
     candidates = (default, *(one for one in DELIMITERS if one != default))
     best, best_share = default, 0.0
     for one in candidates:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from service.errors import InvalidContent, InvalidRequest
 from service.rows.cell_texts.number_text import BOOLEANS, MISSING_TEXTS, NUMBER, is_value
 from service.rows.faults import listed, no_features, refuse, too_many
-from service.rows.spec import CSV, TSV, LabelKind, ParseSpec, ReadLimits, Roles, Stored
+from service.rows.spec import DELIMITED, LabelKind, ParseSpec, ReadLimits, Roles, Stored
 from svm.data.columns import Kind
 
 NO_TARGET = "none"
@@ -127,7 +127,7 @@ def _check_features(spec: ParseSpec, layout: Layout) -> None:
             raise no_features(layout.ignored)
         message = "there is no feature column: the only column holds the labels"
         hint = "without labels say target=none"
-        if spec.file.media_type in (CSV, TSV):
+        if spec.file.media_type in DELIMITED:
             hint = f"is the delimiter right? {hint}"
         raise refuse("empty-data", message, column=layout.column(layout.target), hint=hint)
     if layout.n_features > spec.limits.columns:

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Collection, Iterable
-from typing import Protocol
+from typing import TypeAlias
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -43,23 +43,12 @@ _CHANGED_SINCE = "SELECT model_name, number FROM model_changes WHERE number > "
 log = structlog.stdlib.get_logger("service.storage")
 
 
-class ModelChanges(Protocol):
-    """Reports the changes of all processes to one reader: those of this one at once, those of
-    others within `STALE_S`."""
-
-    def take(self) -> Collection[str] | None:
-        """Names of the models that were changed since the last call, or `ANY`; None if this is not
-        known."""
-
-    def committed(self, names: Iterable[str]) -> None:
-        """This process has changed these models."""
-
-    def close(self) -> None: ...
-
-
 class SQLiteModelChanges:
-    """The reader itself asks the database, in 10 µs: a thread could wait longer for the
-    interpreter's lock than an answer may be old."""
+    """Reports the changes of all processes to one reader: those of this one at once, those of
+    others within `STALE_S`.
+
+    The reader itself asks the database, in 10 µs: a thread could wait longer for the interpreter's
+    lock than an answer may be old."""
 
     def __init__(self, engine: sa.Engine) -> None:
         # It does not wait for writers, only for the recovery of the log after a crash: then the
@@ -75,6 +64,8 @@ class SQLiteModelChanges:
         self._as_of = -float("inf")
 
     def take(self) -> Collection[str] | None:
+        """Names of the models that were changed since the last call, or `ANY`; None if this is not
+        known."""
         now = time.monotonic()
         if now - self._as_of < POLL_S:
             return ()
@@ -89,6 +80,7 @@ class SQLiteModelChanges:
         return [name for name, _ in rows]
 
     def committed(self, names: Iterable[str]) -> None:
+        """This process has changed these models."""
         self._as_of = -float("inf")
 
     def close(self) -> None:
@@ -96,8 +88,9 @@ class SQLiteModelChanges:
 
 
 class PostgresModelChanges:
-    """A thread asks the database. If there is no answer younger than `STALE_S`, because the
-    database does not respond or polling has just begun, `take` returns None."""
+    """The same for PostgreSQL: a thread asks the database. If there is no answer younger than
+    `STALE_S`, because the database does not respond or polling has just begun, `take` returns
+    None."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -155,6 +148,9 @@ class PostgresModelChanges:
                 self._wanted.clear()
             seen = max((number for _, number in rows), default=seen)
             self._closed.wait(POLL_S)
+
+
+ModelChanges: TypeAlias = SQLiteModelChanges | PostgresModelChanges
 
 
 def announce_work(connection: sa.Connection) -> None:

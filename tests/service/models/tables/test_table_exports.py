@@ -16,8 +16,7 @@ from service.errors import InvalidContent
 from service.models.artifacts import digest
 from service.models.exports import document, plain
 from service.models.exports.document import About
-from service.models.exports.graph import graph_of
-from service.models.exports.table_graph import feed, input_names
+from service.models.exports.graph import feed, graph_of, input_names
 from service.models.imports.checking import model_of
 from service.models.imports.files import read
 from service.settings import Limits
