@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops") / "numba"))
     else:
         keep_machine_code(Path(tempfile.gettempdir()))
+    if config.getoption("numprocesses", None):  # or each process would compile the same
+        subprocess.run(
+            [sys.executable, "-c", "from service.jobs.engine.compiling import run; run()"]
+        )
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > NEEDED_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 

@@ -336,8 +336,9 @@ RULES = "[...document.styleSheets].map(sheet => sheet.cssRules.length)"
 
 def test_pages_look_the_same_when_visited_again(chromium: Browser, server: Server) -> None:
     """The browser then has them, with the policy of the reply that nothing has changed."""
-    plot = f"/v1{pages(server)[-1]}/margins.svg"
-    paths = [*pages(server), "/problems", "/docs", "/login", *GUIDE, plot]
+    *_, dataset, job, model, _, plots = pages(server)
+    paths = ["/train", dataset, job, model, plots, "/docs", "/login", "/guide/"]
+    paths.append(f"/v1{plots}/margins.svg")
     context = chromium.new_context()  # a `Watched` one has no cache
     page = context.new_page()
     messages: list[tuple[str, str]] = []

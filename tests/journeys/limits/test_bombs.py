@@ -34,8 +34,9 @@ TRIES = 3
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that takes bodies of 256 MiB, so that an endless one ends sooner."""
-    own = {"SVM_WORKERS": "1", "SVM_LIMITS__UPLOAD_BYTES": str(256 * MIB)}
+    """One that takes bodies of twice the memory that they may need, so that an endless one ends
+    soon."""
+    own = {"SVM_WORKERS": "1", "SVM_LIMITS__UPLOAD_BYTES": str(2 * PEAK_BYTES)}
     with running(tmp_path_factory.mktemp("service") / "var", **own) as server:
         yield server
 

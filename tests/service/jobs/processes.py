@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 # Some seconds of work in epochs of some milliseconds.
 SLOW: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
-    "stopping": {"max_epochs": 10_000},
+    "stopping": {"max_epochs": 5_000},
     "validation": {"fraction": 0.2},
 }
 ENDLESS: dict[str, Any] = {**SLOW, "stopping": {"max_epochs": 100_000_000}}

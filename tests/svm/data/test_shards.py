@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array
 
 from svm.data.executors import IN_THIS_THREAD, executor_of
 from svm.data.shards import SHARD_VALUES, leaf_edges, shard_edges, subtree_sum, subtrees, tree_sum
@@ -90,10 +90,13 @@ def large(sparse: bool) -> tuple[Any, Any]:
     """Seven shards or more; the classes overlap."""
     random = np.random.default_rng(0)
     if sparse:
-        X = csr_array(random_array((120_000, 400), density=0.15, random_state=1).tocsr())
-        parts = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
-        X = csr_array(parts, shape=X.shape)
-        return X, X @ random.normal(size=400) + random.normal(size=120_000) > 0.0
+        rows, own, columns = 400_000, 18, 90
+        first = random.integers(0, columns // own, size=(rows, 1))
+        indices = (first + np.arange(0, columns, columns // own)).astype(np.int32)
+        edges = np.arange(rows + 1, dtype=np.int32) * own
+        parts = random.normal(size=indices.size), indices.ravel(), edges
+        X = csr_array(parts, shape=(rows, columns))
+        return X, X @ random.normal(size=columns) + random.normal(size=rows) > 0.0
     dense = random.normal(size=(120_000, 60))
     return dense, dense[:, 0] + random.normal(size=120_000) > 0.0
 
@@ -124,14 +127,13 @@ def test_threads_and_files_change_no_bit(
 def test_classes_one_after_the_other(tmp_path: Path) -> None:
     """Most pairs have no rows in some shards, among them the first."""
     X = large(False)[0].copy()
-    labels = np.arange(len(X)) * 4 // len(X)
+    labels = np.arange(len(X)) * 3 // len(X)
     X[:, 0] += labels
     pipeline = Pipeline(solver=Newton(C=1.0), stopping=Stopping(duality_gap=1e-3))
     expected = train(pipeline, X, labels).result()
     assert expected.certificate.worst.relative_gap <= 1e-3
-    for threads in (1, 3):
-        found = train(pipeline, stored(X, tmp_path), labels, threads=threads).result()
-        assert bits(found) == bits(expected)
+    found = train(pipeline, stored(X, tmp_path), labels, threads=3).result()
+    assert bits(found) == bits(expected)
 
 
 def test_threads_share_the_passes() -> None:

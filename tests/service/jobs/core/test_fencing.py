@@ -18,7 +18,7 @@ from service.settings import Settings
 from tests.service.jobs.data import create, csv_of, files, read, upload
 from tests.service.jobs.processes import ENDLESS, progress_beyond, until, worker_pid
 
-LEASE_S = 4.0
+LEASE_S = 2.5
 
 
 @pytest.fixture

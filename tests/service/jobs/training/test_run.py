@@ -336,7 +336,7 @@ def test_checkpoint_of_a_waiting_job_becomes_the_model_it_is_canceled_with(
 
 def test_paused_job_goes_on_to_the_same_model(client: TestClient, worker: Worker) -> None:
     """Its worker saves and leaves; resumed, it ends with the bits of an undisturbed training."""
-    fields: dict[str, Any] = {"stopping": {"max_epochs": 20_000}}
+    fields: dict[str, Any] = {"stopping": {"max_epochs": 10_000}}
     job_id = create(client, **fields)
 
     def steer(what: str) -> int:
@@ -606,8 +606,9 @@ def test_split_that_leaves_no_row_of_a_class_fails_the_job(
 
 def test_rare_classes_stay_in_the_training(client: TestClient, worker: Worker) -> None:
     """A class of fewer rows than folds is measured in some of them or in none, and is named."""
+    short: dict[str, Any] = {"stopping": {"max_epochs": 100}}
     upload(client, csv_of(40) + "1,2,3,rare\n2,2,3,rare\n5,1,0,single\n")
-    job = carry_out(client, worker, create(client, validation={"folds": 5}))
+    job = carry_out(client, worker, create(client, validation={"folds": 5}, **short))
     assert job["state"] == "succeeded"
     assert job["warnings"][:2] == [
         "Class 'rare' has 2 rows: it was measured in 2 of 5 folds, and trained on in all.",
