@@ -68,21 +68,9 @@ _UPLOAD = (
     *("not-a-number", "missing-value", "non-finite-value", "ragged-row", "invalid-field"),
     *("not-a-boolean", "not-a-date"),
     *("csv-cell-too-large", "csv-unterminated-quote", "libsvm-index"),
-    *(
-        "npy-unsupported",
-        "npy-corrupt",
-        "npz-unsafe",
-        "columnar-unsupported",
-        "archive-unsupported",
-    ),
-    *(
-        "too-many-classes",
-        "too-many-levels",
-        "ambiguous-number",
-        "parsing-failed",
-        "process-lost",
-        "storage-full",
-    ),
+    *("npy-unsupported", "npy-corrupt", "npz-unsafe", "columnar-unsupported"),
+    *("archive-unsupported", "too-many-classes", "too-many-levels", "ambiguous-number"),
+    *("parsing-failed", "process-lost", "storage-full"),
     *idempotency.PROBLEMS,
 )
 

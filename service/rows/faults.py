@@ -137,6 +137,12 @@ def listed(names: list[str]) -> str:
     return ", ".join(map(shown, names[:_MOST_NAMES])) + more
 
 
+def warning(code: str, message: str, columns: Sequence[str | int] | None = None) -> dict[str, Any]:
+    """Something that a caller should know of a dataset; of many `columns` it has the first ones."""
+    told: dict[str, Any] = {"code": code, "message": message}
+    return told if columns is None else told | {"columns": list(columns[:_MOST_NAMES])}
+
+
 def invalid_field(pointer: str, message: str) -> InvalidContent:
     """The error for a member of a JSON body; `message` may end with "; " and a hint."""
     what, _, hint = message.partition("; ")

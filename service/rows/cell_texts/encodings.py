@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from service.errors import Fault, InvalidRequest
+from service.rows.faults import warning
 
 BLOCK_BYTES = 1024 * 1024
 MARKS = (
@@ -212,7 +213,7 @@ def _guess(cells: list[bytes]) -> tuple[str, dict[str, str]]:
     if other is not None:
         message += f"; {other} would read {_shown(texts[other])}"
     hint = "if that is wrong, say which one it is with `encoding`"
-    return best, {"code": "guessed-encoding", "message": f"{message}; {hint}"}
+    return best, warning("guessed-encoding", f"{message}; {hint}")
 
 
 def _words_of(cells: list[bytes], encoding: str) -> list[str]:
@@ -241,7 +242,7 @@ def _read_as_other(cells: Counter[bytes], encoding: str) -> list[dict[str, str]]
     right, wrong = both[0]
     message = f"{count:,} cells look like UTF-8 that was read as {encoding}"
     message += f": {right[:32]!r} as {wrong[:32]!r}"
-    return [{"code": "mixed-encodings", "message": message}]
+    return [warning("mixed-encodings", message)]
 
 
 def _shown(texts: list[str]) -> str:

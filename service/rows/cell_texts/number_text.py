@@ -104,14 +104,16 @@ def in_order(texts: Iterable[str]) -> list[str]:
     return levels
 
 
-def alike(levels: Iterable[str]) -> tuple[str, str] | None:
-    """Two levels that differ in case or blanks only."""
+def similar(what: str, texts: Iterable[str]) -> str:
+    """The message about two levels or classes that differ in case or blanks only, if there are."""
     seen: dict[str, str] = {}
-    for level in levels:
-        other = seen.setdefault("".join(level.split()).casefold(), level)
-        if other != level:
-            return other, level
-    return None
+    for text in texts:
+        other = seen.setdefault("".join(text.split()).casefold(), text)
+        if other != text:
+            pair = f"the {what} {other[:32]!r} and {text[:32]!r}"
+            hint = "if they are the same, write them alike"
+            return f"{pair} differ in case or blanks only; {hint}"
+    return ""
 
 
 def separator_of_lists(levels: Collection[str]) -> str | None:

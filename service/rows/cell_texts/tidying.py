@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from service.errors import ServiceError
 from service.rows.cell_texts.number_text import MISSING_VALUES, is_value
 from service.rows.cell_texts.text import records, slices
+from service.rows.faults import warning
 
 MOST_ABOVE = 20
 MOST_BELOW = 5
@@ -79,7 +80,7 @@ class Tidied:
         """Add a warning about lines that are left out; their numbers."""
         shown = ", ".join(repr(" ".join(line.texts)[:64]) for line in lines[:3])
         more = ", …" if len(lines) > 3 else ""
-        self.warnings.append({"code": "left-out-lines", "message": f"{what}: {shown}{more}"})
+        self.warnings.append(warning("left-out-lines", f"{what}: {shown}{more}"))
         return {number for line in lines for number in range(line.begin, line.end)}
 
 

@@ -18,7 +18,15 @@ from service.common.encodings import MAX_RATIO
 from service.common.strict_json import decode_json
 from service.errors import MAX_FAULTS, InvalidContent, pointer_to_member
 from service.rows.cell_texts.text import check_lengths, slices
-from service.rows.faults import Faults, inflates_too_much, invalid_field, listed, refuse, shown
+from service.rows.faults import (
+    Faults,
+    inflates_too_much,
+    invalid_field,
+    listed,
+    refuse,
+    shown,
+    warning,
+)
 from service.rows.formats.json_to_predict import (
     RECORDS,
     SPLIT,
@@ -335,7 +343,7 @@ def _build(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]], names: 
     warnings = [ignoring(one["name"], one["reason"]) for one in ignored]
     if names.some:
         message = f"not all rows have these, and they are missing there: {listed(names.some)}"
-        warnings.append({"code": "other-names", "message": message, "columns": names.some[:20]})
+        warnings.append(warning("other-names", message, names.some))
     return replace(table, ignored=[*ignored, *table.ignored], warnings=[*warnings, *table.warnings])
 
 

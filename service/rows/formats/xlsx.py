@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InvalidContent, InvalidRequest, ServiceError
-from service.rows.faults import inflates_too_much, refuse, too_many
+from service.rows.faults import inflates_too_much, refuse, too_many, warning
 from service.rows.formats import text_table, xlsx_process
 from service.rows.formats.archive import Archive, BadArchive
 from service.rows.spec import CSV, ConvertSpec, ParseSpec, ReadLimits, SentFile
@@ -60,7 +60,7 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, Any]]:
     message = (
         f"the table {found['range']} of the sheet {found['sheet'][:64]!r} was read; left out: "
     )
-    return [{"code": "left-out-cells", "message": message + ", ".join(left_out)}]
+    return [warning("left-out-cells", message + ", ".join(left_out))]
 
 
 def as_csv(spec: ConvertSpec) -> None:

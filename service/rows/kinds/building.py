@@ -17,7 +17,7 @@ import numpy as np
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
-from service.rows.faults import Faults, called, no_features, refuse, shown, too_many
+from service.rows.faults import Faults, called, no_features, refuse, shown, too_many, warning
 from service.rows.kinds.blocks import AllColumns, Rows
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.feature import (
@@ -323,7 +323,7 @@ def _warnings(
     for feature, decision in kept:
         for code, message in decision.warnings:
             name = columns.column(feature.position)
-            yield {"code": code, "message": f"column {called(name)}: {message}", "columns": [name]}
+            yield warning(code, f"column {called(name)}: {message}", [name])
 
 
 def _reading(

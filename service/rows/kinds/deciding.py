@@ -26,10 +26,10 @@ from service.rows.cell_texts.number_text import (
     MISSING_VALUES,
     NUMBER,
     Form,
-    alike,
     in_order,
     is_not_finite,
     separator_of_lists,
+    similar,
     values_of,
 )
 from service.rows.kinds.feature import (
@@ -100,9 +100,10 @@ def _decide(column: Gatherer, question: Question) -> Decision:
 
 def _decide_typed(column: TypedValues, question: Question) -> Decision:
     if question.kind is None and not column.n_values:
-        if column.exceptions:  # far below empty cells
+        if not column.exceptions:
+            return Ignored("empty: every cell is missing")
+        if column.kind is None and any(column.exceptions):  # texts, far below empty cells
             return Again(TypedTexts)
-        return Ignored("empty: every cell is missing")
     kind = question.kind or ("number" if column.n_values > column.n_booleans else "boolean")
     odd = odd_words(column.exceptions, column.n_cells, kind, question)
     if column.exceptions and not odd:
@@ -493,9 +494,8 @@ def undecided(what: str) -> Warned:
 
 def levels_warnings(levels: list[str]) -> Iterator[Warned]:
     """What to say of levels such as `Yes` and `yes`, or of lists in cells."""
-    if (pair := alike(levels)) is not None:
-        message = f"the levels {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
-        yield Warned("similar-levels", f"{message}; if they are the same, write them alike")
+    if message := similar("levels", levels):
+        yield Warned("similar-levels", message)
     if (mark := separator_of_lists(levels)) is not None:
         message = f"its cells are lists separated by {mark!r}, each a level of its own"
         yield Warned("lists-in-cells", f"{message}; give each element a column of its own")

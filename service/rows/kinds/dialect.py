@@ -22,7 +22,7 @@ from service.rows.cell_texts.tidying import (
     without_nul_end,
     without_outer_quotes,
 )
-from service.rows.faults import refuse, too_many
+from service.rows.faults import refuse, too_many, warning
 from service.rows.spec import DELIMITED, ParseSpec
 from service.rows.table.layout import has_header
 
@@ -74,13 +74,13 @@ def recognize(spec: ParseSpec) -> Dialect:
     if path != opened:
         head = _head(spec, path)
         message = "a quote that is not closed in its line was read as a letter"
-        warnings.append({"code": "open-quotes", "message": message})
+        warnings.append(warning("open-quotes", message))
     quoted = path
     path = without_outer_quotes(path, folder / "without-quotes", head.text, DELIMITERS)
     if path != quoted:
         head = _head(spec, path)
         message = "each line is one cell in quotes: what is in the quotes was read as the line"
-        warnings.append({"code": "quoted-lines", "message": message})
+        warnings.append(warning("quoted-lines", message))
     delimiter = spec.asked.delimiter or _delimiter(spec, head)
 
     def is_header(cells: list[str]) -> bool:
@@ -107,7 +107,7 @@ def recognize(spec: ParseSpec) -> Dialect:
     elif len(first) == width + 1 > 2 and not first[-1].strip():
         first = first[:-1]
         message = "the header alone ends with a delimiter, left out"
-        warnings.append({"code": "left-out-lines", "message": message})
+        warnings.append(warning("left-out-lines", message))
     if spec.asked.header != "absent" and is_title(first, width):
         raise title(first, width)
     header = has_header(spec, list(first), head.text)

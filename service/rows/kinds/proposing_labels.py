@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from service.errors import Fault, InvalidContent
 from service.rows.cell_texts.number_text import MISSING_TEXTS
-from service.rows.faults import Faults, called
+from service.rows.faults import Faults, called, warning
 from service.rows.kinds.blocks import Cells, Coder
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
@@ -94,7 +94,7 @@ class LabelColumn:
                 raise self._refusal(message, hint)
         elif self._hint is not None and _are_measurements(target):
             message = f"{last} is taken as the label; {self._hint}"
-            target.warnings.append({"code": "likely-targets", "message": message})
+            target.warnings.append(warning("likely-targets", message))
         self.lacks_advice = self._hint is None and _are_measurements(target)
         return target
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from service.errors import InvalidContent
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.number_text import NUMBER, is_not_finite, level_of, number_hint
-from service.rows.faults import Faults, refuse
+from service.rows.faults import Faults, refuse, warning
 from service.rows.spec import Label, LabelKind
 
 _CHANGES = re.compile(r"[+-]?0[0-9]+|[+-]?[0-9]{19,}")
@@ -176,13 +176,10 @@ class Labels:
         changed = next(filter(_CHANGES.fullmatch, texts), None)
         if changed is None or self._kind == "number":
             return numbers
-        self._warnings.append(
-            {
-                "code": "leading-zeros" if "0" in changed[:2] else "long-numbers",
-                "message": f"the labels stay texts, since {changed[:64]!r} as a number would lose "
-                "digits; if they are numbers, say in `schema` that the kind of the label is number",
-            }
-        )
+        code = "leading-zeros" if "0" in changed[:2] else "long-numbers"
+        message = f"the labels stay texts, since {changed[:64]!r} as a number would lose digits"
+        hint = "if they are numbers, say in `schema` that the kind of the label is number"
+        self._warnings.append(warning(code, f"{message}; {hint}"))
         pairs = zip(texts, numbers, strict=True)
         return [None if number is None else text for text, number in pairs]
 
@@ -194,7 +191,7 @@ class Labels:
         hint = number_hint(words[0]) or "write them plainly"
         hint += ", or say decimal=," if "," in words[0] else ""
         message = f"the labels stay texts, such as {words[0]!r}; if they are numbers, {hint}"
-        self._warnings.append({"code": "nearly-read", "message": message})
+        self._warnings.append(warning("nearly-read", message))
 
     def _code(self, label: Any) -> int:
         return self._lookup.setdefault(label, len(self._lookup) - 1)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from service.errors import InvalidContent, InvalidRequest
 from service.rows.cell_texts.number_text import BOOLEANS, MISSING_TEXTS, NUMBER, is_value
-from service.rows.faults import listed, no_features, refuse, too_many
+from service.rows.faults import listed, no_features, refuse, too_many, warning
 from service.rows.spec import DELIMITED, LabelKind, ParseSpec, ReadLimits, Roles, Stored
 from svm.data.columns import Kind
 
@@ -238,9 +238,7 @@ def distinct_names(
     for new_names, what in ((repeated, "names that come again got a number"), (numbered, _UNNAMED)):
         if new_names:
             message = f"{what}: {listed(new_names)}"
-            warnings.append(
-                {"code": "renamed-columns", "message": message, "columns": new_names[:20]}
-            )
+            warnings.append(warning("renamed-columns", message, new_names))
     return names, warnings
 
 

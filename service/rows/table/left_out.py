@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent
-from service.rows.faults import called, no_features, shown
+from service.rows.faults import called, no_features, shown, warning
 from service.rows.spec import ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import blocks, in_folder, rewriting, sparse_rows, write_array
 from service.rows.table.labels import Target
@@ -82,7 +82,7 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
         table=columns,
         labels=replace(target, array=target.array[labeled]),
         reading=reading,
-        warnings=[*table.warnings, {"code": "missing-labels", "message": message}],
+        warnings=[*table.warnings, warning("missing-labels", message)],
     )
 
 
@@ -210,7 +210,7 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
 def ignoring(column: str | int, reason: str) -> dict[str, Any]:
     """The warning about a column that is ignored without being asked for."""
     message = f"the column {called(column)} is ignored: {reason}"
-    return {"code": "ignored-column", "message": message, "columns": [str(column)]}
+    return warning("ignored-column", message, [str(column)])
 
 
 def _reason(path: Path, place: int, name: str) -> str | None:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.cell_texts.number_text import alike
-from service.rows.faults import listed
+from service.rows.cell_texts.number_text import similar
+from service.rows.faults import listed, warning
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
 from service.rows.table.labels import Target
@@ -158,35 +158,22 @@ def _warnings(
     if table.labels is not None:
         yield from _label_warnings(table.labels, table.target)
     if n_duplicates:
-        yield {
-            "code": "duplicates",
-            "message": _counted(n_duplicates, "row has", "rows have")
-            + " the same features as another one",
-        }
+        those = _counted(n_duplicates, "row has", "rows have")
+        yield warning("duplicates", f"{those} the same features as another one")
 
 
 def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]]:
     classes, counts = target.classes or [], target.counts or []
     if _are_measurements(target):
         what = "the label" if name is None else repr(name)
-        yield {
-            "code": "many-labels",
-            "message": f"{what} has {target.n_distinct:,} different numbers; a training needs "
-            "classes: group them, or name another column as `target`",
-        }
+        message = f"{what} has {target.n_distinct:,} different numbers; a training needs classes"
+        yield warning("many-labels", f"{message}: group them, or name another column as `target`")
     elif len(counts) > 1 and min(counts) * 10 < max(counts):
-        yield {
-            "code": "imbalanced",
-            "message": f"the smallest class has {_counted(min(counts), 'row', 'rows')}, "
-            f"the largest {max(counts):,}",
-        }
-    pair = alike(label for label in classes if isinstance(label, str))
-    if pair is not None:
-        message = f"the classes {pair[0][:32]!r} and {pair[1][:32]!r} differ in case or blanks only"
-        yield {
-            "code": "similar-levels",
-            "message": f"{message}; if they are the same, write them alike",
-        }
+        message = f"the smallest class has {_counted(min(counts), 'row', 'rows')}"
+        yield warning("imbalanced", f"{message}, the largest {max(counts):,}")
+    message = similar("classes", [label for label in classes if isinstance(label, str)])
+    if message:
+        yield warning("similar-levels", message)
 
 
 def _are_measurements(target: Target) -> bool:
@@ -207,38 +194,26 @@ def _column_warnings(
     high = np.array(columns["max"], dtype=np.float64)
     constant = np.flatnonzero(low == high)
     if len(constant):
-        yield {
-            "code": "constant-columns",
-            "message": _counted(len(constant), "column has", "columns have")
-            + " the same value in every row",
-            "columns": [name_of(i) for i in constant[:20]],
-        }
+        message = _counted(len(constant), "column has", "columns have")
+        message += " the same value in every row"
+        yield warning("constant-columns", message, list(map(name_of, constant)))
     codes = [i for i in np.flatnonzero((low % 1 == 0) & (high % 1 == 0)) if _may_be_code(table, i)]
     if codes:
         named = [str(name_of(i)) for i in codes[:20]]
         schema = json.dumps({name: {"kind": "category"} for name in named}, ensure_ascii=False)
-        yield {
-            "code": "may-be-codes",
-            "message": f"{listed(named)} may be codes, not amounts; if so, say schema={schema}",
-            "columns": named,
-        }
+        message = f"{listed(named)} may be codes, not amounts; if so, say schema={schema}"
+        yield warning("may-be-codes", message, named)
     inexact = np.flatnonzero(np.maximum(np.abs(low), np.abs(high)) > EXACT)
     if len(inexact):
-        yield {
-            "code": "inexact-integers",
-            "message": _counted(len(inexact), "column goes", "columns go")
-            + " beyond 2^53, where whole numbers are rounded; if they are identifiers, ignore them "
-            "or say that they are categories",
-            "columns": [name_of(i) for i in inexact[:20]],
-        }
+        message = _counted(len(inexact), "column goes", "columns go")
+        message += " beyond 2^53, where whole numbers are rounded; if they are identifiers, ignore "
+        message += "them or say that they are categories"
+        yield warning("inexact-integers", message, list(map(name_of, inexact)))
     with np.errstate(over="ignore"):
         ranges = np.sort((high - low)[low != high])
     # Against the lower quartile: a few columns that hardly ever change say nothing.
     if len(ranges) and float(ranges[-1]) > 10 * float(ranges[(len(ranges) - 1) // 4]):
-        yield {
-            "code": "unscaled",
-            "message": "columns differ in scale; train with `scaling`",
-        }
+        yield warning("unscaled", "columns differ in scale; train with `scaling`")
 
 
 def _may_be_code(table: Table, i: np.intp) -> bool:
