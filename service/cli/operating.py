@@ -1,5 +1,5 @@
-"""Commands about the data of a service: `migrate`, `backup`, `restore` and `keys`; and `worker`, for
-a service on several machines."""
+"""Commands about the data of a service: `migrate`, `backup`, `restore`, `keys`; and `worker`, for a
+service on several machines."""
 
 from __future__ import annotations
 
