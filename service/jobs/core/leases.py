@@ -233,7 +233,6 @@ class LeasedRows(ABC):
             newest = {(row["pair"], row["updates"]): row for row in report.trace}
             put(connection, job_trace, [{"job_id": lease.job.id, **row} for row in newest.values()])
 
-    @abstractmethod
     def _carry_out(
         self,
         connection: sa.Connection,
@@ -241,7 +240,8 @@ class LeasedRows(ABC):
         values: Mapping[str, Any],
         builders: Sequence[events.EventBuilder],
     ) -> bool:
-        """Whether the lease is held, so that its row has these values now."""
+        """Whether the lease is held, so that its row has these values now. Parts have no events."""
+        return connection.execute(self._update, values).rowcount > 0
 
 
 class Leases(LeasedRows):

@@ -7,14 +7,13 @@ there is a newer one, or no such row: the job has claimed the part then, or has 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from service.jobs.core import events
 from service.jobs.core.attempts import Work
 from service.jobs.core.job import Job, State
 from service.jobs.core.leases import LEASE_S, Lease, LeasedRows, LeaseLost, Report, waiting_jobs
@@ -125,15 +124,6 @@ class PartLeases(LeasedRows):
     def _leave(self, lease: Lease, report: Report, failures: int) -> None:
         with self._database.write(makes_room=True) as connection:
             self._write(connection, lease, report, {**_LEFT, "failures": failures})
-
-    def _carry_out(
-        self,
-        connection: sa.Connection,
-        target: State | None,
-        values: Mapping[str, Any],
-        builders: Sequence[events.EventBuilder],
-    ) -> bool:
-        return connection.execute(self._update, values).rowcount > 0  # parts have no events
 
 
 def _next() -> sa.Select[Any]:
