@@ -1,4 +1,4 @@
-"""Commands about the data of a service: `migrate`, `backup`, `restore` and `keys`; and `worker`, for
+"""Commands about the data of a service: `migrate`, `backup`, `restore` and `keys`; and `worker`, of
 a service on several machines."""
 
 from __future__ import annotations
