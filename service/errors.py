@@ -1,4 +1,5 @@
-"""What can go wrong, as callers see it; `web.problems` turns each family into a problem reply.
+"""What can go wrong, as callers see it; `web.problems` turns an error into a problem reply, whose
+status is that of its code.
 
 ServiceError
 ├── InvalidRequest      syntax and headers

@@ -60,7 +60,7 @@ from service.storage.database.pages import PageRequest
 from service.storage.disk import private_folder
 from service.storage.machine_code import keep_machine_code
 from service.storage.ownership import ForeignFiles, Sweeper, claim, secret_of
-from service.web import docs, operations, problem_pages, problems
+from service.web import docs, operations, problems
 from service.web.access.authenticator import Authenticator, Hosts
 from service.web.access.scopes import EVERY_ROUTE, Admission, mount_login
 from service.web.bodies.control_bodies import LIMIT_BYTES
@@ -297,7 +297,7 @@ def create_app(
     app.add_routes(operations.audit_router(audit_log))
     app.add_routes(operations.router(state, database, metrics.registry, settings))
     docs.mount(app)
-    app.add_routes(problem_pages.router(render_framed))
+    app.add_routes(operations.problem_router(render_framed))
     dashboard.mount(app, stores)
     mount_login(app, authenticator)
     return app

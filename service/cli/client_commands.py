@@ -34,44 +34,29 @@ Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-ab
 _TEXT = "CSV and TSV"
 
 
-def _option(help: str, *names: str) -> Any:
-    return typer.Option(None, *names, help=help)
+def _option(help: str, kind: type = str, *names: str) -> tuple[Any, Any]:
+    return kind | None, typer.Option(None, *names, help=help)
 
 
 _READING = {
-    "missing_labels": (
-        str | None,
-        _option("Rows without a label: drop, refuse, or auto: leave them out if they are few."),
+    "missing_labels": _option(
+        "Rows without a label: drop, refuse, or auto: leave them out if they are few."
     ),
-    "header": (str | None, _option(f"{_TEXT}, XLSX: present, absent, or auto.")),
-    "delimiter": (
-        str | None,
-        _option(f"{_TEXT}: the character between cells, or comma, semicolon, tab, bar, space."),
+    "header": _option(f"{_TEXT}, XLSX: present, absent, or auto."),
+    "delimiter": _option(
+        f"{_TEXT}: the character between cells, or comma, semicolon, tab, bar, space."
     ),
-    "encoding": (str | None, _option(f"{_TEXT}: such as windows-1251, shift_jis or mac-roman.")),
-    "decimal": (str | None, _option(f"{_TEXT}: the decimal mark, a point or a comma.")),
-    "thousands": (str | None, _option(f"{_TEXT}: none, if thousands are not separated.")),
-    "odd_cells": (
-        str | None,
-        _option("Tables: missing or refuse, a few words in a column of numbers or dates."),
+    "encoding": _option(f"{_TEXT}: such as windows-1251, shift_jis or mac-roman."),
+    "decimal": _option(f"{_TEXT}: the decimal mark, a point or a comma."),
+    "thousands": _option(f"{_TEXT}: none, if thousands are not separated."),
+    "odd_cells": _option("Tables: missing or refuse, a few words in a column of numbers or dates."),
+    "dayfirst": _option(
+        f"{_TEXT}: what comes first in dates as 01/02/2024.", bool, "--dayfirst/--monthfirst"
     ),
-    "dayfirst": (
-        bool | None,
-        _option(f"{_TEXT}: what comes first in dates as 01/02/2024.", "--dayfirst/--monthfirst"),
-    ),
-    "sheet": (
-        str | None,
-        _option("XLSX, XLS, ODS: the sheet. Default: the first one with a table."),
-    ),
-    "dense": (
-        str | None,
-        _option("LIBSVM: always, never, or auto: if half of the values are not 0."),
-    ),
-    "index_base": (
-        int | None,
-        _option("LIBSVM: index of the first feature, 1 (default) or 0."),
-    ),
-    "n_features": (int | None, _option("Number of features; of LIBSVM the last can be empty.")),
+    "sheet": _option("XLSX, XLS, ODS: the sheet. Default: the first one with a table."),
+    "dense": _option("LIBSVM: always, never, or auto: if half of the values are not 0."),
+    "index_base": _option("LIBSVM: index of the first feature, 1 (default) or 0.", int),
+    "n_features": _option("Number of features; of LIBSVM the last can be empty.", int),
 }
 """Options of an upload that are sent as they are."""
 

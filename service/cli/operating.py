@@ -1,5 +1,5 @@
-"""Commands about the data of a service: `migrate`, `backup`, `restore`, `keys`; and `worker`, for a
-service on several machines."""
+"""Commands about the data of a service: `migrate`, `backup`, `restore` and `keys`; and `worker`, of
+a service on several machines."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def create_key(name: str, scopes: list[Scope], requests_per_s: float | None) -> 
 
 def show_keys() -> None:
     with _table() as table:
-        print_rows(("ID", "NAME", "SCOPES", "CREATED", "REVOKED"), map(_line, table.all()))
+        lines = [_line(key) for key in table.all()]
+    print_rows(("ID", "NAME", "SCOPES", "CREATED", "REVOKED"), lines)
 
 
 def revoke_key(key: str) -> None:

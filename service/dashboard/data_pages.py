@@ -156,7 +156,6 @@ def _proposal(
     read: DatasetRead | None,
     error: InvalidContent | None = None,
 ) -> Response:
-    known = None if error is None else PROBLEMS.get(error.code)
     target = None if error is not None else upload.options.target
     return page(
         request,
@@ -170,8 +169,6 @@ def _proposal(
         separate_labels=upload.spec.labels is not None,
         likely=[] if error is None else error.extra.get("likely_targets", []),
         problems=[] if error is None else column_problems(error, _options(upload)),
-        title=known.title if known else "",
-        about=known.description if known else None,
     )
 
 

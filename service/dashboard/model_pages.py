@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -262,13 +263,11 @@ async def _load(context: PageContext, version: ModelVersion) -> LoadedModel | No
 
 
 def _exists(context: PageContext, job_id: str | None) -> bool:
-    if job_id is None:
-        return False
-    try:
-        context.jobs.get(job_id)
-    except NotFound:
-        return False
-    return True
+    with suppress(NotFound):
+        if job_id is not None:
+            context.jobs.get(job_id)
+            return True
+    return False
 
 
 async def _predict(

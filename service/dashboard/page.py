@@ -90,6 +90,7 @@ def _environment() -> jinja2.Environment:
     environment.globals.update(asset=asset, release=__version__)
     environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
     environment.filters["precision_recall"] = precision_recall
+    environment.filters["problem"] = PROBLEMS.get
     environment.filters["job_title"] = lambda job: KINDS[job.kind].title(job.spec)
     return environment
 
@@ -187,14 +188,7 @@ class PageRoute(APIRoute):
 
 def problem_page(request: Request, error: ServiceError) -> Response:
     """The page of an error, with all its details."""
-    known = PROBLEMS.get(error.code)
-    reply = page(
-        request,
-        "problem.html",
-        error,
-        title=known.title if known else error.code,
-        about=known.description if known else None,
-    )
+    reply = page(request, "problem.html", error)
     if error.retry_after_s is not None:
         reply.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     return reply

@@ -1,9 +1,12 @@
-"""Routes for operators: `/livez`, `/readyz`, `/metrics`, `/v1/info`, and the trail `/v1/audit`."""
+"""Routes for operators: `/livez`, `/readyz`, `/metrics`, `/v1/info`, and the trail `/v1/audit`; the
+meaning of each problem at `/problems`, as JSON and as pages for browsers."""
 
 from __future__ import annotations
 
+import html
 import platform
-import threading
+import re
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
@@ -11,15 +14,17 @@ from typing import Annotated, Any, Literal
 
 from anyio import CapacityLimiter, move_on_after
 from anyio.to_thread import run_sync
-from fastapi import Depends, Query
+from fastapi import Depends, Path, Query
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import AwareDatetime, BaseModel, Field
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
 from service import __version__
+from service.common.content_negotiation import choose
 from service.common.event_stream import Health
 from service.common.schemas import ReadModel, Timestamp
-from service.errors import Unavailable
+from service.errors import NotFound, Unavailable
 from service.settings import Limits, Settings
 from service.storage.database import Database
 from service.storage.database.audit import AuditLog, ChangeFilter
@@ -27,12 +32,14 @@ from service.storage.database.tables import Action
 from service.storage.machine_code import is_compiling
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.pagination import PageParams, next_page_token
-from service.web.problems import responses
+from service.web.problems import PROBLEMS, Frame, ProblemKindRead, responses
 
 RETRY_AFTER_S = 1
 CHECK_S = 0.8
 """Timeout of the database; that of probes is a second."""
 SUBJECT = r"^[a-z-]+/[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255})*$"
+JSON, HTML = "application/json", "text/html"
+VARY = {"Vary": "Accept"}
 
 
 class HealthRead(BaseModel):
@@ -98,15 +105,11 @@ def router(
             raise Unavailable(
                 "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
             )
-        answered = threading.Event()
-
-        def check() -> None:
-            database.check()
-            answered.set()
-
+        answered = False
         with suppress(Unavailable), move_on_after(CHECK_S):
-            await run_sync(check, limiter=checks, abandon_on_cancel=True)
-        if not answered.is_set():
+            await run_sync(database.check, limiter=checks, abandon_on_cancel=True)
+            answered = True
+        if not answered:
             raise Unavailable(
                 "not-ready", "the database does not respond", retry_after_s=RETRY_AFTER_S
             )
@@ -223,3 +226,72 @@ def audit_router(log: AuditLog) -> Routes:
         )
 
     return routes
+
+
+class ProblemKindPage(BaseModel):
+    problems: list[ProblemKindRead]
+
+
+def problem_router(frame: Frame) -> Routes:
+    """Routes that require no key."""
+    routes = Routes("/problems", "operations")
+    page: dict[int | str, dict[str, Any]] = {200: {"content": {HTML: {}}}}
+
+    @routes.get(
+        "",
+        operation_id="list_problems",
+        summary="List all kinds of problems",
+        response_model=ProblemKindPage,
+        responses={**page, **responses("not-acceptable")},
+    )
+    @requires_scope(None)
+    async def all_problems(request: Request, response: Response) -> ProblemKindPage | Response:
+        """Every `code` that a reply of type `application/problem+json` can carry; a page for
+        browsers."""
+        kinds = [PROBLEMS[code] for code in sorted(PROBLEMS)]
+        if choose(request, (JSON, HTML)) == HTML:
+            return _problem_page(frame, request, "Problems", kinds)
+        response.headers.update(VARY)
+        return ProblemKindPage(problems=kinds)
+
+    @routes.get(
+        "/{code}",
+        operation_id="get_problem",
+        summary="Explain one kind of problem",
+        response_model=ProblemKindRead,
+        responses={**page, **responses("not-found", "not-acceptable")},
+    )
+    @requires_scope(None)
+    async def one_problem(
+        request: Request,
+        response: Response,
+        code: Annotated[str, Path(description="The problem's `code`.", examples=["not-found"])],
+    ) -> ProblemKindRead | Response:
+        """What a problem's `type` links to; a page for browsers."""
+        if code not in PROBLEMS:
+            raise NotFound("not-found", f"there is no problem '{code}'")
+        if choose(request, (JSON, HTML)) == HTML:
+            return _problem_page(frame, request, PROBLEMS[code].title, [PROBLEMS[code]])
+        response.headers.update(VARY)
+        return PROBLEMS[code]
+
+    return routes
+
+
+def _problem_page(
+    frame: Frame, request: Request, title: str, kinds: Sequence[ProblemKindRead]
+) -> HTMLResponse:
+    sections = "".join(
+        f"<section><h2>{_text(kind.title)}</h2>\n<p>{_text(kind.description)}</p>\n"
+        f'<p class="soft"><a href="/problems/{kind.code}"><code>{kind.code}</code></a>, '
+        f"status {kind.status}</p></section>\n"
+        for kind in kinds
+    )
+    crumb = "" if len(kinds) > 1 else '<p class="crumb"><a href="/problems">All problems</a></p>'
+    main = f"{crumb}\n<h1>Problems</h1>\n{sections}"
+    return HTMLResponse(frame(request, title, main), headers=VARY)
+
+
+def _text(words: str) -> str:
+    """As HTML; text between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(words))

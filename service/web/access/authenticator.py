@@ -47,7 +47,7 @@ class Authenticator:
         self._keys = keys
         self._auth = auth
         self._requests_per_s = requests_per_s
-        self._hosts = hosts
+        self.allows_host = hosts.allow
         self._present: dict[str, Key] = {}
         self._rates: dict[str, Rate] = {}
         self._callers: OrderedDict[str, Caller] = OrderedDict()
@@ -59,10 +59,6 @@ class Authenticator:
     def is_open(self) -> bool:
         """No caller needs a key."""
         return self._auth == "off" or (self._auth == "auto" and not self._present)
-
-    def allows_host(self, headers: RawHeaders) -> bool:
-        """Whether the request's Host header is allowed."""
-        return self._hosts.allow(headers)
 
     def authenticate(self, headers: RawHeaders, address: str) -> Caller | None:
         """The caller; None if it needs a key and has no valid one."""
