@@ -19,11 +19,11 @@ from service.errors import StorageFull, Unavailable
 from service.models.registry import ModelRegistry
 from service.predictions.predictor import warm_up as warm_up_predictions
 from service.settings import Limits
-from service.storage.backups.inspection import check_undamaged
 from service.storage.blobs import Blobs
 from service.storage.database import Database, UnusableDatabase, now
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import idempotency_keys, job_parts, jobs
+from service.storage.inspection import check_undamaged
 from service.storage.ownership import ForeignFiles, claim
 from service.web.server.observability import Metrics
 
