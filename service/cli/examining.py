@@ -19,11 +19,11 @@ from service.cli.environment import read_settings, unusable
 from service.cli.output import FAILED, print_json
 from service.errors import ServiceError
 from service.settings import Settings
-from service.storage.backups.inspection import compare_rows_and_files, sqlite_faults
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, UnusableDatabase, present_revision
 from service.storage.database.dialects import DAMAGED
 from service.storage.disk import OTHERS, DataDirInUse, check_room, exclusive
+from service.storage.inspection import compare_rows_and_files, sqlite_faults
 from service.storage.machine_code import VARIABLE, folder_of_user
 from service.storage.ownership import ForeignFiles, check_owner
 

@@ -21,8 +21,7 @@ from service.common.names import NAME
 from service.errors import ServiceError
 from service.jobs.engine.child import Child
 from service.settings import Settings
-from service.storage.backups.backup import BackupFailed, Saved, back_up
-from service.storage.backups.restoring import restore
+from service.storage.backups import BackupFailed, Saved, back_up, restore
 from service.storage.blobs import open_blobs
 from service.storage.database import Database, UnusableDatabase
 from service.storage.database.tables import Key

@@ -24,8 +24,7 @@ from service.models.derived.files import (
 )
 from service.models.exports import ExportFormat
 from service.models.exports.write import export
-from service.models.imports.checking import model_of
-from service.models.imports.files import read
+from service.models.imports import model_of, read
 from service.models.plots import PlotKind, drawing, measured
 from service.models.plots.boundary import boundary
 from service.models.plots.curves import cost, learning_curve

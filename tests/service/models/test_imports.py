@@ -18,8 +18,7 @@ from service.errors import InvalidContent, ServiceError
 from service.models.artifacts import digest
 from service.models.exports import JSON, NPZ, document
 from service.models.exports.document import About
-from service.models.imports.checking import model_of
-from service.models.imports.files import read
+from service.models.imports import model_of, read
 from service.settings import Limits
 from svm.model.serialization import to_arrays
 from tests.service.models.example_models import MODELS, ExampleModels

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from service.settings import Settings
-from service.storage.backups.backup import back_up
+from service.storage.backups import back_up
 from service.storage.blobs import LocalBlobs, open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import models

@@ -17,8 +17,7 @@ from service.models.artifacts import digest
 from service.models.exports import document, plain
 from service.models.exports.document import About
 from service.models.exports.graph import feed, graph_of, input_names
-from service.models.imports.checking import model_of
-from service.models.imports.files import read
+from service.models.imports import model_of, read
 from service.settings import Limits
 from svm.data.columns import Column, Columns
 from svm.encoding.encoder import Encoding

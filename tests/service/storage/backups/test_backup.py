@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from service.storage.backups.backup import BackupFailed, back_up, named_files
-from service.storage.backups.restoring import restore
+from service.storage.backups import BackupFailed, back_up, named_files, restore
 from service.storage.blobs import Blob, Blobs, LocalBlobs
 from service.storage.database import Database
 from service.storage.database.tables import (

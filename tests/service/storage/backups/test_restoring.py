@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from service.storage.backups.backup import BackupFailed, back_up
-from service.storage.backups.restoring import restore
+from service.storage.backups import BackupFailed, back_up, restore
 from service.storage.blobs import Blobs, LocalBlobs
 from service.storage.database import Database
 from tests.seeds import seed_from

@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from service.storage.backups.backup import back_up
-from service.storage.backups.restoring import restore
+from service.storage.backups import back_up, restore
 from service.storage.blobs import LocalBlobs
 from service.storage.database import Database, UnusableDatabase, present_revision
 from service.storage.database.database import MIGRATIONS

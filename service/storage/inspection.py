@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from service.errors import Unavailable
-from service.storage.backups.backup import FileRef, Show, named_files
+from service.storage.backups import FileRef, Show, named_files
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database
 from service.storage.database.dialects import DAMAGED

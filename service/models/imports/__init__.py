@@ -1,1 +1,0 @@
-"""Imports of exported models: untrusted files, read and checked part by part."""

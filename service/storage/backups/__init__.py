@@ -1,1 +1,0 @@
-"""Backups of rows and files, how they are restored, and checks of both."""
