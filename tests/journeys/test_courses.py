@@ -19,7 +19,7 @@ from tests.journeys import courses
 from tests.journeys.server import Server, ok
 
 PAGE = Path(__file__).parents[2] / "docs" / "courses.md"
-SEEDS = range(5)
+SEEDS = range(3)
 JOB = re.compile(r"^\| (.+?) \| `(\{.+\})` \| ([\d.]+) … ([\d.]+) \| ([a-z-]+\.svg) \|$", re.M)
 COMPARISON = re.compile(
     r"^\| (Time against .+?) \| `([a-z]+)\.npz` \| `(\{.+\})` \| (plots/[a-z-]+\.svg) \|$", re.M
@@ -101,7 +101,7 @@ def trained(server: Server, datasets: dict[str, str]) -> Callable[[Item], list[d
 def test_figure_is_in_the_range(
     item: Item, server: Server, trained: Callable[[Item], list[dict[str, Any]]]
 ) -> None:
-    """The median of five seeds, or the one figure if nothing is random; with its plot."""
+    """The median of three seeds, or the one figure if nothing is random; with its plot."""
     finished = trained(item)
     figures = [_figure(item, job, server) for job in finished]
     assert item.holds(statistics.median(figures)), figures

@@ -71,7 +71,7 @@ def test_batch_descent_takes_57_updates(server: Server, tutorial: str) -> None:
     bracket(job, TUTORIAL_OPTIMUM)
 
 
-@pytest.mark.soundness  # test_courses.py has the figures of five seeds
+@pytest.mark.soundness  # test_courses.py has the figures of three seeds
 @pytest.mark.parametrize(
     ("batch_size", "learning_rate", "epsilon", "least", "most"),
     [(1, 1e-4, 0.001, 700, 2500), (20, 1e-5, 0.01, 600, 1700)],

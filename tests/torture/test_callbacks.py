@@ -88,7 +88,10 @@ def unsent(database: Database) -> int:
 
 @pytest.mark.parametrize(
     ("wanted", "kills", "seed"),
-    [(30, 1, 0), *(pytest.param(1000, 10, seed, marks=LONG) for seed in range(1, 11))],
+    [
+        pytest.param(30, 1, 0, marks=pytest.mark.long),
+        *(pytest.param(1000, 10, seed, marks=LONG) for seed in range(1, 11)),
+    ],
 )
 def test_every_end_is_delivered_under_one_id(
     tmp_path: Path, environment: dict[str, str], wanted: int, kills: int, seed: int

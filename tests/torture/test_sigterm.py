@@ -60,7 +60,11 @@ def test_sigterm_checkpoints_the_running_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wait_s", [0.5, *(pytest.param(n / 2, marks=pytest.mark.torture) for n in [0, *range(2, 21)])]
+    "wait_s",
+    [
+        pytest.param(0.5, marks=pytest.mark.long),
+        *(pytest.param(n / 2, marks=pytest.mark.torture) for n in [0, *range(2, 21)]),
+    ],
 )
 def test_sigterm_shortly_after_the_start(tmp_path: Path, wait_s: float) -> None:
     """While the workers start: no process is left, and there is no output except log lines (no

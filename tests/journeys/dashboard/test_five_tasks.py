@@ -19,7 +19,7 @@ from tests.journeys.server import Server
 
 __all__ = ["chromium"]
 
-pytestmark = [IN_A_BROWSER, pytest.mark.timeout(600)]
+pytestmark = [IN_A_BROWSER, pytest.mark.long, pytest.mark.timeout(600)]
 
 MOST_CLICKS, MOST_S = 8, 120
 MOST_TABS = 60
@@ -97,8 +97,8 @@ PHONE: dict[str, Any] = {
     ("press", "device", "by_hand"),
     [
         pytest.param(by_mouse, DESKTOP, 1, id="mouse"),
-        pytest.param(by_touch, PHONE, 1, id="phone", marks=pytest.mark.long),
-        pytest.param(by_keyboard, DESKTOP, 0, id="keyboard", marks=pytest.mark.long),
+        pytest.param(by_touch, PHONE, 1, id="phone"),
+        pytest.param(by_keyboard, DESKTOP, 0, id="keyboard"),
     ],
 )
 def test_five_tasks_need_few_clicks(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ client.model("noted")
 print(*client.predict("noted", [[5.1, 3.5, 1.4, 0.2]]))
 """
 """The whole journey, comparison and tables included."""
+FIRST_BLOCK = blocks(DOCS / "notebooks.md")[0].code
 
 
 class Watched(NotebookClient):
@@ -60,22 +61,15 @@ class Watched(NotebookClient):
         return super().process_message(msg, cell, cell_index)
 
 
-Kernel = Callable[[Sequence[str]], Watched]
-"""Executes cells in a new kernel."""
-
-
-@pytest.fixture
-def kernel(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    monkeypatch.setenv("SVM_URL", server.url)
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    return lambda cells: _executed(cells, tmp_path)
-
-
-@pytest.fixture
-def cells(kernel: Kernel, tmp_path: Path) -> list[Any]:
-    """The outputs of each cell."""
-    (tmp_path / "iris.csv").write_bytes(iris_csv() + b"5,3,1,0.2,setosa\n")
-    executed = kernel(CELLS.split("---\n"))
+@pytest.fixture(scope="module")
+def cells(server: Server, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """The outputs of each cell, and of the page's first block after them."""
+    folder = tmp_path_factory.mktemp("notebook")
+    (folder / "iris.csv").write_bytes(iris_csv() + b"5,3,1,0.2,setosa\n")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SVM_URL", server.url)
+        environment.setenv("IPYTHONDIR", str(folder / "ipython"))
+        executed = _executed([*CELLS.split("---\n"), FIRST_BLOCK], folder)
     assert len(set(executed.bars)) > 3
     return executed.outputs
 
@@ -108,7 +102,7 @@ def test_journey_in_a_kernel(cells: list[Any]) -> None:
     """Upload, train, wait, evaluate, predict in at most twelve lines; no text on standard error."""
     assert len([line for line in CELLS.splitlines() if line != "---"]) <= 12
     assert not [one for outputs in cells for one in outputs if one.get("name") == "stderr"]
-    upload, train, evaluation, comparison, version, model, predicted = cells
+    upload, train, evaluation, comparison, version, model, predicted, _ = cells
     bar, table = _html(upload)
     assert 'value="100"' in bar
     assert all(text in table for text in ("flowers &lt;1&gt;", "setosa (51)", "<td"))
@@ -123,11 +117,10 @@ def test_journey_in_a_kernel(cells: list[Any]) -> None:
     assert predicted[0]["text"] == "setosa\n"
 
 
-def test_page_about_notebooks_takes_twelve_lines(kernel: Kernel) -> None:
+def test_page_about_notebooks_takes_twelve_lines(cells: list[Any]) -> None:
     """Its first block says whether the model is any good, which class is worst, and predicts."""
-    code = blocks(DOCS / "notebooks.md")[0].code
-    assert len(list(filter(str.strip, code.splitlines()))) <= 12
-    (outputs,) = kernel([code]).outputs
+    assert len(list(filter(str.strip, FIRST_BLOCK.splitlines()))) <= 12
+    outputs = cells[-1]
     assert not [one for one in outputs if one.get("name") == "stderr"]
     said = "".join(one["text"] for one in outputs if one["output_type"] == "stream")
     assert re.fullmatch(r"[01][.\d]* Certified: .*\n[a-z]+ [01][.\d]*\n\['setosa'\]\n", said), said

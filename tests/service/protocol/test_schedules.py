@@ -20,7 +20,7 @@ def counts(first: int, submitted: int, nightly: int) -> list[Any]:
 
 
 @pytest.mark.timeout(24 * 3600)
-@pytest.mark.parametrize("count", counts(12, 60, 20_000))
+@pytest.mark.parametrize("count", counts(4, 60, 20_000))
 def test_every_schedule_is_one_of_the_model(run_schedule: RunSchedule, count: int) -> None:
     """Kills, stops, lost replies, full disks and jumps of the clock at any turn."""
     _run(run_schedule, count)

@@ -51,7 +51,7 @@ def texts_of_dates(form: str) -> st.SearchStrategy[str]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_dates_of_every_form(form: str, data: st.DataObject) -> None:
     """Also those that do not exist, such as 31 February."""
@@ -83,7 +83,7 @@ def test_zone_of_python_is_that_of_the_shape() -> None:
     assert value == (moment.timestamp()) / 86_400
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(STYLES),
     st.lists(st.from_regex(NUMBERS, fullmatch=True), min_size=1, max_size=9),
