@@ -161,23 +161,14 @@ class Builder:
         form, kind = decision.form, decision.kind
         return partial(FormColumn, self._words, form, kind, notes, tentative=True)
 
-    def _question(
-        self,
-        position: int,
-        *,
-        comma_likely: bool,
-        decimal: str | None = None,
-        tried_plain: bool = False,
-    ) -> Question:
-        spec = self._spec
+    def _question(self, position: int, **known: Any) -> Question:
+        """`known`: of the column and the rest of the file."""
         return Question(
-            spec=spec,
+            spec=self._spec,
             kind=self._kind(position),
             wanted=position in self._columns.wanted,
-            decimal=spec.asked.decimal or decimal,
-            odd=spec.asked.odd_cells == "missing" and position != self._columns.weight,
-            tried_plain=tried_plain,
-            comma_likely=comma_likely,
+            odd=self._spec.asked.odd_cells == "missing" and position != self._columns.weight,
+            **known,
         )
 
     def _kind(self, position: int) -> Kind | None:
@@ -234,7 +225,7 @@ class Builder:
             question = self._question(
                 feature.position,
                 comma_likely=undecided,
-                decimal=decimal,
+                of_file=decimal,
                 tried_plain=feature.tried_plain,
             )
             feature.decision = decide(feature.gatherer, question)
@@ -359,12 +350,6 @@ def _likely_labels(features: Sequence[Feature], columns: Layout) -> list[str]:
         if isinstance(one.decision, Kept) and one.decision.n_labels is not None
     ]
     return [name for n, name in sorted(counted, key=itemgetter(0)) if 1 < n <= MOST_LABELS]
-
-
-def may_be_plain(spec: ParseSpec) -> bool:
-    """Whether the data may be finite numbers and the caller demands no kinds or roles."""
-    onto = spec.onto
-    return not spec.asked.schema and not (onto and (onto.table or onto.weight or onto.ignored))
 
 
 def build(

@@ -20,7 +20,7 @@ MOST_FRACTIONS = 20
 TOO_MANY = "too-many-classes"
 
 
-class LabelColumn:
+class LabelColumn(Labels):
     """Takes the cells of the label column."""
 
     def __init__(
@@ -31,13 +31,13 @@ class LabelColumn:
         if kind == "category":
             words = frozenset({"", *spec.asked.missing})
         kind = kind or spec.label_kind
-        self._labels = Labels(faults, column, kind=kind, missing=words, decimal=spec.asked.decimal)
-        self._lookup = Lookup()
-        self._coder = Coder([self._lookup])
+        super().__init__(faults, column, kind=kind, missing=words, decimal=spec.asked.decimal)
+        self._texts = Lookup()
+        self._coder = Coder([self._texts])
         self._likely: list[str] = []
         self._hint: str | None = None
         self._chosen = spec.asked.target is not None or spec.onto is not None
-        self._column = column
+        self._called = called(column)
         self._refused: InvalidContent | None = None
         self.lacks_advice = False
         """Whether the labels, which the caller did not choose, are rather measurements, and no
@@ -49,25 +49,17 @@ class LabelColumn:
             return
         try:
             if typed:
-                self._labels.add_json(list(batch[position]))
-            elif isinstance(batch, Cells) and len(self._lookup) <= MAX_CLASSES:
+                self.add_json(list(batch[position]))
+            elif isinstance(batch, Cells) and len(self._texts) <= MAX_CLASSES:
                 codes = self._coder.codes(batch, [position], [0])[:, 0]
-                self._labels.add_codes(list(self._lookup), codes)
+                self.add_codes(list(self._texts), codes)
             else:
                 one = batch.texts([position]) if isinstance(batch, Cells) else batch
-                self._labels.add_texts(list(one[position]))
+                self.add_texts(list(one[position]))
         except InvalidContent as error:
             if error.code != TOO_MANY:
                 raise
             self._refused = error
-
-    def add_texts(self, texts: list[str]) -> None:
-        """The same, as texts. Raises InvalidContent."""
-        self._labels.add_texts(texts)
-
-    def skip(self, n_rows: int) -> None:
-        """Rows whose labels are unknown."""
-        self._labels.skip(n_rows)
 
     def propose(self, likely: list[str]) -> None:
         """Name columns that are likely to hold the labels in errors about this one, unless the
@@ -77,18 +69,18 @@ class LabelColumn:
         self._likely = likely
         self._hint = target_hint(likely)
 
-    def finish(self) -> Target:
+    def finish(self, n_samples: int | None = None) -> Target:
         """Raises InvalidContent."""
         if self._refused is not None:
             if self._hint is None:
                 raise self._refused
             raise self._refusal(self._refused.detail.split(";")[0], self._hint)
-        target = replace(self._labels.finish(), likely=self._likely)
+        target = replace(super().finish(n_samples), likely=self._likely)
         if self._chosen:
             return target
-        count, last = self._labels.count, f"the last column, {called(self._column)},"
+        last = f"the last column, {self._called},"
         if target.classes and isinstance(target.classes[0], str):
-            if len(target.classes) == count >= MIN_ROWS_OF_IDENTIFIERS:
+            if len(target.classes) == self.count >= MIN_ROWS_OF_IDENTIFIERS:
                 message = f"{last} has a different text in every row"
                 hint = self._hint or "name the label with `target`, or say target=none"
                 raise self._refusal(message, hint)
