@@ -190,9 +190,7 @@ def _read_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> Table | N
     if special or dialect.delimiter in "; +-.eE" or not columns.may_be_plain:
         return None
     target, n_features = columns.target, len(columns.features)
-    labels = None
-    if target is not None:
-        labels = LabelColumn(spec, Faults(), columns.column(target), columns.label_kind)
+    labels = LabelColumn(spec, Faults(), columns)
     parts = slices(dialect.path, record_bytes=spec.limits.line_bytes)
     first = next((part for part in parts if part.text.strip("\n")), None)
     if first is not None and dialect.header:
@@ -209,15 +207,14 @@ def _read_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> Table | N
                 X = _matrix(lines, dialect.delimiter, n_features, spec.limits.cell_bytes)
                 if X is None:
                     return None
-                if labels is not None:
-                    labels.add_texts(texts)
+                labels.add_texts(texts)
                 writer.add(X)
             if writer.n_samples == 0:
                 return None
-            labeled = None if labels is None else labels.finish()
+            labeled = labels.decide()
         except (InvalidContent, csv.Error):
             return None
-        if labels is not None and labels.lacks_advice:
+        if labels.lacks_advice:
             return None
         writer.finish()
     plain: dict[str, Any] = {"decimal": ".", "thousands": None, "missing": [], "columns": {}}

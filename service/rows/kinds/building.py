@@ -92,12 +92,10 @@ class Builder:
                 several = Wrong(None) if wanted else Ignored("its cells are of several kinds")
                 feature.decision = several
         add_wrong(self._features, self._columns, self._passes, faults)
-        if labels is not None:
-            labels.propose(_likely_labels(self._features, self._columns))
         faults.check()
         refuse_undecided(self._features, self._columns)
         kept = self._kept()
-        target = None if labels is None else labels.finish()
+        target = labels.decide(_likely_labels(self._features, self._columns))
         ignored = _ignored_columns(self._features, self._columns)
         if not kept:
             raise no_features(ignored)
@@ -175,12 +173,8 @@ class Builder:
         """The one that a column must have."""
         return "number" if position == self._columns.weight else self._columns.kinds.get(position)
 
-    def _pass(self, faults: Faults) -> LabelColumn | None:
-        columns = self._columns
-        labels = None
-        if columns.target is not None:
-            name = columns.column(columns.target)
-            labels = LabelColumn(self._spec, faults, name, columns.label_kind)
+    def _pass(self, faults: Faults) -> LabelColumn:
+        labels = LabelColumn(self._spec, faults, self._columns, typed=self._typed)
         n_samples = 0
         features = AllColumns(self._features)
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
@@ -194,11 +188,10 @@ class Builder:
                     raise too_many("rows", self._spec.limits.rows)
                 if n_samples * len(self._features) > self._spec.limits.stored_values:
                     raise too_many("values", self._spec.limits.stored_values)
-                if labels is not None and columns.target is not None:
-                    if known:
-                        labels.add(batch, columns.target, typed=self._typed)
-                    else:  # of rows that are wrong
-                        labels.skip(len(values))
+                if known:
+                    labels.add(batch)
+                else:  # of rows that are wrong
+                    labels.skip(len(values))
                 if faults.total == 0:
                     spool.write(plain_bits(values))
                 self._forget_texts()
