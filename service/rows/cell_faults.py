@@ -53,8 +53,6 @@ def fault_of_value(value: Any) -> CellFault | None:
         return CellFault("missing-value", "the value is null", "null", HINT)
     if type(value) not in NUMBERS:
         text = value if isinstance(value, str) else json.dumps(value)
-        if is_not_finite(text):
-            return CellFault("non-finite-value", "is not finite", text, HINT)
         if is_not_finite(text.strip(BLANKS)):
             return CellFault("non-finite-value", "is not finite", text, HINT)
         hint = number_hint(text) or QUOTES_HINT

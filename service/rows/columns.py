@@ -245,15 +245,15 @@ class Columns:
 
         Raises InvalidContent with every value that is not.
         """
-        values = X.ravel()
-        # A value that is not finite shows in the sum of squares, which may overflow besides.
-        if self.is_plain and math.isfinite(values.dot(values)):
-            return X
-        self.require_numbers()
         faults = Faults()
         if self.is_plain:
+            values = X.ravel()
+            # A value that is not finite shows in the sum of squares, which may overflow besides.
+            if math.isfinite(values.dot(values)):
+                return X
             add_not_finite(X, self.column, 1, faults)
         else:
+            self.require_numbers()
             self._add_impossible(X, faults)
         faults.check()
         return X
@@ -280,9 +280,7 @@ class Columns:
         if others:
             message = f"{what} has the unknown {listed(list(others))}"
             hint = "send each of the features once, in any order"
-            fault = _mismatch(message, others[0], hint)
-            extra = self._difference(names, others[0])
-            raise InvalidContent(fault.code, message, (fault,), extra=extra)
+            raise self._refusal(message, others[0], hint, names)
         return positions
 
     def select(self, what: str, names: list[str]) -> tuple[list[int], tuple[str, ...]]:
@@ -295,10 +293,7 @@ class Columns:
         twice = [name for name, count in Counter(names).items() if count > 1 and name]
         if twice:
             message = f"{what} repeats {listed(twice)}"
-            fault = _mismatch(message, twice[0], "name each column once")
-            raise InvalidContent(
-                fault.code, message, (fault,), extra=self._difference(names, twice[0])
-            )
+            raise self._refusal(message, twice[0], "name each column once", names)
         expected = self.names or names
         missing = [name for name in expected if name not in given]
         if missing:
@@ -322,6 +317,10 @@ class Columns:
         extra = self._difference(names, missing[0])
         extra["missing"] = [name[:MAX_VALUE_CHARACTERS] for name in missing[:MAX_FAULTS]]
         return _mismatch(message, missing[0], NAMES_HINT, row), extra
+
+    def _refusal(self, message: str, name: str, hint: str, names: list[str]) -> InvalidContent:
+        fault = _mismatch(message, name, hint)
+        return InvalidContent(fault.code, message, (fault,), extra=self._difference(names, name))
 
     def _difference(self, names: list[str], first: str) -> dict[str, Any]:
         """The members of a problem about names."""

@@ -50,13 +50,13 @@ class Faults:
         """`message` says what is wrong; the place, and a value that is there, are put before it."""
         if column is not None:
             self._count(column, code, value, hint)
-        if self.total >= MAX_FAULTS:
-            self.total += 1
+        self.total += 1
+        if self.total > MAX_FAULTS:
             return
         cut = None if value is None else value[:MAX_VALUE_CHARACTERS]
         place = f"row {row}" if column is None else f"row {row}, column {called(column)}"
         what = message if cut is None or code == "missing-value" else f"{cut!r} {message}"
-        self.add_fault(
+        self._listed.append(
             Fault(
                 code=code,
                 message=f"{place}: {what}",
@@ -68,16 +68,8 @@ class Faults:
             )
         )
 
-    def add_fault(self, fault: Fault, extra: dict[str, Any] | None = None) -> None:
-        """`extra`: members of the problem, if this is the first fault."""
-        self.total += 1
-        if self.total == 1:
-            self._extra = extra or {}
-        if self.total <= MAX_FAULTS:
-            self._listed.append(fault)
-
     def put_first(self, fault: Fault, extra: dict[str, Any]) -> None:
-        """The same of a fault that is before all others."""
+        """Add a fault that is before all others; `extra`: members of the problem."""
         self.total += 1
         self._extra = extra
         self._listed = [fault, *self._listed][:MAX_FAULTS]

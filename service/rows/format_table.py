@@ -5,6 +5,7 @@ A new format is its module in `formats` and an entry here, and its suffix in `cl
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -126,8 +127,14 @@ class Format:
 
     def read(self, spec: ParseSpec) -> Table:
         """An upload to arrays on disk. Raises ServiceError with every fault."""
-        table: Table = getattr(self._module, self.upload.partition(".")[2])(spec)
-        return table
+        collecting = gc.isenabled()
+        gc.disable()  # cells are lists of values, which form no cycles to search for
+        try:
+            table: Table = getattr(self._module, self.upload.partition(".")[2])(spec)
+            return table
+        finally:
+            if collecting:
+                gc.enable()
 
     def as_csv(self, spec: ConvertSpec) -> Converted:
         """Rows to predict, `packed`, as CSV. Raises ServiceError."""

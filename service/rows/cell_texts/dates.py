@@ -197,16 +197,10 @@ class DateForm:
         return Plan(shape, read)
 
 
-def places_of(text: str) -> list[int]:
-    """Where the digits of a text are."""
-    return [i for i, character in enumerate(text) if character in "0123456789"]
-
-
 def _digits_of(match: re.Match[str], name: str) -> slice:
     """Which digits of a whole text are those of a group."""
-    start, end = match.span(name)
-    before = len(places_of(match.string[:start]))
-    return slice(before, before + len(places_of(match.string[start:end])))
+    first, last = (sum(map("0123456789".__contains__, match.string[:i])) for i in match.span(name))
+    return slice(first, last)
 
 
 def forms_of(texts: Iterable[str], day_first: bool | None = None) -> list[str]:

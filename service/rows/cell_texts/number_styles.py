@@ -182,24 +182,6 @@ class Survey:
         """Whether some numbers have another unit than others, or none."""
         return len(self.units) > 1
 
-    def style(
-        self, *, decimal: str | None, fixed: bool, comma_likely: bool, grouped: bool
-    ) -> NumberStyle | None:
-        """How the numbers are written; None if only the caller knows.
-
-        `decimal` is the mark that the caller gives (then it is `fixed`), or that other columns
-        have; `comma_likely`: a number that may be either needs a decision.
-        """
-        mark = self.decided or ("." if not self.only and self.either is None else None)
-        if mark is None and not self.only:
-            mark = decimal or (None if comma_likely or "," in (self.either or "") else ".")
-            if mark is None:
-                return None
-        if fixed and decimal:
-            mark = decimal
-        unit = "" if self.mixed and all(map(is_sure, self.units)) else self.unit
-        return NumberStyle(mark or ".", unit, grouped, self.scaled)
-
     def notes(self, style: NumberStyle) -> dict[str, Any]:
         """What `reading` says of a style."""
         marks = self.separators - {style.decimal}

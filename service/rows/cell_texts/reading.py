@@ -97,7 +97,7 @@ class Reading:
                 return order if len(order) == n_features else None
         return None
 
-    def is_plain(self, delimiter: str) -> bool:
+    def has_usual_form(self, delimiter: str) -> bool:
         """Whether rows with this delimiter, decimal points and UTF-8 are written so."""
         if self.delimiter is None:
             return True
@@ -107,7 +107,7 @@ class Reading:
     def is_usual(self, delimiter: str) -> bool:
         """Whether there is nothing that rows to predict would have to know."""
         others = (self.missing, self.dates, self.times, self.odd)
-        return self.is_plain(delimiter) and not any(others)
+        return self.has_usual_form(delimiter) and not any(others)
 
     def style(self, name: str) -> NumberStyle:
         """Of the numbers of a column."""

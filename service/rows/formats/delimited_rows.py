@@ -46,7 +46,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits, delimiter: str) 
         body = columns.reading.as_utf8(body)
     if columns.is_plain:
         body = _without_blank_end(body, delimiter, columns.reading.delimiter)
-    read = _read_plain if columns.reading.is_plain(delimiter) else _read_either
+    read = _read_plain if columns.reading.has_usual_form(delimiter) else _read_either
     try:
         rows = read(body, columns, limits, delimiter)
     except InvalidContent as error:
@@ -112,7 +112,8 @@ def _read_plain(body: bytes, columns: Columns, limits: RowLimits, delimiter: str
 def _numbers_at_once(
     body: bytes, columns: Columns, limits: RowLimits, delimiter: str
 ) -> Rows | None:
-    """The matrix, and the names that are not of features; None if that takes a closer look."""
+    """The matrix of rows that have the features in their order; None if that takes a closer
+    look."""
     text = body.removeprefix(BOM_UTF8).replace(b"\r\n", b"\n").strip(b"\n")
     if b"\r" in text:
         return None
@@ -121,16 +122,13 @@ def _numbers_at_once(
             return None
         text = text.replace(b"\t", b",")
     first, _, rest = text.partition(b"\n")
-    ignored: tuple[str, ...] = ()
     if first == columns.header:
         text = rest
-    elif columns.names_set:
-        text, ignored = _selected(text, columns) or (text, ())
     if b"[" in text:
         return None
     # Lines of plain numbers are JSON but for the brackets.
     X = read_lines(text, columns.n_features, limits.rows, _as_lists)
-    return None if X is None else Rows(X, ignored=ignored)
+    return None if X is None else Rows(X)
 
 
 def _as_lists(lines: bytes) -> bytes:
@@ -161,29 +159,6 @@ def _table_at_once(body: bytes, columns: Columns, limits: RowLimits, delimiter: 
     ):
         return None
     return Rows(X, again=lambda: rows)
-
-
-def _selected(text: bytes, columns: Columns) -> tuple[bytes, tuple[str, ...]] | None:
-    """The lines without their header, with the cells of the features in order; and the names of
-    the other columns. None if that takes a closer look."""
-    if b'"' in text or b"\0" in text:
-        return None
-    first, *lines = text.split(b"\n")
-    try:
-        text.decode()
-        names = [name.strip() for name in first.decode().split(",")]
-        if columns.names_set.isdisjoint(names):
-            return None
-        order, ignored = columns.select("the header", names)
-    except (UnicodeDecodeError, InvalidContent):
-        return None
-    chosen = []
-    for line in lines:
-        cells = line.split(b",")
-        if len(cells) != len(names):
-            return None
-        chosen.append(b",".join([cells[i] for i in order]))
-    return b"\n".join(chosen), ignored
 
 
 def _read_records(

@@ -25,7 +25,7 @@ from service.common.encodings import MAX_RATIO
 from service.errors import InvalidContent
 from service.rows.faults import Faults, inflates_too_much, refuse, too_many
 from service.rows.formats import npy
-from service.rows.kinds.building import build, may_be_plain
+from service.rows.kinds.building import build
 from service.rows.kinds.feature import Batch
 from service.rows.spec import ConvertSpec, ParseSpec, ReadLimits
 from service.rows.table.labels import MAX_CLASSES, Labels, too_many_texts
@@ -67,9 +67,7 @@ def read(spec: ParseSpec) -> Table:
         with memory_for_directory(path):
             n_samples = file.n_samples()
         columns = file.columns()
-        plain = None
-        if may_be_plain(spec) and not any(one.is_date or one.is_index for one in columns):
-            plain = _read_plain(spec, path, file, columns, n_samples)
+        plain = _read_plain(spec, path, file, columns, n_samples)
         return plain or _read_table(spec, path, file, columns, n_samples)
 
 
@@ -83,13 +81,13 @@ def _read_table(
     names = [column.name for column in columns]
     longest = spec.limits.cell_bytes
 
-    def has_inf(cells: tuple[Any, ...]) -> bool:
-        return math.inf in cells or -math.inf in cells
-
     def passes(faults: Faults) -> Iterator[Batch]:
         for rows in file.rows([column.cell(longest) for column in columns]):
-            cells = zip(*rows, strict=True)
-            yield [list(map(_written, one)) if has_inf(one) else one for one in cells]
+            batch: list[Any] = list(zip(*rows, strict=True))
+            for i, column in enumerate(columns):
+                if column.is_float and (math.inf in batch[i] or -math.inf in batch[i]):
+                    batch[i] = list(map(_written, batch[i]))
+            yield batch
 
     index = [i for i, column in enumerate(columns) if column.is_index]
     return build(spec, len(columns), names, passes, index)
@@ -261,7 +259,10 @@ def _read_plain(
         layout = make_layout(spec, len(columns), [column.name for column in columns])
         labels = labels_of(layout, Faults())
         features = [one for i, one in enumerate(columns) if i != layout.target]
-        if n_samples == 0 or not all(one.is_number and not one.is_boolean for one in features):
+        asked = layout.label_kind is not None or not layout.may_be_plain
+        if n_samples == 0 or asked or any(one.is_index for one in columns):
+            return None
+        if not all(one.is_number and not one.is_boolean for one in features):
             return None
         with DenseWriter(Path(spec.out), len(features), spec.limits) as writer:
             writer.check(n_samples)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -49,17 +47,15 @@ def read(spec: ParseSpec) -> Table:
     except csv.Error:
         raise unterminated(1) from None
     columns = make_layout(spec, dialect.n_cells, dialect.names, dialect.unnamed)
-    table = _read_plain(spec, dialect, columns)
     blank: list[int] = []
 
     def passes(faults: Faults) -> Iterator[Batch]:
         blank.clear()
         return _batches(dialect, spec.limits, faults, columns, blank)
 
-    if table is None:
-        with _without_cycles():
-            builder = Builder(spec, columns, passes)
-            table = builder.build(comma_likely=dialect.comma_likely)
+    table = _read_plain(spec, dialect, columns) or Builder(spec, columns, passes).build(
+        comma_likely=dialect.comma_likely
+    )
     return replace(
         table,
         reading={
@@ -69,18 +65,6 @@ def read(spec: ParseSpec) -> Table:
         },
         warnings=[*dialect.warnings, *table.warnings],
     )
-
-
-@contextmanager
-def _without_cycles() -> Iterator[None]:
-    """No search for cycles of objects: cells are lists of texts, which form none."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _reading(dialect: Dialect, n_blank: int) -> dict[str, Any]:
@@ -202,12 +186,11 @@ def _read_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> Table | N
     There is nothing to decide about such columns: each slice is read at once. At the first cell
     that is anything else it is None. Raises TooLarge.
     """
-    if not _may_be_plain(spec, dialect, columns):
+    special = dialect.trailing or spec.asked.decimal == "," or spec.asked.missing
+    if special or dialect.delimiter in "; +-.eE" or not columns.may_be_plain:
         return None
     target, n_features = columns.target, len(columns.features)
-    labels = None
-    if target is not None:
-        labels = LabelColumn(spec, Faults(), columns.column(target), columns.label_kind)
+    labels = LabelColumn(spec, Faults(), columns)
     parts = slices(dialect.path, record_bytes=spec.limits.line_bytes)
     first = next((part for part in parts if part.text.strip("\n")), None)
     if first is not None and dialect.header:
@@ -224,36 +207,18 @@ def _read_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> Table | N
                 X = _matrix(lines, dialect.delimiter, n_features, spec.limits.cell_bytes)
                 if X is None:
                     return None
-                if labels is not None:
-                    labels.add_texts(texts)
+                labels.add_texts(texts)
                 writer.add(X)
             if writer.n_samples == 0:
                 return None
-            labeled = None if labels is None else labels.finish()
+            labeled = labels.decide()
         except (InvalidContent, csv.Error):
             return None
-        if labels is not None and labels.lacks_advice:
+        if labels.lacks_advice:
             return None
         writer.finish()
     plain: dict[str, Any] = {"decimal": ".", "thousands": None, "missing": [], "columns": {}}
     return replace(dense_table(columns, writer.n_samples, labeled), reading=plain)
-
-
-def _may_be_plain(spec: ParseSpec, dialect: Dialect, columns: Layout) -> bool:
-    """Whether the caller asks for numbers only, and each cell can be one or the label."""
-    n_others = dialect.n_cells - len(columns.features) - (columns.target is not None)
-    asked = (
-        dialect.trailing,
-        spec.asked.decimal == ",",
-        spec.asked.missing,
-        n_others,
-        not columns.features,
-    )
-    return (
-        not any(asked)
-        and dialect.delimiter not in "; +-.eE"
-        and set(columns.kinds.values()) <= {"number"}
-    )
 
 
 def _after_header(part: Slice) -> Slice | None:

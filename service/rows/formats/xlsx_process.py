@@ -128,28 +128,28 @@ class Area:
 
 def area_of(sheet: CalamineSheet, most_columns: int) -> Area | None:
     """The table of a sheet: without a title above it, and another table below or beside it."""
-    table: Area | None = None
+    area: Area | None = None
     title: Area | None = None
     for block in _blocks(sheet):
         alone = len(block.ends) == 1 and block.n_rows <= MOST_TITLES
-        if table is None and title is None and alone:
+        if area is None and title is None and alone:
             title = block
-        elif table is None:
-            table = block
+        elif area is None:
+            area = block
             if title is not None and len(block.ends) > 1:
-                table.left_out.append("a title above it")
+                area.left_out.append("a title above it")
             elif title is not None:
                 title.join(block)
-                table = title
-        elif block.is_table and block.named and block.ends.keys() != table.ends.keys():
-            table.left_out.append("another table below it")
+                area = title
+        elif block.is_table and block.named and block.ends.keys() != area.ends.keys():
+            area.left_out.append("another table below it")
             break
         else:
-            table.join(block)
-    table = table or title
-    if table is not None and len(table.ends) <= most_columns:
-        _leave_out_beside(table)
-    return table
+            area.join(block)
+    area = area or title
+    if area is not None and len(area.ends) <= most_columns:
+        _leave_out_beside(area)
+    return area
 
 
 def _blocks(sheet: CalamineSheet) -> Iterator[Area]:

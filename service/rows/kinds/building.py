@@ -92,12 +92,10 @@ class Builder:
                 several = Wrong(None) if wanted else Ignored("its cells are of several kinds")
                 feature.decision = several
         add_wrong(self._features, self._columns, self._passes, faults)
-        if labels is not None:
-            labels.propose(_likely_labels(self._features, self._columns))
         faults.check()
         refuse_undecided(self._features, self._columns)
         kept = self._kept()
-        target = None if labels is None else labels.finish()
+        target = labels.decide(_likely_labels(self._features, self._columns))
         ignored = _ignored_columns(self._features, self._columns)
         if not kept:
             raise no_features(ignored)
@@ -161,35 +159,22 @@ class Builder:
         form, kind = decision.form, decision.kind
         return partial(FormColumn, self._words, form, kind, notes, tentative=True)
 
-    def _question(
-        self,
-        position: int,
-        *,
-        comma_likely: bool,
-        decimal: str | None = None,
-        tried_plain: bool = False,
-    ) -> Question:
-        spec = self._spec
+    def _question(self, position: int, **known: Any) -> Question:
+        """`known`: of the column and the rest of the file."""
         return Question(
-            spec=spec,
+            spec=self._spec,
             kind=self._kind(position),
             wanted=position in self._columns.wanted,
-            decimal=spec.asked.decimal or decimal,
-            odd=spec.asked.odd_cells == "missing" and position != self._columns.weight,
-            tried_plain=tried_plain,
-            comma_likely=comma_likely,
+            odd=self._spec.asked.odd_cells == "missing" and position != self._columns.weight,
+            **known,
         )
 
     def _kind(self, position: int) -> Kind | None:
         """The one that a column must have."""
         return "number" if position == self._columns.weight else self._columns.kinds.get(position)
 
-    def _pass(self, faults: Faults) -> LabelColumn | None:
-        columns = self._columns
-        labels = None
-        if columns.target is not None:
-            name = columns.column(columns.target)
-            labels = LabelColumn(self._spec, faults, name, columns.label_kind)
+    def _pass(self, faults: Faults) -> LabelColumn:
+        labels = LabelColumn(self._spec, faults, self._columns, typed=self._typed)
         n_samples = 0
         features = AllColumns(self._features)
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
@@ -203,11 +188,10 @@ class Builder:
                     raise too_many("rows", self._spec.limits.rows)
                 if n_samples * len(self._features) > self._spec.limits.stored_values:
                     raise too_many("values", self._spec.limits.stored_values)
-                if labels is not None and columns.target is not None:
-                    if known:
-                        labels.add(batch, columns.target, typed=self._typed)
-                    else:  # of rows that are wrong
-                        labels.skip(len(values))
+                if known:
+                    labels.add(batch)
+                else:  # of rows that are wrong
+                    labels.skip(len(values))
                 if faults.total == 0:
                     spool.write(plain_bits(values))
                 self._forget_texts()
@@ -234,7 +218,7 @@ class Builder:
             question = self._question(
                 feature.position,
                 comma_likely=undecided,
-                decimal=decimal,
+                of_file=decimal,
                 tried_plain=feature.tried_plain,
             )
             feature.decision = decide(feature.gatherer, question)
@@ -359,12 +343,6 @@ def _likely_labels(features: Sequence[Feature], columns: Layout) -> list[str]:
         if isinstance(one.decision, Kept) and one.decision.n_labels is not None
     ]
     return [name for n, name in sorted(counted, key=itemgetter(0)) if 1 < n <= MOST_LABELS]
-
-
-def may_be_plain(spec: ParseSpec) -> bool:
-    """Whether the data may be finite numbers and the caller demands no kinds or roles."""
-    onto = spec.onto
-    return not spec.asked.schema and not (onto and (onto.table or onto.weight or onto.ignored))
 
 
 def build(

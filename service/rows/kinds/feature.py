@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.cell_texts.number_styles import NumberStyle, Survey
+from service.rows.cell_texts.number_styles import NumberStyle, Survey, is_sure
 from service.rows.cell_texts.number_text import Form
 from service.rows.faults import Faults
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
@@ -94,8 +94,8 @@ class Question:
     """The kind that the caller or the dataset demands."""
     wanted: bool = False
     """Whether the caller wants it as a feature, of whatever kind."""
-    decimal: str | None = None
-    """The decimal mark that the caller gives, or that the rest of the file has."""
+    of_file: str | None = None
+    """The decimal mark that the rest of the file has."""
     odd: bool = True
     """Whether a few words that are not values are missing cells."""
     tried_plain: bool = False
@@ -109,18 +109,26 @@ class Question:
         return frozenset(self.spec.asked.missing)
 
     @property
-    def fixed(self) -> bool:
-        """Whether the caller gives the decimal mark."""
-        return self.spec.asked.decimal is not None
+    def fixed(self) -> str | None:
+        """The decimal mark that the caller gives."""
+        return self.spec.asked.decimal
+
+    @property
+    def decimal(self) -> str | None:
+        """The decimal mark, as far as it is known."""
+        return self.fixed or self.of_file
 
     def style(self, surveyed: Survey) -> NumberStyle | None:
-        """How the numbers are written; None if only the caller knows."""
-        return surveyed.style(
-            decimal=self.decimal,
-            fixed=self.fixed,
-            comma_likely=self.comma_likely,
-            grouped=self.spec.asked.thousands != "none",
-        )
+        """How the numbers are written; None if only the caller knows: one may be either, and
+        nothing else of the column or the file decides."""
+        mark = self.fixed or surveyed.decided
+        if mark is None and not surveyed.only and surveyed.either is not None:
+            mark = self.of_file
+            if mark is None and (self.comma_likely or "," in surveyed.either):
+                return None
+        unit = "" if surveyed.mixed and all(map(is_sure, surveyed.units)) else surveyed.unit
+        grouped = self.spec.asked.thousands != "none"
+        return NumberStyle(mark or ".", unit, grouped, surveyed.scaled)
 
 
 class Batch(Protocol):

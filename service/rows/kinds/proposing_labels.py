@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from service.errors import Fault, InvalidContent
@@ -11,8 +12,9 @@ from service.rows.kinds.blocks import Cells, Coder
 from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.gathering import Lookup
-from service.rows.spec import LabelKind, ParseSpec
+from service.rows.spec import ParseSpec
 from service.rows.table.labels import MAX_CLASSES, Labels, Target
+from service.rows.table.layout import Layout
 from service.rows.table.left_out import target_hint
 
 MOST_FRACTIONS = 20
@@ -20,87 +22,76 @@ MOST_FRACTIONS = 20
 TOO_MANY = "too-many-classes"
 
 
-class LabelColumn:
-    """Takes the cells of the label column."""
+class LabelColumn(Labels):
+    """Takes the cells of the label column, if there is one."""
 
     def __init__(
-        self, spec: ParseSpec, faults: Faults, column: str | int, kind: LabelKind | None
+        self, spec: ParseSpec, faults: Faults, layout: Layout, *, typed: bool = False
     ) -> None:
-        """`kind`: what `schema` says. If it is a category, only an empty cell is no label."""
+        """`typed`: cells are values of JSON, else texts. If `schema` says that the label is a
+        category, only an empty cell is no label."""
         words = spec.no_label(MISSING_TEXTS | frozenset(spec.asked.missing))
-        if kind == "category":
+        if layout.label_kind == "category":
             words = frozenset({"", *spec.asked.missing})
-        kind = kind or spec.label_kind
-        self._labels = Labels(faults, column, kind=kind, missing=words, decimal=spec.asked.decimal)
-        self._lookup = Lookup()
-        self._coder = Coder([self._lookup])
-        self._likely: list[str] = []
-        self._hint: str | None = None
+        kind = layout.label_kind or spec.label_kind
+        self._position, self._typed = layout.target, typed
+        column = None if layout.target is None else layout.column(layout.target)
+        super().__init__(faults, column, kind=kind, missing=words, decimal=spec.asked.decimal)
+        self._texts = Lookup()
+        self._coder = Coder([self._texts])
         self._chosen = spec.asked.target is not None or spec.onto is not None
-        self._column = column
         self._refused: InvalidContent | None = None
         self.lacks_advice = False
         """Whether the labels, which the caller did not choose, are rather measurements, and no
         other column was proposed."""
 
-    def add(self, batch: Batch, position: int, *, typed: bool) -> None:
+    def add(self, batch: Batch) -> None:
         """Those of some rows."""
-        if self._refused is not None:
+        position = self._position
+        if position is None or self._refused is not None:
             return
         try:
-            if typed:
-                self._labels.add_json(list(batch[position]))
-            elif isinstance(batch, Cells) and len(self._lookup) <= MAX_CLASSES:
+            if self._typed:
+                self.add_json(list(batch[position]))
+            elif isinstance(batch, Cells) and len(self._texts) <= MAX_CLASSES:
                 codes = self._coder.codes(batch, [position], [0])[:, 0]
-                self._labels.add_codes(list(self._lookup), codes)
+                self.add_codes(list(self._texts), codes)
             else:
                 one = batch.texts([position]) if isinstance(batch, Cells) else batch
-                self._labels.add_texts(list(one[position]))
+                self.add_texts(list(one[position]))
         except InvalidContent as error:
             if error.code != TOO_MANY:
                 raise
             self._refused = error
 
-    def add_texts(self, texts: list[str]) -> None:
-        """The same, as texts. Raises InvalidContent."""
-        self._labels.add_texts(texts)
-
-    def skip(self, n_rows: int) -> None:
-        """Rows whose labels are unknown."""
-        self._labels.skip(n_rows)
-
-    def propose(self, likely: list[str]) -> None:
-        """Name columns that are likely to hold the labels in errors about this one, unless the
-        caller chose it."""
-        if self._chosen or not likely:
-            return
-        self._likely = likely
-        self._hint = target_hint(likely)
-
-    def finish(self) -> Target:
-        """Raises InvalidContent."""
+    def decide(self, likely: Sequence[str] = ()) -> Target | None:
+        """The labels, if there is a column of them. `likely`: other columns that may hold them,
+        which errors about this one name unless the caller chose it. Raises InvalidContent."""
+        if self._column is None:
+            return None
+        likely = [] if self._chosen else list(likely)
+        hint = target_hint(likely) if likely else None
         if self._refused is not None:
-            if self._hint is None:
+            if hint is None:
                 raise self._refused
-            raise self._refusal(self._refused.detail.split(";")[0], self._hint)
-        target = replace(self._labels.finish(), likely=self._likely)
+            raise self._refusal(self._refused.detail.split(";")[0], hint, likely)
+        target = replace(self.finish(), likely=likely)
         if self._chosen:
             return target
-        count, last = self._labels.count, f"the last column, {called(self._column)},"
+        last = f"the last column, {called(self._column)},"
         if target.classes and isinstance(target.classes[0], str):
-            if len(target.classes) == count >= MIN_ROWS_OF_IDENTIFIERS:
-                message = f"{last} has a different text in every row"
-                hint = self._hint or "name the label with `target`, or say target=none"
-                raise self._refusal(message, hint)
-        elif self._hint is not None and _are_measurements(target):
-            message = f"{last} is taken as the label; {self._hint}"
+            if len(target.classes) == self.count >= MIN_ROWS_OF_IDENTIFIERS:
+                hint = hint or "name the label with `target`, or say target=none"
+                raise self._refusal(f"{last} has a different text in every row", hint, likely)
+        elif hint is not None and _are_measurements(target):
+            message = f"{last} is taken as the label; {hint}"
             target.warnings.append(warning("likely-targets", message))
-        self.lacks_advice = self._hint is None and _are_measurements(target)
+        self.lacks_advice = hint is None and _are_measurements(target)
         return target
 
-    def _refusal(self, message: str, hint: str) -> InvalidContent:
+    def _refusal(self, message: str, hint: str, likely: Sequence[str]) -> InvalidContent:
         fault = Fault(code=TOO_MANY, message=message, column=self._column, hint=hint)
-        extra = {"likely_targets": self._likely}
+        extra = {"likely_targets": likely}
         return InvalidContent(TOO_MANY, f"{message}; {hint}", (fault,), extra=extra)
 
 

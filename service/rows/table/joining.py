@@ -175,9 +175,9 @@ def _append_features(
 def _append_weights(stored: Stored, table: Table, folder: Path) -> None:
     """Raises InvalidContent `feature-mismatch` if only one side has weights."""
     if (stored.weight is None) != (table.weight is None):
-        having, lacking = ("rows", "dataset") if stored.weight is None else ("dataset", "rows")
-        message = f"the {having} has weights, the {lacking} has none"
-        message = message.replace("rows has", "rows have").replace("dataset have", "dataset has")
+        message = "the dataset has weights, the rows have none"
+        if stored.weight is None:
+            message = "the rows have weights, the dataset has none"
         raise refuse("feature-mismatch", message, hint="send both with weights, or none")
     if stored.weight is not None:
         parts = np.load(stored.path("weights")), np.load(folder / "weights.npy")

@@ -52,6 +52,12 @@ class Layout:
         return len(self.features)
 
     @property
+    def may_be_plain(self) -> bool:
+        """Whether nothing but finite numbers is demanded, and each cell is one or the label."""
+        n_others = self.n_cells - self.n_features - (self.target is not None)
+        return n_others == 0 and set(self.kinds.values()) <= {"number"}
+
+    @property
     def feature_names(self) -> list[str] | None:
         return None if self.names is None else [self.names[i] for i in self.features]
 
