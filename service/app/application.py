@@ -51,13 +51,13 @@ from service.predictions.predictor import Predictor
 from service.predictions.predictor import warm_up as warm_up_predictions
 from service.rows.parser import Parser
 from service.settings import Limits, Settings, callback_secrets
-from service.storage.backups.inspection import check_undamaged
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database, UnusableDatabase, now, tables
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
 from service.storage.database.pages import PageRequest
 from service.storage.disk import private_folder
+from service.storage.inspection import check_undamaged
 from service.storage.machine_code import keep_machine_code
 from service.storage.ownership import ForeignFiles, Sweeper, claim, secret_of
 from service.web import docs, operations, problems
