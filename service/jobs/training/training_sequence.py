@@ -21,10 +21,9 @@ from service.jobs.core.attempts import Attempt, Work
 from service.jobs.parts.lending import Lending
 from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import summary
-from service.jobs.training.admission import rows_stay_in_files
+from service.jobs.training.admission import load_start, rows_stay_in_files
 from service.jobs.training.rows import Confusion, LabeledRows, count_seen, rare_classes, rows_of
 from service.jobs.training.schemas import JobCreate, ValidationDataset
-from service.jobs.training.warm_starts import load_start
 from service.settings import Settings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Indices, Vector

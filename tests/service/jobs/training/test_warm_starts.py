@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
-from service.jobs.training.warm_starts import SEEN_ROWS
+from service.jobs.training.admission import SEEN_ROWS
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.tables import IN_ROWS, model_files
