@@ -285,7 +285,7 @@ def job_progress(job: JobMembers) -> tuple[str, float, str]:
 
 
 def upload_progress(name: str, n_bytes: int, size: int, seconds: float) -> tuple[str, float, str]:
-    """What a bar shows of an upload: of its `size` so many bytes were sent in this time."""
+    """What a bar shows of an upload, `n_bytes` of whose `size` were sent."""
     speed = f"{n_bytes / 1e6 / max(seconds, 1e-3):,.1f} MB/s"
     return name, n_bytes / max(size, 1), f"{n_bytes / 1e6:,.1f} of {size / 1e6:,.1f} MB, {speed}"
 

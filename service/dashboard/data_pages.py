@@ -387,7 +387,7 @@ def _labels(read: DatasetRead) -> str:
 
 
 def _first(names: Sequence[str], count: int) -> str:
-    """Of so many names those that are shown."""
+    """The first of `count` names, and how many more there are."""
     shown = ", ".join(names[:SHOWN_LEVELS])
     more = count - SHOWN_LEVELS
     return f"{shown} and {more:,} more" if more > 0 else shown

@@ -6,7 +6,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -313,15 +313,6 @@ def _body_formats(app: Starlette, path: str, method: str) -> list[str]:
 
 def _routes(app: Starlette, path: str, method: str) -> Iterator[BaseRoute]:
     scope = {"type": "http", "path": path, "root_path": "", "method": method}
-    for route in _flat(app.routes):
+    for route in app.routes:
         if not isinstance(route, Mount) and route.matches(scope)[0] is Match.FULL:
             yield route
-
-
-def _flat(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    for route in routes:
-        included = getattr(route, "original_router", None)  # FastAPI keeps included routers
-        if included is None:
-            yield route
-        else:
-            yield from _flat(included.routes)

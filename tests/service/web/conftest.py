@@ -51,7 +51,7 @@ ReadDrawing = Annotated[Drawing, Depends(json_body(Drawing))]
 
 
 def _routes() -> APIRouter:
-    routes = APIRouter()
+    routes = APIRouter(dependencies=[Depends(known_query_parameters)])
 
     @routes.post("/drawings", openapi_extra=json_request(Drawing, EXAMPLE))
     def draw(drawing: ReadDrawing) -> dict[str, str]:
@@ -104,15 +104,11 @@ def probe() -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         yield {LIMIT_BYTES: 2000, SECRET: b"a secret"}
 
-    app = DocumentedAPI(
-        redirect_slashes=False,
-        dependencies=[Depends(known_query_parameters)],
-        lifespan=lifespan,
-    )
+    app = DocumentedAPI(redirect_slashes=False, lifespan=lifespan)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Observability, metrics=Metrics())
     problems.install(app)
-    app.include_router(_routes())
+    app.routes.extend(_routes().routes)
     return app
 
 

@@ -43,7 +43,7 @@ def test_service_without_database_is_not_ready(tmp_path: Path) -> None:
     app = FastAPI()
     problems.install(app)
     nowhere = Database(f"sqlite:///{tmp_path / 'nowhere' / 'service.db'}")
-    app.include_router(router(Health(), nowhere, CollectorRegistry(), Settings()))
+    app.routes.extend(router(Health(), nowhere, CollectorRegistry(), Settings()).routes)
     reply = TestClient(app).get("/readyz")
     assert (reply.status_code, reply.json()["code"]) == (503, "not-ready")
     assert "nowhere" not in reply.text
