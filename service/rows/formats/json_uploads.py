@@ -48,7 +48,7 @@ from service.rows.json_reading.stream import (
     value,
     whole,
 )
-from service.rows.kinds.blocks import Rows
+from service.rows.kinds.blocks import ValueRows
 from service.rows.kinds.building import batches_of_lists, build
 from service.rows.kinds.feature import Batch
 from service.rows.spec import ParseSpec
@@ -329,7 +329,7 @@ def _build(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]], names: 
                 rows = _rows(batch, keys)
                 if None in rows or not NESTED.isdisjoint(map(type, chain.from_iterable(rows))):
                     raise _OtherNames
-                yield Rows(rows)
+                yield ValueRows(rows)
                 continue
             _check_objects(batch, done + 1, faults)
             done += len(batch)

@@ -128,7 +128,7 @@ class Cells:
         return text.replace(b"\n", self._delimiter)
 
 
-class Rows:
+class ValueRows:
     """Rows of values of JSON, as long as the table is wide."""
 
     def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
@@ -253,7 +253,7 @@ class AllColumns:
 
     def add(self, batch: Batch) -> Values:
         """(rows, features): values, or codes of texts."""
-        if isinstance(batch, Rows) and len(self._typed) == len(self._gatherers):
+        if isinstance(batch, ValueRows) and len(self._typed) == len(self._gatherers):
             read = batch.numbers(self._positions)
             if read is not None:
                 for column, cells in zip(self._typed, read.T, strict=True):

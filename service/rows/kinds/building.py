@@ -18,7 +18,7 @@ from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
 from service.rows.faults import Faults, called, no_features, refuse, shown, too_many, warning
-from service.rows.kinds.blocks import AllColumns, Rows
+from service.rows.kinds.blocks import AllColumns, ValueRows
 from service.rows.kinds.deciding import decide
 from service.rows.kinds.feature import (
     Again,
@@ -365,7 +365,7 @@ def batches_of_lists(rows: Iterator[list[Any]], n_cells: int, faults: Faults) ->
     for batch in rows:
         if set(map(type, batch)) == {list} and set(map(len, batch)) == {n_cells}:
             done += len(batch)
-            yield Rows(batch)
+            yield ValueRows(batch)
             continue
         good = []
         for number, row in enumerate(batch, done + 1):
