@@ -16,7 +16,6 @@ from service.jobs.core.model_columns import check_columns
 from service.jobs.training.rows import check_measured, check_validation
 from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit, require_class
 from service.models.registry import ModelRegistry
-from service.models.versions import ModelVersion
 from service.rows.spec import Label
 from service.settings import Limits
 from service.storage.database.tables import ModelVersion

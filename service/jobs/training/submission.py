@@ -13,8 +13,6 @@ from service.jobs.training import admission
 from service.jobs.training.admission import check_start, find_start
 from service.jobs.training.rows import POINTER
 from service.jobs.training.schemas import Folds, JobCreate, ValidationDataset, ValidationSplit
-from service.jobs.training.warm_starts import check_start, find_start
-from service.models.versions import ModelVersion
 from service.storage.database.tables import ModelVersion
 from service.storage.machine_code import is_compiling
 from svm.data.shards import expected_shards
