@@ -170,6 +170,8 @@ def test_job_is_paused_resumed_and_its_events_are_printed(run: Run) -> None:
         until(lambda: client.job(job_id).state == "paused")
     assert "paused" in run("logs", job_id).stdout
     assert run("resume", job_id).stdout.startswith(job_id)
+    with Client() as client:  # a job that waits has no model to keep
+        until(lambda: client.job(job_id).state == "running")
     run("cancel", job_id, "--keep-model")
     lines = run("logs", job_id, "--follow").stdout.splitlines()
     assert lines[0].split()[2:] == ["state", "queued"]
