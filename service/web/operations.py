@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from anyio import CapacityLimiter, move_on_after
 from anyio.to_thread import run_sync
 from fastapi import Depends, Path, Query
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -173,6 +173,16 @@ class ChangePage(ReadModel):
     next_page_token: str | None
 
 
+def _written_out(value: Any) -> Any:
+    """Pydantic would read a number as seconds, too. Raises ValueError."""
+    if isinstance(value, str) and not re.match(r"\d{4}-\d\d-\d\d", value):
+        raise ValueError("write the time as 2026-11-26T12:00:00Z (RFC 3339)")
+    return value
+
+
+Moment: TypeAlias = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+
+
 def _filter(
     key: Annotated[
         str | None,
@@ -188,10 +198,10 @@ def _filter(
         ),
     ] = None,
     since: Annotated[
-        AwareDatetime | None, Query(description="Only changes at this time (RFC 3339) or later.")
+        Moment | None, Query(description="Only changes at this time (RFC 3339) or later.")
     ] = None,
     until: Annotated[
-        AwareDatetime | None, Query(description="Only changes before this time (RFC 3339).")
+        Moment | None, Query(description="Only changes before this time (RFC 3339).")
     ] = None,
 ) -> ChangeFilter:
     return ChangeFilter(

@@ -218,7 +218,13 @@ def test_filters(client: TestClient, key: tuple[Key, str]) -> None:
     assert changes(client, key="local", action="key.create") == [made]
     assert changes(client, since=other["at"], until=updated["at"])[-2:] == [uploaded, other]
     assert changes(client, since="2999-01-01T00:00:00+01:00") == []
-    for query in ({"since": "yesterday"}, {"action": "eat"}, {"resource": "%"}, {"who": "x"}):
+    for query in (
+        {"since": "yesterday"},
+        {"until": "0.5"},
+        {"action": "eat"},
+        {"resource": "%"},
+        {"who": "x"},
+    ):
         reply = client.get("/v1/audit", params=query)
         assert (reply.status_code, reply.json()["code"]) == (400, "invalid-parameter"), query
 

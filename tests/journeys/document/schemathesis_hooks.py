@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import schemathesis
 
-from service.rows.spec import NDJSON, NPY, NPZ, PARQUET, XLSX, ZIP
+from service.rows.spec import NDJSON, NPY, NPZ, ODS, PARQUET, XLS, XLSX, ZIP
 from tests.service.rows.arrays import npy, parquet
 from tests.service.rows.formats.test_npz import npz
 from tests.service.rows.workbooks import workbook, zipped
@@ -34,7 +34,7 @@ KEPT = set(os.environ.get("FUZZ_KEPT", "").split(","))
 _use_example = itertools.cycle((False, True))
 
 
-@schemathesis.serializer(*BINARY, NDJSON, "application/octet-stream")
+@schemathesis.serializer(*BINARY, XLS, ODS, NDJSON, "application/octet-stream")
 def _serialize(context: Any, value: Any) -> Any:
     """Texts are sent unchanged, a valid file for a binary format; anything else as JSON, which is
     invalid there."""

@@ -188,6 +188,7 @@ def test_the_service_is_not_stopped(
     """At most 64 MiB in all processes, whatever a hundred bodies have left, and 10 MiB at the end;
     other requests wait less than 0.1 s."""
     random, longest_s, replies = Random(request.node.name), 0.0, Counter[str]()
+    _sent(warm, kind, kind.body(random, MIB // 1024))  # an idle reader may have ended meanwhile
     with watched(warm.process.pid, KEPT_BYTES) as growth:
         for number in range(BODIES):
             body = kind.body(
