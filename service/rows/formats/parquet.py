@@ -8,7 +8,6 @@ memory that its size justifies, whatever it announces.
 from __future__ import annotations
 
 import csv
-import math
 import os
 import re
 import resource
@@ -25,6 +24,7 @@ from service.common.encodings import MAX_RATIO
 from service.errors import InvalidContent
 from service.rows.faults import Faults, inflates_too_much, refuse, too_many
 from service.rows.formats import npy
+from service.rows.kinds.blocks import ValueArrays
 from service.rows.kinds.building import build
 from service.rows.kinds.feature import Batch
 from service.rows.spec import ConvertSpec, ParseSpec, ReadLimits
@@ -48,6 +48,8 @@ VECTOR_ROWS = 2048
 """DuckDB takes memory for this many rows of a column, even if it has few."""
 LABELS_AT_ONCE = 100_000
 ROWS_AT_ONCE = 4096
+LEAST_ROWS, MOST_ROWS = 256, 16_384
+"""Of a table with texts, in one query."""
 
 _SOURCE = "read_parquet($1, hive_partitioning = false)"
 TEXT = "VARCHAR"
@@ -82,20 +84,10 @@ def _read_table(
     longest = spec.limits.cell_bytes
 
     def passes(faults: Faults) -> Iterator[Batch]:
-        for rows in file.rows([column.cell(longest) for column in columns]):
-            batch: list[Any] = list(zip(*rows, strict=True))
-            for i, column in enumerate(columns):
-                if column.is_float and (math.inf in batch[i] or -math.inf in batch[i]):
-                    batch[i] = list(map(_written, batch[i]))
-            yield batch
+        yield from map(ValueArrays, file.batches([column.cell(longest) for column in columns]))
 
     index = [i for i, column in enumerate(columns) if column.is_index]
     return build(spec, len(columns), names, passes, index)
-
-
-def _written(cell: Any) -> Any:
-    """Infinity as it is called: in JSON it is a number that is too large."""
-    return str(cell) if cell in (math.inf, -math.inf) else cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +178,15 @@ class ParquetFile:
         result = self.connection.execute(f"SELECT {named} FROM {_SOURCE}", [self.path])
         columns = result.fetchnumpy()
         return [columns[f"c{i}"] for i in range(len(expressions))]
+
+    def batches(self, expressions: list[str]) -> Iterator[list[npt.NDArray[Any]]]:
+        """All columns, some rows at a time; masked where something is NULL."""
+        named = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(expressions))
+        at_once = max(LEAST_ROWS, min(MOST_ROWS, VALUES_AT_ONCE // len(expressions)))
+        for start in range(0, self.n_samples(), at_once):
+            query = f"SELECT {named} FROM {_SOURCE} LIMIT {at_once} OFFSET {start}"
+            columns = self.connection.execute(query, [self.path]).fetchnumpy()
+            yield [columns[f"c{i}"] for i in range(len(expressions))]
 
     def rows(self, expressions: list[str]) -> Iterator[list[tuple[Any, ...]]]:
         """All rows, some at a time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
+from math import inf
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -161,6 +162,30 @@ class ValueRows:
         return values if self._are_numbers else None
 
 
+class ValueArrays:
+    """Columns of values of JSON as arrays of one length, masked where they are null."""
+
+    def __init__(self, columns: Sequence[npt.NDArray[Any]]) -> None:
+        self._columns = columns
+        self.n_rows = len(columns[0])
+
+    def numbers(self, position: int) -> Values | None:
+        """Finite numbers, NaN for null; None for a column of others."""
+        column = self._columns[position]
+        if column.dtype != np.float64:
+            return None
+        values: Values = np.ma.filled(column, np.nan)
+        return None if np.isinf(values).any() else values
+
+    def __getitem__(self, position: int) -> list[Any]:
+        """Infinity as it is called: in JSON it is a number that is too large."""
+        column = self._columns[position]
+        cells: list[Any] = column.tolist()
+        if column.dtype == np.float64 and np.isinf(column).any():
+            return [str(cell) if cell in (inf, -inf) else cell for cell in cells]
+        return cells
+
+
 class Coder:
     """Remembers the texts of some columns as words of eight bytes.
 
@@ -259,14 +284,21 @@ class AllColumns:
                 for column, cells in zip(self._typed, read.T, strict=True):
                     column.take(cells, 0)
                 return read
-        n_rows = batch.n_rows if isinstance(batch, Cells) else len(batch[0])
+        n_rows = batch.n_rows if isinstance(batch, Cells | ValueArrays) else len(batch[0])
         values = np.zeros((n_rows, len(self._gatherers)))
         numbers = self._in_order
         if isinstance(batch, Cells):
             numbers = self._add_at_once(batch, values)
             batch = batch.texts(self._at(numbers))
         for i in numbers:
-            values[:, i] = self._gatherers[i].add(batch[self._positions[i]])
+            gatherer, at = self._gatherers[i], self._positions[i]
+            if isinstance(batch, ValueArrays) and isinstance(gatherer, TypedValues):
+                read = batch.numbers(at)
+                if read is not None and gatherer.kind != "boolean":
+                    gatherer.take(read, int(np.count_nonzero(np.isnan(read))))
+                    values[:, i] = read
+                    continue
+            values[:, i] = gatherer.add(batch[at])
         return values
 
     def _add_at_once(self, cells: Cells, values: Values) -> list[int]:

@@ -52,6 +52,8 @@ from service.rows.table.writers import Table, kept_kinds, plain_bits, write_rows
 from svm.data.columns import Column, Kind
 
 MAX_PASSES = 6
+HEAD_ROWS = 4096
+"""Rows from which the form of a column is guessed: fewer than `MAX_LEVELS`."""
 PLACEHOLDER = "\0"
 """A cell of a row that is wrong: the file is refused, and this adds no other fault. No text file
 has such a cell."""
@@ -126,7 +128,8 @@ class Builder:
         first = next(passes, None)
         if first is None:
             raise InvalidContent("empty-data", "there is no row")
-        several = not self._typed and next(passes, None) is not None
+        make: Callable[[], Gatherer] | None
+        several = next(passes, None) is not None
         features = []
         weight = self._columns.weight
         for position in (*self._columns.features, *(() if weight is None else (weight,))):
@@ -135,29 +138,34 @@ class Builder:
                 cell = next((cell for cell in first[position] if cell not in (None, "")), None)
                 of_texts = kind in ("category", "date") or (kind is None and type(cell) is str)
                 typed = TypedTexts if of_texts else TypedValues
-                features.append(Feature(position, partial(typed, kind)))
+                make = None
+                if of_texts and several and kind in (None, "date"):
+                    make = self._of_head(TypedTexts(kind), first[position], position)
+                features.append(Feature(position, make or partial(typed, kind)))
                 continue
-            make: Callable[[], Gatherer] | None = None
+            make = None
             if kind in (None, "number") and self._spec.asked.decimal != ",":
                 trial = ValueColumn(self._words)
                 trial.add(first[position])
                 if trial.n_values - trial.n_booleans > len(trial.exceptions):
                     make = partial(ValueColumn, self._words)
             if make is None and several and kind in (None, "number", "date"):
-                make = self._of_head(first[position], position)
+                make = self._of_head(TextColumn(self._words), first[position], position)
             features.append(Feature(position, make or partial(TextColumn, self._words)))
         return features
 
-    def _of_head(self, texts: Sequence[str], position: int) -> Callable[[], Gatherer] | None:
+    def _of_head(
+        self, head: TextColumn, cells: Sequence[Any], position: int
+    ) -> Callable[[], Gatherer] | None:
         """What reads a column as its first cells are written, if only one form is possible."""
-        head = TextColumn(self._words)
-        head.add(texts)
+        head.add(cells[:HEAD_ROWS])
         decision = decide(head, self._question(position, comma_likely=True))
         if not isinstance(decision, Kept) or decision.form is None:
             return None
         notes = {name: note for name, note in decision.notes.items() if name != "odd"}
         form, kind = decision.form, decision.kind
-        return partial(FormColumn, self._words, form, kind, notes, tentative=True)
+        typed = head.typed
+        return partial(FormColumn, head.words, form, kind, notes, typed=typed, tentative=True)
 
     def _question(self, position: int, **known: Any) -> Question:
         """`known`: of the column and the rest of the file."""

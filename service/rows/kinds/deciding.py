@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from math import isfinite, nan
 from typing import Any
 
@@ -112,7 +113,7 @@ def _decide_typed(column: TypedValues, question: Question) -> Decision:
 
 
 def _decide_values(column: ValueColumn, question: Question) -> Decision:
-    again = Again(lambda: TextColumn(column.words))
+    again = Again(TypedTexts if column.typed else partial(TextColumn, column.words))
     form = column if isinstance(column, FormColumn) else None
     kind: Kind = "number" if form is None else form.kind
     notes = {} if form is None else form.notes
@@ -275,7 +276,8 @@ def _coded(
     """A column of few different values; of many, it is read again as they are written."""
     notes = notes or {}
     if column.overflowed and form is not None:
-        return Again(lambda: FormColumn(column.words, form, kind, notes))
+        typed = column.typed
+        return Again(lambda: FormColumn(column.words, form, kind, notes, typed=typed))
     texts = column.texts
     values = [None if text in column.words else value(text) for text in texts]
     missing_values = values_of(column.words, value)

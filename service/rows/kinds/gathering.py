@@ -113,7 +113,7 @@ class ValueColumn:
         """Add plain numbers, with or without points as others so far; NaN for empty cells."""
         self.n_missing += n_missing
         self.n_values += len(values) - n_missing
-        if n_missing:
+        if n_missing and not self.typed:
             self.missing_words.add("")
         self.few.add(values)
 
@@ -428,7 +428,7 @@ class TypedTexts(TextColumn):
         if _TEXTS_OR_NULL.issuperset(map(type, cells)):
             return super().add(["" if cell is None else cell for cell in cells])
         self.n_wrong += sum(self.is_wrong(cell, None) for cell in cells)
-        return super().add(["" if cell is None else level_of(cell) for cell in cells])
+        return super().add(list(map(_text_of, cells)))
 
     @property
     def texts(self) -> list[str]:
@@ -455,10 +455,11 @@ class FormColumn(ValueColumn):
         kind: Kind,
         notes: dict[str, Any],
         *,
+        typed: bool = False,
         tentative: bool = False,
     ) -> None:
         self.form, self.kind, self.notes = form, kind, notes
-        self.tentative = tentative
+        self.typed, self.tentative = typed, tentative
         """The form is that of the first rows: others may have another one."""
         self.shapes = Lookup()
         self.examples: list[str] = []
@@ -469,6 +470,23 @@ class FormColumn(ValueColumn):
         self._shapes_of_words = {word.translate(NINES) for word in values}
         super().__init__(words)
         self.plain = False
+
+    def add(self, texts: Sequence[Any]) -> Values:
+        if self.typed:
+            texts = [cell if type(cell) is str else _text_of(cell) for cell in texts]
+        joined = "\n".join(texts)
+        shapes = joined.translate(NINES).split("\n")
+        if not joined.isascii() or len(shapes) != len(texts):
+            return super().add(texts)
+        codes = np.fromiter(map(self.shapes.__getitem__, shapes), np.int64, len(texts))
+        if not self.readable:
+            return super().add(texts)
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        starts = np.cumsum(lengths + 1) - lengths - 1
+        return self.take_shapes(joined.encode(), starts, lengths, codes)
+
+    def is_wrong(self, cell: Any, texts: Words | None) -> bool:
+        return super().is_wrong(cell if isinstance(cell, str) else _text_of(cell), texts)
 
     def value(self, text: str) -> float | None:
         if text not in self._known:
@@ -550,3 +568,8 @@ class FormColumn(ValueColumn):
         if shape.strip(BLANKS) not in self._shapes_of_words:
             plan = self.form.plan(shape.strip(BLANKS))
         self._plans.append(None if plan is None else Plan(shape, plan.read))
+
+
+def _text_of(cell: Any) -> str:
+    """A value of JSON in a column of texts; null is an empty cell."""
+    return "" if cell is None else level_of(cell)

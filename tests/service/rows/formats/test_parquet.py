@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,25 @@ def test_column_of_nothing() -> None:
     """Of no type, since it holds no value."""
     error = refusal((GOLDEN / "all-null.parquet").read_bytes(), PARQUET)
     assert error.code == "empty-data"
+
+
+def test_many_moments_and_nulls() -> None:
+    """More moments than a column has levels, some NULL: as in CSV and JSON, in one pass."""
+    n = 12_000
+    moments = np.datetime64("2020-01-01T00:00:00") + np.arange(n) * 37
+    moments[::7] = np.datetime64("NaT")
+    texts = [None if one is None else str(one).replace("T", " ") for one in moments.tolist()]
+    sides = ["x" if i % 3 else "y" for i in range(n)]
+    content = parquet({"at": moments.astype("M8[us]"), "k": np.array(sides, object)})
+    rows = "".join(f"{text or ''},{side}\n" for text, side in zip(texts, sides, strict=True))
+    as_json = {"columns": ["at"], "rows": [[text] for text in texts], "labels": sides}
+    found = [
+        upload(content, PARQUET).parsed,
+        upload(f"at,k\n{rows}", CSV).parsed,
+        upload(json.dumps(as_json), JSON).parsed,
+    ]
+    assert {one.matrix_digest for one in found} == {found[0].matrix_digest}
+    assert found[0].table == [{"name": "at", "kind": "date", "levels": [], "missing": 1715}]
 
 
 def test_texts_dates_and_nulls() -> None:
