@@ -32,10 +32,10 @@ def sweep(
     """One step in one αᵢ at a time, for every i in `order`.
 
     αᵢ ← clip(αᵢ - step[i] (yᵢ f(xᵢ) - 1 + ridgeᵢ αᵢ), 0, upperᵢ), and w, kept equal to `scale`
-    Σ αᵢ yᵢ xᵢ; code without a ridge is compiled of its own. `rest`
-    grows from 0 to 1, 3, 7 … `LONGEST_REST` if a variable is at a bound and its gradient keeps it
-    there, and becomes 0 if it moves. α, w and `rest` change in place. Returns
-    (intercept, largest and smallest projected gradient).
+    Σ αᵢ yᵢ xᵢ. `ridge` is None if it is 0; code for that is compiled apart. `rest` grows from 0 to
+    1, 3, 7 … `LONGEST_REST` if a variable is at a bound and its gradient keeps it there, and
+    becomes 0 if it moves. α, w and `rest` change in place. Returns (intercept, largest and smallest
+    projected gradient).
     """
     largest, smallest = -np.inf, np.inf
     for k in range(len(order)):

@@ -1,7 +1,7 @@
 """What a row costs, and what its dual variable may be. With the margin m = yᵢ fᵢ and the weight s:
 
-    hinge           s max(0, 1 - m)     dual: α         over 0 ≤ α ≤ s
-    squared hinge   s max(0, 1 - m)²    dual: α - α²/(4s)  over 0 ≤ α
+    hinge           s max(0, 1 - m)     dual: α             over 0 ≤ α ≤ s
+    squared hinge   s max(0, 1 - m)²    dual: α - α²/(4s)   over 0 ≤ α
 
 The dual function of a row is minus the conjugate of its loss at -α. That of a squared loss has no
 box, and is curved: it adds `ridge` to the diagonal of the quadratic form.

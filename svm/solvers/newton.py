@@ -27,6 +27,7 @@ from svm.data.matrices import Vector
 from svm.data.stored_rows import stored_values
 from svm.hyperparameters import Hyperparameters, Intercept, Loss
 from svm.problem import objectives
+from svm.problem.passes import RowValues
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.options import Initial
 from svm.solvers.protocol import NOT_STOPPED, Inheritance
@@ -171,16 +172,13 @@ class Newton(Hyperparameters):
         end = taken.end or newton_steps.end_at(problem, state, taken.changes, taken.length)
         scores = end.scores
         squared, latest = problem.loss.squared, np.empty(0)
-        norm = objectives.squared_norm(problem, w, intercept)
-        primal = objectives.primal_of(problem, norm, end.hinge)
         if squared:
             latest = newton_steps.slopes_of(problem, scores, state.centers, mu)
-            primal = objectives.primal_at_scores(problem, norm, scores)
+        primal = _primal(problem, w, intercept, end.hinge, scores)
         lower, best_slopes = lower_bound(problem, end.latest, latest), np.empty(0)
-        if end.ends is not None:
-            other = lower_bound(problem, end.ends, end.end_slopes)
-            if other > lower:
-                lower, best_slopes = other, end.end_slopes
+        other = 0.0 if end.ends is None else lower_bound(problem, end.ends, end.end_slopes)
+        if other > lower:
+            lower, best_slopes = other, end.end_slopes
 
         improved, raised = primal < state.best_primal, lower > state.best_dual
         best_primal, best_dual = min(primal, state.best_primal), max(lower, state.best_dual)
@@ -259,16 +257,12 @@ class Newton(Hyperparameters):
         updated sums, in which rounding adds up."""
         w, intercept = state.best_w, state.best_intercept
         slopes = newton_steps.best_slopes_of(problem, state)
-        point, hinge, _ = sum_all_rows(problem, w, intercept, slopes, np.inf, makes_scores=False)
-        primal = objectives.primal_of(
-            problem, objectives.squared_norm(problem, w, intercept), hinge
-        )
-        if problem.loss.squared:
-            primal = objectives.primal(problem, w, intercept)
+        at = w, intercept, slopes, np.inf
+        point, hinge, scores = sum_all_rows(problem, *at, makes_scores=problem.loss.squared)
         return replace(
             state,
             best_slopes=slopes,
-            best_primal=primal,
+            best_primal=_primal(problem, w, intercept, hinge, scores),
             best_dual=lower_bound(problem, point, slopes),
             work=state.work + pass_work(problem),
         )
@@ -317,6 +311,16 @@ def sample_bytes(n_samples: int, values: int, value_bytes: int) -> int:
         return 0
     sample = value_bytes * min(SAMPLE_VALUES, values // SAMPLE_SHARE)
     return max(0, sample - FLOAT_BYTES * Newton.row_values[1] * n_samples)
+
+
+def _primal(
+    problem: Problem, w: Vector, intercept: float, hinge: float, scores: RowValues
+) -> float:
+    """P from the sum of the hinges; of a squared loss, which they do not tell, from the scores."""
+    norm = objectives.squared_norm(problem, w, intercept)
+    if problem.loss.squared:
+        return objectives.primal_at_scores(problem, norm, scores)
+    return objectives.primal_of(problem, norm, hinge)
 
 
 def _first_smoothing(problem: Problem) -> float:

@@ -84,7 +84,8 @@ def _read_table(
     longest = spec.limits.cell_bytes
 
     def passes(faults: Faults) -> Iterator[Batch]:
-        yield from map(ValueArrays, file.batches([column.cell(longest) for column in columns]))
+        cells = [column.cell(longest) for column in columns]
+        yield from map(ValueArrays, file.batches(cells, n_samples))
 
     index = [i for i, column in enumerate(columns) if column.is_index]
     return build(spec, len(columns), names, passes, index)
@@ -179,11 +180,11 @@ class ParquetFile:
         columns = result.fetchnumpy()
         return [columns[f"c{i}"] for i in range(len(expressions))]
 
-    def batches(self, expressions: list[str]) -> Iterator[list[npt.NDArray[Any]]]:
+    def batches(self, expressions: list[str], n_samples: int) -> Iterator[list[npt.NDArray[Any]]]:
         """All columns, some rows at a time; masked where something is NULL."""
         named = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(expressions))
         at_once = max(LEAST_ROWS, min(MOST_ROWS, VALUES_AT_ONCE // len(expressions)))
-        for start in range(0, self.n_samples(), at_once):
+        for start in range(0, n_samples, at_once):
             query = f"SELECT {named} FROM {_SOURCE} LIMIT {at_once} OFFSET {start}"
             columns = self.connection.execute(query, [self.path]).fetchnumpy()
             yield [columns[f"c{i}"] for i in range(len(expressions))]

@@ -265,9 +265,11 @@ class AllColumns:
     def __init__(self, features: Sequence[Feature]) -> None:
         self._positions = [one.position for one in features]
         self._gatherers = [one.gatherer for one in features]
-        self._typed = [
-            one for one in self._gatherers if isinstance(one, TypedValues) and one.kind != "boolean"
-        ]
+        self._numeric = {
+            i: one
+            for i, one in enumerate(self._gatherers)
+            if isinstance(one, TypedValues) and one.kind != "boolean"
+        }
         self._in_order = sorted(range(len(features)), key=self._positions.__getitem__)
         self._coder = Coder(
             [one.lookup if isinstance(one, TextColumn) else {} for one in self._gatherers]
@@ -278,11 +280,11 @@ class AllColumns:
 
     def add(self, batch: Batch) -> Values:
         """(rows, features): values, or codes of texts."""
-        if isinstance(batch, ValueRows) and len(self._typed) == len(self._gatherers):
+        if isinstance(batch, ValueRows) and len(self._numeric) == len(self._gatherers):
             read = batch.numbers(self._positions)
             if read is not None:
-                for column, cells in zip(self._typed, read.T, strict=True):
-                    column.take(cells, 0)
+                for i, column in self._numeric.items():
+                    column.take(read[:, i], 0)
                 return read
         n_rows = batch.n_rows if isinstance(batch, Cells | ValueArrays) else len(batch[0])
         values = np.zeros((n_rows, len(self._gatherers)))
@@ -291,14 +293,14 @@ class AllColumns:
             numbers = self._add_at_once(batch, values)
             batch = batch.texts(self._at(numbers))
         for i in numbers:
-            gatherer, at = self._gatherers[i], self._positions[i]
-            if isinstance(batch, ValueArrays) and isinstance(gatherer, TypedValues):
+            at, numeric, read = self._positions[i], self._numeric.get(i), None
+            if numeric is not None and isinstance(batch, ValueArrays):
                 read = batch.numbers(at)
-                if read is not None and gatherer.kind != "boolean":
-                    gatherer.take(read, int(np.count_nonzero(np.isnan(read))))
-                    values[:, i] = read
-                    continue
-            values[:, i] = gatherer.add(batch[at])
+            if numeric is None or read is None:
+                values[:, i] = self._gatherers[i].add(batch[at])
+            else:
+                numeric.take(read, int(np.count_nonzero(np.isnan(read))))
+                values[:, i] = read
         return values
 
     def _add_at_once(self, cells: Cells, values: Values) -> list[int]:

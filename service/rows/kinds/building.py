@@ -128,22 +128,20 @@ class Builder:
         first = next(passes, None)
         if first is None:
             raise InvalidContent("empty-data", "there is no row")
-        make: Callable[[], Gatherer] | None
         several = next(passes, None) is not None
         features = []
         weight = self._columns.weight
         for position in (*self._columns.features, *(() if weight is None else (weight,))):
             kind = self._kind(position)
+            make: Callable[[], Gatherer] | None = None
             if self._typed:
                 cell = next((cell for cell in first[position] if cell not in (None, "")), None)
                 of_texts = kind in ("category", "date") or (kind is None and type(cell) is str)
                 typed = TypedTexts if of_texts else TypedValues
-                make = None
                 if of_texts and several and kind in (None, "date"):
                     make = self._of_head(TypedTexts(kind), first[position], position)
                 features.append(Feature(position, make or partial(typed, kind)))
                 continue
-            make = None
             if kind in (None, "number") and self._spec.asked.decimal != ",":
                 trial = ValueColumn(self._words)
                 trial.add(first[position])
