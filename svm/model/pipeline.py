@@ -55,7 +55,7 @@ class Pipeline(Checked):
     """Weights sᵢ of the hinge losses by class: `balanced`, or a number for some labels (as
     written in JSON), 1 for the others."""
     stopping: Stopping = field(default_factory=Stopping)
-    target: TargetScale = field(default="linear", repr=False)
+    target_scale: TargetScale = field(default="linear", repr=False)
     """Of a numeric target: `logarithmic` trains on its logarithm."""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from svm.data.matrices import LARGEST, Vector
 from svm.errors import InvalidData
 
 TargetScale: TypeAlias = Literal["linear", "logarithmic"]
-"""Whether the model is of the target itself, or of its logarithm."""
+"""Whether the model is of the target itself or of its logarithm."""
 SKEWED = 2.0
 """Skewness from which on positive targets are probably better seen as logarithms."""
 

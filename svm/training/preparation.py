@@ -50,7 +50,7 @@ NARROW_KERNEL = (
 )
 SKEWED_TARGET = (
     "the target is positive and skewed, so that a few large values decide the fit: a model of its "
-    'logarithm ("target": "logarithmic") may be better'
+    'logarithm ("target_scale": "logarithmic") may be better'
 )
 
 
@@ -198,7 +198,7 @@ def preprocessing_key(pipeline: Pipeline) -> PreprocessingKey:
     """Equal for pipelines whose trainings on the same rows can share `Prepared` data."""
     precision = _input_dtype(pipeline), pipeline.solver.dtype
     steps = pipeline.encoding, pipeline.scaling, pipeline.features
-    predicts = pipeline.predicts_numbers, pipeline.target, pipeline.solver.intercept == "none"
+    predicts = pipeline.predicts_numbers, pipeline.target_scale, pipeline.solver.intercept == "none"
     return *steps, pipeline.multiclass, pipeline.kernel, *precision, *predicts
 
 
@@ -246,7 +246,7 @@ def prepare(
         target = warm_start.fitted.target if warm_start is not None else None
         if target is None:
             centered = pipeline.solver.intercept != "none"
-            target = Target.of(labels, pipeline.target, centered=centered)
+            target = Target.of(labels, pipeline.target_scale, centered=centered)
         targets = target.standardized(labels)
         if not target.logarithm and is_skewed(labels):
             warnings = (SKEWED_TARGET,)

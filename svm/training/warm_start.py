@@ -157,7 +157,7 @@ def _fixed_settings(pipeline: Pipeline) -> dict[str, Any]:
         "scaling": pipeline.scaling,
         **{f"features.{k}": v for k, v in asdict(pipeline.features).items()},
         "multiclass": pipeline.multiclass,
-        "target": f"{pipeline.target} numbers" if pipeline.predicts_numbers else "classes",
+        "target": f"{pipeline.target_scale} numbers" if pipeline.predicts_numbers else "classes",
     }
 
 
