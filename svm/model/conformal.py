@@ -28,7 +28,7 @@ class Conformal:
     """How far from its predictions a model of numbers may be."""
 
     residuals: Vector
-    """(n,) absolute errors, ascending."""
+    """(n,) absolute errors, ascending; the last ones may be infinite."""
 
     @classmethod
     def of(cls, residuals: Vector) -> Conformal:
@@ -42,19 +42,32 @@ class Conformal:
         ranks = -(-np.arange(1, m + 1) * (n + 1) // (m + 1))
         return cls(ascending[ranks - 1])
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether these are errors in order."""
+        residuals = self.residuals
+        return residuals.ndim == 1 and bool((np.diff(residuals, prepend=0.0) >= 0.0).all())
+
+    def allows(self, coverage: float) -> bool:
+        """Whether there are errors enough."""
+        return self._rank(coverage) <= int(np.isfinite(self.residuals).sum())
+
+    def _rank(self, coverage: float) -> int:
+        exact = Fraction(repr(float(coverage)))
+        return math.ceil(exact * (len(self.residuals) + 1))
+
     def rank(self, coverage: float) -> int:
         """k = ⌈c (n + 1)⌉: the k-th smallest error is the half-width.
 
-        Raises InvalidData (`invalid-field`) if there are fewer than k.
+        Raises InvalidData (`invalid-field`) if there are fewer than k finite ones.
         """
-        exact, n = Fraction(repr(float(coverage))), len(self.residuals)
-        if (k := math.ceil(exact * (n + 1))) > n:
+        if not self.allows(coverage):
             message = (
                 f"a coverage of {coverage:g} needs the errors of {least_rows(coverage):,} rows or "
-                f"more that the model was not trained on, and this model has {n:,}"
+                f"more that the model was not trained on; this one has {len(self.residuals):,}"
             )
             raise InvalidData("invalid-field", message)
-        return k
+        return self._rank(coverage)
 
     def half_width(self, coverage: float) -> float:
         """Raises as `rank`."""

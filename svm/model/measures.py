@@ -11,14 +11,15 @@ not in it. Weights wᵢ count as (Σ wᵢ)²/Σ wᵢ² rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from svm.data.matrices import Array, Vector
+from svm.data.matrices import Array, Mask, Vector
 from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
+from svm.model.target import Target
 
 LEVEL = 0.975
 DEVIATIONS = 1.959964
@@ -37,15 +38,12 @@ class Measures(Protocol):
     def metrics(self) -> dict[str, Any]:
         """As JSON, those with weights in `weighted` if the rows have weights."""
 
-    def joined(self, others: Sequence[Self]) -> Self:
-        """The measures of the rows of the others together."""
-
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
     """Rows by true (first axis) and predicted class: (n_classes, n_classes)."""
 
-    SCORES: ClassVar = ("accuracy", "balanced_accuracy", "macro_f1")
+    SCORES: ClassVar[tuple[str, ...]] = ("accuracy", "balanced_accuracy", "macro_f1")
 
     counts: Array
     weighted: Vector | None
@@ -61,6 +59,15 @@ class Confusion:
             return cls(counts, None)
         return cls(counts, confusion_matrix(true, predicted, n_classes, weights))
 
+    @classmethod
+    def of_metrics(cls, metrics: Mapping[str, Any]) -> Confusion:
+        """Those of which `metrics` were these."""
+        weighted = metrics.get("weighted")
+        return cls(
+            np.asarray(metrics["confusion_matrix"]),
+            None if weighted is None else np.asarray(weighted["confusion_matrix"]),
+        )
+
     @property
     def n_samples(self) -> int:
         return int(self.counts.sum())
@@ -71,10 +78,11 @@ class Confusion:
             return metrics
         return {**metrics, "weighted": weighted_metrics(self.weighted)}
 
-    def joined(self, others: Sequence[Confusion]) -> Confusion:
-        weighted = [one.weighted for one in others if one.weighted is not None]
-        counts: Array = np.sum([one.counts for one in others], axis=0)
-        return Confusion(counts, np.sum(weighted, axis=0) if weighted else None)
+    @classmethod
+    def total(cls, parts: Sequence[Confusion]) -> Confusion:
+        weighted = [one.weighted for one in parts if one.weighted is not None]
+        counts: Array = np.sum([one.counts for one in parts], axis=0)
+        return cls(counts, np.sum(weighted, axis=0) if weighted else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +102,12 @@ class Baseline:
 class Errors:
     """True and predicted numbers, (n,) each, one or more."""
 
-    SCORES: ClassVar = ("mae", "rmse", "r2", "median_absolute_error")
+    SCORES: ClassVar[tuple[str, ...]] = ("mae", "rmse", "r2", "median_absolute_error")
 
     actual: Vector
     predicted: Vector
-    epsilon: float
-    """Of the model, in the unit of the target."""
+    target: Target
+    """Of the model."""
     baseline: Baseline | None
     """None if the training rows are not known."""
     weights: Vector | None = None
@@ -114,6 +122,12 @@ class Errors:
         errors: Vector = np.abs(self.actual - self.predicted)
         return errors
 
+    @property
+    def _inside(self) -> Mask:
+        """Which errors cost nothing."""
+        inside: Mask = self.target.errors(self.actual, self.predicted) <= self.target.epsilon
+        return inside
+
     def metrics(self) -> dict[str, Any]:
         """`mae`, `rmse`, `r2`, `median_absolute_error`, `share_inside_epsilon`, the `intervals` of
         these, and the values of the `baseline`: of its mean `rmse` and `r2`, of its median the
@@ -121,29 +135,16 @@ class Errors:
 
         `r2` is None if all numbers are equal; intervals are None if they need more than one row.
         """
-        values = {"n_samples": self.n_samples, "epsilon": self.epsilon, **self._measured(None)}
+        values = {
+            "n_samples": self.n_samples,
+            "epsilon": self.target.epsilon,
+            **self._measured(None),
+        }
         if self.baseline is not None:
             values["baseline"] = self._of_baseline(self.baseline)
         if self.weights is not None and self.weights.any():
             values["weighted"] = self._measured(self.weights)
         return values
-
-    def joined(self, others: Sequence[Errors]) -> Errors:
-        """With the ε and the baseline of this one."""
-        weights = [one.weights for one in others if one.weights is not None]
-        return replace(
-            self,
-            actual=np.concatenate([one.actual for one in others]),
-            predicted=np.concatenate([one.predicted for one in others]),
-            weights=np.concatenate(weights) if weights else None,
-        )
-
-    def larger_than(self, other: Errors) -> tuple[float, list[float] | None]:
-        """By how much the mean absolute error is larger than that of another model on the same
-        rows, and the interval, from the differences of single rows."""
-        rows, differences = _Rows(self.n_samples, None), self.absolute - other.absolute
-        mean, margin = rows.mean(differences), rows.margin(differences)
-        return mean, None if margin is None else [mean - margin, mean + margin]
 
     def _of_baseline(self, baseline: Baseline) -> dict[str, Any]:
         by_median = self.always(baseline.median)._measured(None)
@@ -161,7 +162,7 @@ class Errors:
         scale = float(max(errors.max(), distances.max())) or 1.0  # 1e100 has no fourth power
         squares, spread = np.square(errors / scale), np.square(distances / scale)
         mse, variance = rows.mean(squares), rows.mean(spread)
-        mae, rmse, inside = rows.mean(errors), scale * math.sqrt(mse), errors <= self.epsilon
+        mae, rmse, inside = rows.mean(errors), scale * math.sqrt(mse), self._inside
         median, ends = rows.median(errors)
         r2, unexplained = None, None
         if variance > 0.0:
@@ -228,6 +229,14 @@ class _Rows:
         low, high = interval(0.5, self.count)
         ends = max(at(low, "right") - 1, 0), min(at(high, "left") + 1, last)
         return float(np.mean(middle)), [float(ascending[end]) for end in ends]
+
+
+def mean_difference(errors: Vector, others: Vector) -> tuple[float, list[float] | None]:
+    """By how much the mean of the absolute errors of a model is larger than that of another one on
+    the same rows, and the interval, from the differences of single rows."""
+    rows, differences = _Rows(len(errors), None), errors - others
+    mean, margin = rows.mean(differences), rows.margin(differences)
+    return mean, None if margin is None else [mean - margin, mean + margin]
 
 
 def interval(share: float, n: float) -> tuple[float, float]:

@@ -9,6 +9,11 @@ from scipy import stats
 from svm.data.matrices import Vector
 from svm.errors import InvalidData
 from svm.model.conformal import KEPT, Conformal, least_rows
+from svm.model.pipeline import Pipeline
+from svm.model.serialization import from_arrays, to_arrays
+from svm.model.target import TargetScale
+from svm.solvers import Newton
+from svm.training.training import Training
 
 COVERAGES = {9: 0.9, 19: 0.95, 99: 0.9, 999: 0.9}
 SPLITS, NEW_ROWS = 500, 400
@@ -74,8 +79,43 @@ def test_too_few_errors_are_refused_with_the_number_needed(
 ) -> None:
     assert least_rows(coverage) == needed
     assert Conformal.of(np.arange(float(needed))).rank(coverage) == needed
-    with pytest.raises(InvalidData, match=f"needs the errors of {needed} rows or more .* has {n}$"):
+    with pytest.raises(
+        InvalidData, match=f"needs the errors of {needed} rows or more .* this one has {n}$"
+    ):
         Conformal.of(np.arange(float(n))).half_width(coverage)
+
+
+@pytest.mark.parametrize("scale", ["linear", "logarithmic"])
+def test_model_keeps_its_intervals(scale: TargetScale) -> None:
+    """Rows that it did not see are inside as often as was asked; the ends of a model of logarithms
+    are positive."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(700, 3))
+    y = np.exp(X[:, 0] + 0.3 * random.normal(size=700))
+    pipeline = Pipeline(solver=Newton(loss="epsilon-insensitive"), target_scale=scale)
+    training = Training(pipeline, X[:100], y[:100], seed=0)
+    for _ in training:
+        pass
+    fitted = training.result().fitted
+    fitted = fitted.with_intervals(y[100:199], fitted.predict(X[100:199]))
+    again = from_arrays(to_arrays(fitted))
+    low, high = again.intervals_from_scores(again.problem_scores(X), 0.9).T
+    assert np.all(low < again.predict(X))
+    inside = (low <= y) & (y <= high)
+    assert inside[100:199].sum() == 90
+    assert inside[199:].mean() == pytest.approx(0.9, abs=0.08)
+    assert (low.min() > 0.0) == (scale == "logarithmic")
+    unsound = to_arrays(fitted) | {"conformal_residuals": np.array([2.0, 1.0])}
+    with pytest.raises(InvalidData, match="do not fit together"):
+        from_arrays(unsound)
+
+
+def test_numbers_without_a_logarithm_are_outside_of_all_intervals() -> None:
+    """So that a coverage that includes them is refused."""
+    conformal = Conformal.of(np.array([1.0, np.inf, 2.0, 3.0]))
+    assert conformal.half_width(0.6) == 3.0
+    with pytest.raises(InvalidData):
+        conformal.half_width(0.8)
 
 
 @pytest.mark.parametrize("n", [KEPT, KEPT + 1, 12_345, 100_000])

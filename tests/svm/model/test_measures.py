@@ -10,9 +10,14 @@ import pytest
 from sklearn import metrics as peer
 
 from svm.data.matrices import Vector
-from svm.model.measures import Baseline, Confusion, Errors
+from svm.model.measures import Baseline, Confusion, Errors, mean_difference
+from svm.model.target import Target
 
 NAMES = ("mae", "rmse", "r2", "median_absolute_error", "share_inside_epsilon")
+
+
+def target_of(epsilon: float) -> Target:
+    return Target(center=0.0, scale=1.0, epsilon=epsilon)
 
 
 def errors(n: int, seed: int = 0, scale: float = 1.0, weights: Vector | None = None) -> Errors:
@@ -20,9 +25,8 @@ def errors(n: int, seed: int = 0, scale: float = 1.0, weights: Vector | None = N
     random = np.random.default_rng(seed)
     predicted = 3.0 + random.normal(size=n)
     actual = predicted + random.exponential(size=n) - 1.0
-    return Errors(
-        scale * actual, scale * predicted, 0.5 * scale, Baseline.of(scale * actual), weights
-    )
+    baseline = Baseline.of(scale * actual)
+    return Errors(scale * actual, scale * predicted, target_of(0.5 * scale), baseline, weights)
 
 
 @pytest.mark.parametrize("n", [2, 11, 400])
@@ -49,7 +53,9 @@ def test_whole_weights_count_as_repeated_rows() -> None:
     times = np.array([1, 0, 3, 2, 2, 4])
     some = errors(6, weights=times.astype(np.float64))
     repeated = errors(6)
-    repeated = Errors(repeated.actual.repeat(times), repeated.predicted.repeat(times), 0.5, None)
+    repeated = Errors(
+        repeated.actual.repeat(times), repeated.predicted.repeat(times), target_of(0.5), None
+    )
     weighted, whole = some.metrics()["weighted"], repeated.metrics()
     assert [weighted[name] for name in NAMES] == pytest.approx([whole[name] for name in NAMES])
 
@@ -74,7 +80,8 @@ def test_intervals_contain_the_true_values_as_often_as_they_say(n: int, weighted
 
 def test_baseline_predicts_the_training_median_and_mean() -> None:
     training = np.array([0.0, 1.0, 8.0])
-    some = Errors(np.array([1.0, 2.0, 6.0]), np.array([1.0, 2.0, 5.0]), 0.5, Baseline.of(training))
+    actual, predicted = np.array([1.0, 2.0, 6.0]), np.array([1.0, 2.0, 5.0])
+    some = Errors(actual, predicted, target_of(0.5), Baseline.of(training))
     baseline = some.metrics()["baseline"]
     assert baseline == {
         "median": 1.0,
@@ -101,41 +108,42 @@ def test_metrics_have_the_unit_of_the_target(scale: float) -> None:
         assert other["intervals"][name] == pytest.approx(wanted)
 
 
+def test_epsilon_of_a_model_of_logarithms_is_a_factor() -> None:
+    """A number that is not positive has no logarithm, and is outside."""
+    actual, predicted = np.array([1.0, 10.0, 3.0, -1.0]), np.array([1.2, 12.0, 1.0, 1.0])
+    some = Errors(actual, predicted, replace(target_of(0.2), logarithm=True), None)
+    assert some.metrics()["share_inside_epsilon"] == 0.5
+    assert some.metrics()["mae"] == pytest.approx(1.55)
+
+
 def test_equal_numbers_and_single_rows_have_fewer_measures() -> None:
-    same = Errors(np.full(4, 2.0), np.full(4, 2.0), 0.0, None).metrics()
+    same = Errors(np.full(4, 2.0), np.full(4, 2.0), target_of(0.0), None).metrics()
     assert (same["rmse"], same["r2"], same["share_inside_epsilon"]) == (0.0, None, 1.0)
     assert same["intervals"]["rmse"] == [0.0, 0.0]
-    single = Errors(np.full(1, 2.0), np.full(1, 3.0), 0.0, None, np.zeros(1)).metrics()
+    single = Errors(np.full(1, 2.0), np.full(1, 3.0), target_of(0.0), None, np.zeros(1)).metrics()
     assert (single["mae"], single["rmse"], single["r2"]) == (1.0, 1.0, None)
     assert {single["intervals"][name] for name in NAMES[:-1]} == {None}
     assert "weighted" not in single  # all weights are 0
 
 
-def test_measures_of_pieces_are_those_of_all_rows() -> None:
-    """In order, to the bit; with the ε and the baseline of the model."""
-    whole = errors(90, weights=np.arange(90.0))
-    parts = [
-        Errors(whole.actual[some], whole.predicted[some], 9.0, None, np.arange(90.0)[some])
-        for some in (slice(0, 20), slice(20, 21), slice(21, 90))
-    ]
-    assert whole.joined(parts).metrics() == whole.metrics()
+def test_confusion_of_pieces_is_that_of_all_rows() -> None:
     true, predicted = np.random.default_rng(0).integers(0, 3, (2, 90))
     all_rows = Confusion.of(true, predicted, 3, np.arange(90.0))
     halves = [
         Confusion.of(true[some], predicted[some], 3, np.arange(90.0)[some])
         for some in (slice(0, 45), slice(45, 90))
     ]
-    assert halves[0].joined(halves).metrics() == all_rows.metrics()
+    assert Confusion.total(halves).metrics() == all_rows.metrics()
     assert all_rows.n_samples == 90
 
 
 def test_models_are_compared_row_by_row() -> None:
     """The difference of two similar models is known much better than the error of either."""
     one = errors(200)
-    other = Errors(one.actual, one.predicted + 0.1, 0.5, None)
-    larger, ends = other.larger_than(one)
+    other = Errors(one.actual, one.predicted + 0.1, target_of(0.5), None)
+    larger, ends = mean_difference(other.absolute, one.absolute)
     assert larger == pytest.approx(other.metrics()["mae"] - one.metrics()["mae"])
     assert ends is not None
     low, high = one.metrics()["intervals"]["mae"]
     assert ends[1] - ends[0] < 0.2 * (high - low)
-    assert one.larger_than(one) == (0.0, [0.0, 0.0])
+    assert mean_difference(one.absolute, one.absolute) == (0.0, [0.0, 0.0])
