@@ -9,6 +9,7 @@ kind and source as the rows of the errors.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -81,6 +82,10 @@ class Conformal:
         """
         half = np.nextafter(self.half_width(coverage), np.inf)
         return np.stack([values - half, values + half], axis=1)
+
+    def half_widths(self, coverages: Sequence[float]) -> list[tuple[float, float]]:
+        """Those of the coverages that are possible, with their half-widths."""
+        return [(some, self.half_width(some)) for some in coverages if self.allows(some)]
 
     def mean_share(self, coverage: float) -> float:
         """k/(n + 1): the share of new rows inside the intervals, on average over all draws of the

@@ -122,10 +122,9 @@ class Errors:
         errors: Vector = np.abs(self.actual - self.predicted)
         return errors
 
-    @property
-    def _inside(self) -> Mask:
-        """Which errors cost nothing."""
-        inside: Mask = self.target.errors(self.actual, self.predicted) <= self.target.epsilon
+    def within(self, width: float) -> Mask:
+        """(n,) which errors are at most this large; of a model of logarithms, those of these."""
+        inside: Mask = self.target.errors(self.actual, self.predicted) <= width
         return inside
 
     def metrics(self) -> dict[str, Any]:
@@ -162,7 +161,8 @@ class Errors:
         scale = float(max(errors.max(), distances.max())) or 1.0  # 1e100 has no fourth power
         squares, spread = np.square(errors / scale), np.square(distances / scale)
         mse, variance = rows.mean(squares), rows.mean(spread)
-        mae, rmse, inside = rows.mean(errors), scale * math.sqrt(mse), self._inside
+        mae, rmse = rows.mean(errors), scale * math.sqrt(mse)
+        inside = self.within(self.target.epsilon)
         median, ends = rows.median(errors)
         r2, unexplained = None, None
         if variance > 0.0:

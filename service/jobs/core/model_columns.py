@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import Dataset
+from service.datasets.dataset import DataInFiles, Dataset, LoadedData
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.faults import listed
 from service.rows.spec import Label
@@ -65,6 +65,36 @@ def unused_columns(dataset: Dataset, version: ModelVersion) -> list[str]:
         return []
     used = frozenset(version.columns)
     return [name for name in dataset.columns if name not in used][:MAX_FAULTS]
+
+
+def labeled_for(dataset: Dataset, version: ModelVersion) -> Dataset:
+    """The dataset with labels of the kind that the model predicts.
+
+    Raises InvalidData: `target-missing`, `target-continuous`, `label-mismatch`.
+    """
+    if dataset.n_distinct_labels == 0:
+        raise InvalidData("target-missing", "the dataset has no labels to compare with")
+    labeled = dataset.taken_as(version.target_kind)
+    if labeled is not None:
+        return labeled
+    if version.target_kind == "numbers":
+        message = (
+            f"the model predicts numbers, the labels are classes such as {dataset.classes[0]!r}"
+        )
+        raise InvalidData("label-mismatch", message)
+    message = f"the model predicts classes, the dataset has a numeric target"
+    raise InvalidData("target-continuous", message)
+
+
+def true_labels(
+    data: LoadedData | DataInFiles, labeled: Dataset, version: ModelVersion
+) -> npt.NDArray[Any]:
+    """(n_samples,) of the data: class numbers of the model, or numeric targets. Raises InvalidData
+    (`unknown-class`)."""
+    if data.values is not None:
+        return data.values
+    assert data.codes is not None
+    return class_numbers(labeled, version.classes)[data.codes]
 
 
 def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.int64]:

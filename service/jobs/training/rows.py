@@ -139,7 +139,7 @@ class LabeledRows:
         for X in pieces(self._X):
             self._interrupted()
             some = slice(start, start + X.shape[0])
-            found[some] = row_hashes(X, self._codes[some])
+            found[some] = row_hashes(X, self.truth(np.arange(len(self))[some]))
             start += X.shape[0]
         return found
 
@@ -159,6 +159,10 @@ class LabeledRows:
         """(n,) numeric targets of these rows."""
         assert self._values is not None
         return self._values[rows]
+
+    def truth(self, rows: Indices) -> npt.NDArray[Any]:
+        """(n,) classes of these rows, by number, or numeric targets."""
+        return self.codes(rows) if self._values is None else self._values[rows]
 
     def codes(self, rows: Indices) -> npt.NDArray[np.int64]:
         """(n,) classes of these rows, by number."""

@@ -60,7 +60,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     result = sequence.model
     fitted = result.fitted
     metrics = trainings.metrics(fitted, sequence.folds, sequence.scores)
-    notes = result.notes
+    notes: tuple[str, ...] = ()
     if spec.calibration is not None:
         held_out = trainings.held_out(fitted, sequence.scores)
         if held_out is None:
@@ -71,7 +71,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
             warnings = (*warnings, *said)
     if fitted.target is not None:
         if (unseen := trainings.unseen) is None:
-            notes = (*notes, NO_INTERVALS)
+            notes = (NO_INTERVALS,)
         else:
             fitted = fitted.with_intervals(unseen.actual, unseen.predicted)
             metrics["validation"]["conformal"] = summary.coverages_of(fitted)

@@ -98,17 +98,16 @@ def coverages_of(fitted: FittedPipeline) -> dict[str, Any]:
     """What is known about the prediction intervals of a model, for usual coverages."""
     conformal = fitted.conformal
     assert conformal is not None
-    possible = [c for c in COVERAGES if conformal.allows(c)]
     return {
         "n_samples": len(conformal.residuals),
         "coverages": [
             {
                 "coverage": coverage,
-                "half_width": conformal.half_width(coverage),
+                "half_width": width,
                 "mean_share": conformal.mean_share(coverage),
                 "least_share": conformal.least_share(coverage),
             }
-            for coverage in possible
+            for coverage, width in conformal.half_widths(COVERAGES)
         ],
     }
 
