@@ -239,7 +239,7 @@ def _outputs(
     sound = np.isfinite(scores).all(axis=1)
     if not sound.all():
         row = start + int(np.argmin(sound)) + 1
-        message = f"row {row} has numbers so large that its decision value overflows"
+        message = f"row {row} has numbers so large that its prediction overflows"
         raise InvalidData("non-finite-value", message)
     outputs_: list[tuple[str, npt.NDArray[Any]]] = []
     for name in outputs:
