@@ -31,8 +31,9 @@ Intercept = Literal["free", "augmented", "none"]
 """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
 `none`: the hyperplane passes through the origin."""
 
-LossName = Literal["hinge", "squared-hinge"]
-"""What a row costs: `svm.problem.losses`."""
+LossName = Literal["hinge", "squared-hinge", "epsilon-insensitive", "squared-epsilon-insensitive"]
+"""What a row costs: `svm.problem.losses`. The last two are for numeric targets."""
+NUMERIC_LOSSES: tuple[LossName, ...] = "epsilon-insensitive", "squared-epsilon-insensitive"
 
 Dtype = Literal["float64", "float32"]
 
@@ -71,13 +72,16 @@ class ByName:
         return {**given, "name": self.others.get(name, name)} if isinstance(name, str) else given
 
 
-Loss = Annotated[
-    LossName,
-    Doc(
-        "`hinge`: max(0, 1 - m) of the margin m = y f(x). `squared-hinge`: its square, which "
-        "weighs rows far on the wrong side more, and is often better for texts and many classes."
-    ),
-]
+_LOSSES = Doc(
+    "For classes `hinge`, the default: max(0, 1 - m) of the margin m = y f(x); `squared-hinge`: "
+    "its square, which weighs rows far on the wrong side more, and is often better for texts and "
+    "many classes. For numeric targets `epsilon-insensitive`, the default: max(0, |t - f(x)| - ε); "
+    "`squared-epsilon-insensitive`: its square, which weighs large errors more."
+)
+Loss = Annotated[LossName | None, _LOSSES]
+"""The field of a solver that solves all of them."""
+UnsquaredLoss = Annotated[Literal["hinge", "epsilon-insensitive"] | None, _LOSSES]
+"""The field of one that takes sub-gradient steps."""
 
 
 def _public_name(name: str) -> str:
@@ -140,7 +144,7 @@ class Hyperparameters(Checked):
     row_values: ClassVar[tuple[int, int]] = (12, 8)
     """Most numbers in memory, kept or temporary, for each row: norms, scores, losses, a dual point;
     and for each row of each binary problem: number, label, weight, order, state and certifier."""
-    own_loops: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    own_loops: ClassVar[tuple[Mapping[str, Any], ...]] = ({"loss": "epsilon-insensitive"},)
     """Settings other than the defaults that have compiled loops of their own."""
     streaming_option: ClassVar[str] = ""
     """The setting with which this solver reads rows from files, if it needs one."""
@@ -159,11 +163,22 @@ class Hyperparameters(Checked):
         Dtype,
         Doc("Precision of the training data; objective values are computed in float64."),
     ] = "float64"
+    epsilon: Annotated[
+        NonNegative | None,
+        Doc(
+            "ε of the losses of numeric targets, in the unit of the target (of its logarithm, if "
+            "that is the target): smaller errors cost nothing. Without it, half the robust spread "
+            "of the errors of a first fit."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.lambda_ is not None and self.C is not None:
             raise InvalidHyperparameter("C", self.C, "either lambda or C, not both")
+        loss = getattr(self, "loss", None)
+        if self.epsilon is not None and loss is not None and not self.predicts_numbers:
+            raise InvalidHyperparameter("epsilon", self.epsilon, f"no epsilon with the {loss} loss")
 
     @property
     def streams(self) -> bool:
@@ -174,8 +189,12 @@ class Hyperparameters(Checked):
     @property
     def loss_name(self) -> LossName:
         """The loss that it minimizes."""
-        name: LossName = getattr(self, "loss", "hinge")
-        return name
+        return getattr(self, "loss", None) or "hinge"
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether its loss is one of numeric targets."""
+        return self.loss_name in NUMERIC_LOSSES
 
     @property
     def computes_kernel(self) -> bool:

@@ -19,6 +19,7 @@ def sweep(
     rows: Indices,
     order: Indices,
     y: Signs,
+    margins: Vector | None,
     upper: Vector,
     ridge: Vector | None,
     step: Vector,
@@ -31,11 +32,11 @@ def sweep(
 ) -> tuple[float, float, float]:
     """One step in one αᵢ at a time, for every i in `order`.
 
-    αᵢ ← clip(αᵢ - step[i] (yᵢ f(xᵢ) - 1 + ridgeᵢ αᵢ), 0, upperᵢ), and w, kept equal to `scale`
-    Σ αᵢ yᵢ xᵢ. `ridge` is None if it is 0; code for that is compiled apart. `rest` grows from 0 to
-    1, 3, 7 … `LONGEST_REST` if a variable is at a bound and its gradient keeps it there, and
-    becomes 0 if it moves. α, w and `rest` change in place. Returns (intercept, largest and smallest
-    projected gradient).
+    αᵢ ← clip(αᵢ - step[i] (yᵢ f(xᵢ) - qᵢ + ridgeᵢ αᵢ), 0, upperᵢ), and w, kept equal to `scale`
+    Σ αᵢ yᵢ xᵢ. `ridge` is None if it is 0, `margins` if all are 1; code for that is compiled apart.
+    `rest` grows from 0 to 1, 3, 7 … `LONGEST_REST` if a variable is at a bound and its gradient
+    keeps it there, and becomes 0 if it moves. α, w and `rest` change in place. Returns (intercept,
+    largest and smallest projected gradient).
     """
     largest, smallest = -np.inf, np.inf
     for k in range(len(order)):
@@ -43,7 +44,8 @@ def sweep(
         if k + 1 < len(order):
             prefetch(operand, rows[order[k + 1]])
         label, bound, old = y[i], upper[i], alpha[i]
-        gradient = label * (dot(operand, rows[i], w) + intercept) - 1.0
+        margin = 1.0 if margins is None else margins[i]
+        gradient = label * (dot(operand, rows[i], w) + intercept) - margin
         if ridge is not None:
             gradient += ridge[i] * old
         projected = gradient

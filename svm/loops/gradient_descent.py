@@ -15,6 +15,7 @@ def descend(
     rows: Indices,
     drawn: Indices,
     y: Signs,
+    margins: Vector | None,
     weights: Vector,
     C: float,
     share: float,
@@ -53,7 +54,8 @@ def descend(
     """
     for position in range(len(drawn)):
         i = drawn[position]
-        if y[i] * (dot(operand, rows[i], w) + intercept) < 1.0:
+        margin = 1.0 if margins is None else margins[i]
+        if y[i] * (dot(operand, rows[i], w) + intercept) < margin:
             change = C * weights[i] * y[i]
             add(operand, rows[i], -change, gradient)
             intercept_gradient -= change
@@ -87,6 +89,7 @@ def add_violations(
     operand: Any,
     rows: Indices,
     y: Signs,
+    margins: Vector | None,
     weights: Vector,
     w: Vector,
     intercept: float,
@@ -95,7 +98,8 @@ def add_violations(
 ) -> None:
     """out += Σ sᵢ yᵢ xᵢ over the rows with yᵢ f(xᵢ) < 1, and total[0] += Σ sᵢ yᵢ."""
     for i in range(len(rows)):
-        if y[i] * (dot(operand, rows[i], w) + intercept) < 1.0:
+        margin = 1.0 if margins is None else margins[i]
+        if y[i] * (dot(operand, rows[i], w) + intercept) < margin:
             change = weights[i] * y[i]
             add(operand, rows[i], change, out)
             total[0] += change

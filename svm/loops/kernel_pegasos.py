@@ -12,6 +12,7 @@ def updates(
     gram: Vector,
     sums: Vector,
     y: Signs,
+    margins: Vector | None,
     weights: Vector,
     regularization: float,
     free: bool,
@@ -43,7 +44,7 @@ def updates(
         if step + ahead > 0:
             score += sums[position] / (regularization * (step + ahead))
         step += 1
-        if y[i] * score < 1.0:
+        if y[i] * score < (1.0 if margins is None else margins[i]):
             change = weights[i] * y[i]
             violations[i] += 1
             if len(lags) > 0:

@@ -1,9 +1,9 @@
 """The inner loops of Newton's method on the smoothed hinge loss.
 
-A row has the slope aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1), computed where it is needed. Classes
-are 0 for yᵢ = -1, and 1. Loops over `edges` read the rows of some leaves, edges[k] …
-edges[k + 1] - 1, and write a row of `out` for each; their `weights` are those of all rows, or those
-of any leaf.
+A row has the slope aᵢ = clip(centerᵢ + (qᵢ - yᵢ fᵢ)/μ, 0, 1), computed where it is needed. Classes
+are 0 for yᵢ = -1, and 1. `margins` are None if all qᵢ are 1; code for that is compiled apart. Loops
+over `edges` read the rows of some leaves, edges[k] … edges[k + 1] - 1, and write a row of `out` for
+each; their `weights` are those of all rows, or those of any leaf.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from svm.loops.row_operations import add, dot
 def slope_and_curvature(
     edges: Indices,
     y: Signs,
+    margins: Vector | None,
     weights: Vector,
     scores: Vector,
     changes: Vector,
@@ -32,11 +33,13 @@ def slope_and_curvature(
         # Slices, as compiled code tests each index that may be negative.
         leaf = slice(edges[k], edges[k + 1])
         labels, f, d, c = y[leaf], scores[leaf], changes[leaf], centers[leaf]
+        q = f if margins is None else margins[leaf]
         s = weights[leaf] if len(weights) == len(y) else weights[: len(labels)]
         slope = curvature = 0.0
         for i in range(len(labels)):
+            margin = 1.0 if margins is None else q[i]
             change = labels[i] * d[i]
-            short = 1.0 - labels[i] * f[i] - t * change + smoothing * c[i]
+            short = margin - labels[i] * f[i] - t * change + smoothing * c[i]
             slope -= s[i] * change * min(max(short, 0.0), smoothing)
             curvature += s[i] * change * change * ((short > 0.0) & (short < smoothing))
         out[k, 0] = slope / smoothing
@@ -47,6 +50,7 @@ def slope_and_curvature(
 def near_margin(
     edges: Indices,
     y: Signs,
+    margins: Vector | None,
     weights: Vector,
     scores: Vector,
     centers: Vector,
@@ -65,11 +69,13 @@ def near_margin(
     for k in range(len(edges) - 1):
         leaf = slice(edges[k], edges[k + 1])
         labels, f, c = y[leaf], scores[leaf], centers[leaf]
+        q = f if margins is None else margins[leaf]
         s = weights[leaf] if len(weights) == len(y) else weights[: len(labels)]
         total = change = 0.0
         count = 0
         for i in range(len(labels)):
-            short = 1.0 - labels[i] * f[i]
+            margin = 1.0 if margins is None else q[i]
+            short = margin - labels[i] * f[i]
             slope = min(max(c[i] + short / smoothing, 0.0), 1.0)
             total += s[i] * slope * labels[i]
             if 0.0 < slope < 1.0:
@@ -116,6 +122,7 @@ def scores_and_sums(
     w: Vector,
     intercept: float,
     y: Signs,
+    margins: Vector | None,
     weights: Vector,
     centers: Vector,
     smoothing: float,
@@ -125,22 +132,30 @@ def scores_and_sums(
     largest: Vector,
 ) -> None:
     """scores[i] = ⟨x of rows[i], w⟩ + intercept, and sums over the rows of each class k: sums[k] +=
-    Σ sᵢ aᵢ xᵢ, totals[k] += Σ sᵢ aᵢ, largest[k] = max aᵢ; totals[2] += Σ sᵢ max(0, 1 - yᵢ fᵢ)."""
+    Σ sᵢ aᵢ xᵢ, totals[k] += Σ sᵢ aᵢ, largest[k] = max aᵢ; totals[2] += Σ sᵢ max(0, qᵢ - yᵢ fᵢ), and
+    with margins totals[3 + k] += Σ sᵢ aᵢ qᵢ."""
     for i in range(len(rows)):
         s, k = weights[i], (1 if y[i] > 0 else 0)
-        scores[i] = dot(operand, rows[i], w) + intercept
-        short = 1.0 - y[i] * scores[i]
+        if margins is not None and i > 0 and rows[i] == rows[i - 1]:
+            scores[i] = scores[i - 1]
+        else:
+            scores[i] = dot(operand, rows[i], w) + intercept
+        short = (1.0 if margins is None else margins[i]) - y[i] * scores[i]
         slope = min(max(centers[i] + short / smoothing, 0.0), 1.0)
         totals[2] += s * max(short, 0.0)
         if slope > 0.0:
             add(operand, rows[i], s * slope, sums[k])
             totals[k] += s * slope
             largest[k] = max(largest[k], slope)
+            if margins is not None:
+                totals[3 + k] += s * slope * margins[i]
 
 
 @compiled
 def end_of_step(
     y: Signs,
+    margins: Vector | None,
+    epsilon: float,
     weights: Vector,
     scores: Vector,
     changes: Vector,
@@ -163,20 +178,23 @@ def end_of_step(
     slopes after the step `further`, both with weights. Returns their number.
 
     totals: += Σ sᵢ aᵢ of each class after the step, then at the ends; the hinge loss; the part of
-    it that is not Σ sᵢ aᵢ (1 - yᵢ fᵢ); and the rows on the wrong side. largest: the largest aᵢ of
-    each class, in the same order.
+    it that is not Σ sᵢ aᵢ (qᵢ - yᵢ fᵢ); and the rows on the wrong side, or with margins the sum of
+    the errors, and Σ sᵢ aᵢ qᵢ in place of the first four. largest: the largest aᵢ of each class, in
+    the same order.
     """
     count = wrong = 0
+    errors = line_below = line_above = end_line_below = end_line_above = 0.0
     below = above = end_below = end_above = hinge = cost = 0.0
     most_below = most_above = end_most_below = end_most_above = 0.0
     for i in range(len(y)):
         s, positive = weights[i], y[i] > 0
-        old = min(max(centers[i] + (1.0 - y[i] * scores[i]) / before, 0.0), 1.0)
+        margin = 1.0 if margins is None else margins[i]
+        old = min(max(centers[i] + (margin - y[i] * scores[i]) / before, 0.0), 1.0)
         score = scores[i] + length * changes[i]
-        short = 1.0 - y[i] * score
+        short = margin - y[i] * score
         slope = end = min(max(centers[i] + short / smoothing, 0.0), 1.0)
         if len(ends):
-            end_short = 1.0 - y[i] * (scores[i] + changes[i])
+            end_short = margin - y[i] * (scores[i] + changes[i])
             end = min(max(centers[i] + end_short / smoothing, 0.0), 1.0)
             end = end if 0.0 < old < 1.0 else old
             ends[i] = end
@@ -184,6 +202,13 @@ def end_of_step(
             end_above += s * end * positive
             end_most_above = max(end_most_above, end * positive)
             end_most_below = max(end_most_below, end * (not positive))
+        if margins is not None:
+            errors += max(short + epsilon, 0.0)
+            line_below += s * slope * margin * (not positive)
+            line_above += s * slope * margin * positive
+            if len(ends):
+                end_line_below += s * end * margin * (not positive)
+                end_line_above += s * end * margin * positive
         changes[i] = score
         wrong += (score > 0.0) != positive
         below += s * slope * (not positive)
@@ -200,6 +225,11 @@ def end_of_step(
     sums = below, above, end_below, end_above, hinge, cost, float(wrong)
     for k in range(7):
         totals[k] += sums[k]
+    if margins is not None:
+        totals[6] += errors - float(wrong)
+        lines = line_below, line_above, end_line_below, end_line_above
+        for k in range(4):
+            totals[7 + k] += lines[k]
     most = most_below, most_above, end_most_below, end_most_above
     for k in range(4):
         largest[k] = max(largest[k], most[k])

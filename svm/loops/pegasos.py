@@ -25,6 +25,7 @@ def updates(
     rows: Indices,
     order: Indices,
     y: Signs,
+    margins: Vector | None,
     weights: Vector,
     regularization: float,
     treatment: int,
@@ -72,7 +73,7 @@ def updates(
         if treatment == FREE:
             score += intercept
         step += 1
-        if y[i] * score < 1.0:
+        if y[i] * score < (1.0 if margins is None else margins[i]):
             change = weights[i] * y[i]
             add(operand, rows[i], change, v)
             violations[i] += 1.0 / factor
@@ -117,6 +118,7 @@ def batches(
     rows: Indices,
     order: Indices,
     y: Signs,
+    margins: Vector | None,
     weights: Vector,
     regularization: float,
     treatment: int,
@@ -158,7 +160,7 @@ def batches(
         score = product / (regularization * max(1, step))
         if treatment == FREE:
             score += intercept
-        if y[i] * score < 1.0:
+        if y[i] * score < (1.0 if margins is None else margins[i]):
             hits[count] = i
             count += 1
             violations[i] += 1.0 / (factor * size)

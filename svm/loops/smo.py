@@ -30,14 +30,22 @@ def largest_diagonal(gram: Vector) -> float:
 
 @compiled
 def solve_pairs(
-    gram: Vector, y: Signs, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
+    gram: Vector,
+    y: Signs,
+    corners: Signs | Vector,
+    upper: Vector,
+    a: Vector,
+    scores: Vector,
+    tolerance: float,
+    steps: int,
 ) -> int:
     """At most `steps` steps in two variables that keep Σ aᵢ yᵢ; a and `scores` change in place.
 
-    Minimizes ½ Σ aᵢ aⱼ yᵢ yⱼ gramᵢⱼ - Σ aᵢ + (the part of the other rows in the scores) over
-    0 ≤ aᵢ ≤ upperᵢ. `scores` are fᵢ = Σⱼ aⱼ yⱼ k(xⱼ, xᵢ) over all rows of the problem. Variable i
-    violates most, j gives the largest decrease together with it (Fan, Chen, Lin 2005). Ends
-    when no pair violates by more than `tolerance`. Returns the steps made.
+    Minimizes ½ Σ aᵢ aⱼ yᵢ yⱼ gramᵢⱼ - Σ aᵢ qᵢ + (the part of the other rows in the scores) over
+    0 ≤ aᵢ ≤ upperᵢ; the `corners` are yᵢ qᵢ, those of margins 1 the labels. `scores` are
+    fᵢ = Σⱼ aⱼ yⱼ k(xⱼ, xᵢ) over all rows of the problem. Variable i violates most, j gives the
+    largest decrease together with it (Fan, Chen, Lin 2005). Ends when no pair violates by more than
+    `tolerance`. Returns the steps made.
     """
     n = len(y)
     least_curvature = LEAST_CURVATURE * largest_diagonal(gram)
@@ -45,7 +53,7 @@ def solve_pairs(
         i, most = -1, -np.inf
         least = np.inf
         for k in range(n):
-            residual = y[k] - scores[k]
+            residual = corners[k] - scores[k]
             rises = a[k] < upper[k] if y[k] > 0.0 else a[k] > 0.0
             falls = a[k] > 0.0 if y[k] > 0.0 else a[k] < upper[k]
             if rises and residual > most:
@@ -57,7 +65,7 @@ def solve_pairs(
         j, best = -1, 0.0
         for k in range(n):
             falls = a[k] > 0.0 if y[k] > 0.0 else a[k] < upper[k]
-            difference = most - (y[k] - scores[k])
+            difference = most - (corners[k] - scores[k])
             if falls and difference > 0.0:
                 curvature = max(gram[i, i] + gram[k, k] - 2.0 * gram[i, k], least_curvature)
                 decrease = difference * difference / curvature
@@ -66,7 +74,7 @@ def solve_pairs(
         if j < 0:
             return step
         curvature = max(gram[i, i] + gram[j, j] - 2.0 * gram[i, j], least_curvature)
-        change = (most - (y[j] - scores[j])) / curvature  # of aᵢ yᵢ, and of -aⱼ yⱼ
+        change = (most - (corners[j] - scores[j])) / curvature  # of aᵢ yᵢ, and of -aⱼ yⱼ
         change = min(change, upper[i] - a[i] if y[i] > 0.0 else a[i])
         change = min(change, a[j] if y[j] > 0.0 else upper[j] - a[j])
         a[i] = min(max(a[i] + change * y[i], 0.0), upper[i])
@@ -78,7 +86,14 @@ def solve_pairs(
 
 @compiled
 def solve_singles(
-    gram: Vector, y: Signs, upper: Vector, a: Vector, scores: Vector, tolerance: float, steps: int
+    gram: Vector,
+    y: Signs,
+    corners: Signs | Vector,
+    upper: Vector,
+    a: Vector,
+    scores: Vector,
+    tolerance: float,
+    steps: int,
 ) -> int:
     """`solve_pairs` without the constraint on the sum: steps in the variable of the largest
     decrease.
@@ -90,7 +105,7 @@ def solve_singles(
     for step in range(steps):
         i, best, largest = -1, 0.0, 0.0
         for k in range(n):
-            gradient = y[k] * scores[k] - 1.0
+            gradient = y[k] * scores[k] - y[k] * corners[k]
             if a[k] <= 0.0:
                 gradient = min(gradient, 0.0)
             elif a[k] >= upper[k]:
@@ -101,7 +116,7 @@ def solve_singles(
                 i, best = k, decrease
         if i < 0 or largest <= tolerance:
             return step
-        gradient = y[i] * scores[i] - 1.0
+        gradient = y[i] * scores[i] - y[i] * corners[i]
         old = a[i]
         a[i] = min(max(old - gradient / max(gram[i, i], least_curvature), 0.0), upper[i])
         change = (a[i] - old) * y[i]
@@ -180,7 +195,7 @@ def solve_sets(
                 gram[i, j] = values[rows[p, i], rows[p, j]] + (1.0 if augmented else 0.0)
         some = working[p]
         own_y, own_a = y[p][some], a[p][some]
-        inside = own_y, upper[p][some], own_a, scores[p][some], tolerance[p], most_steps
+        inside = own_y, own_y, upper[p][some], own_a, scores[p][some], tolerance[p], most_steps
         steps[p] = solve_pairs(gram, *inside) if pairs else solve_singles(gram, *inside)
         for i in range(size):
             changes[p, i] = (own_a[i] - a[p, some[i]]) * own_y[i]

@@ -19,12 +19,14 @@ import numpy as np
 from svm.data.columns import Columns
 from svm.data.matrices import Array, Matrix, Vector, as_sparse, is_sparse, matrix_bytes
 from svm.encoding.encoder import AnyEncoder, Encoding, PlainEncoder
+from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked, Moderate
 from svm.kernel.kernels import AnyKernel
 from svm.kernel.row_products import KernelEvaluator, row_products
 from svm.model.calibration import Calibration, CalibrationName, fit_calibration
 from svm.model.multiclass import MulticlassName, codes_from_decision, decision
 from svm.model.scorers import LinearScorer, TableScorer, table_scorer, unscaled_scorer
+from svm.model.target import Target, TargetScale
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 from svm.transforms.features import AnyFeatures, FeatureMap, Identity
@@ -53,6 +55,26 @@ class Pipeline(Checked):
     """Weights sᵢ of the hinge losses by class: `balanced`, or a number for some labels (as
     written in JSON), 1 for the others."""
     stopping: Stopping = field(default_factory=Stopping)
+    target_scale: TargetScale = field(default="linear", repr=False)
+    """Of a numeric target: `logarithmic` trains on its logarithm."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.predicts_numbers and self.class_weight is not None:
+            raise InvalidHyperparameter(
+                "class_weight", self.class_weight, "null: a numeric target has no classes"
+            )
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether the labels are numeric targets: the loss is one for these."""
+        return self.solver.predicts_numbers
+
+    def for_numbers(self) -> Pipeline:
+        """This pipeline for a numeric target: with the default loss for it, if it has none."""
+        if self.solver.loss is not None:
+            return self
+        return replace(self, solver=replace(self.solver, loss="epsilon-insensitive"))
 
     @property
     def kernel(self) -> AnyKernel | None:
@@ -69,7 +91,7 @@ class FittedPipeline:
     """
 
     classes: Array
-    """(n_classes,) sorted labels; of two, the second is the positive one."""
+    """(n_classes,) sorted labels; of two, the second is the positive one. None with a target."""
     scaling: Scaling
     features: FeatureMap
     coefficients: Vector
@@ -85,6 +107,8 @@ class FittedPipeline:
     """The map from scores to probabilities."""
     encoder: AnyEncoder = field(default=None)  # type: ignore[assignment]
     """From the values of a row to the features that are scaled. By default these are the same."""
+    target: Target | None = None
+    """What the model predicts, if that is a number."""
 
     def __post_init__(self) -> None:
         if self.encoder is None:
@@ -126,7 +150,9 @@ class FittedPipeline:
     def prepare(self) -> int:
         """Do the work that the first rows would otherwise need; returns the bytes that it takes."""
         row = np.full((1, self.n_features), self.encoder.empty_cell)
-        self.decision_from_scores(self.scores_of_checked(row))
+        scores = self.scores_of_checked(row)
+        if self.target is None:
+            self.decision_from_scores(scores)
         taken = self.features.prepared_bytes
         if self.kernel is not None:
             taken += self._kernel_evaluator.nbytes
@@ -237,8 +263,15 @@ class FittedPipeline:
         labels: Array = self.classes[self.codes_from_decision(decision)]
         return labels
 
+    def values_from_scores(self, scores: Vector) -> Vector:
+        """Predicted numbers (n_samples,) from `problem_scores`."""
+        assert self.target is not None
+        return self.target.values(scores)
+
     def predict(self, X: Any) -> Array:
-        """Labels (n_samples,) of the rows of X."""
+        """Labels (n_samples,) of the rows of X, or numbers."""
+        if self.target is not None:
+            return self.values_from_scores(self.problem_scores(X))
         return self.labels_from_decision(self.decision_function(X))
 
 

@@ -17,6 +17,7 @@ from svm.kernel.kernels import KERNELS
 from svm.model.calibration import Calibration
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
+from svm.model.target import Target
 from svm.transforms.features import FEATURES, FeatureMap
 from svm.transforms.scaling import Scaling
 
@@ -44,6 +45,8 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
         "features_directions": model.features.directions,
         "features_weights": model.features.weights,
     }
+    if model.target is not None:
+        content["target"] = json.dumps(asdict(model.target), sort_keys=True)
     if model.calibration is not None:
         content["calibration"] = model.calibration.name
         for name in CALIBRATION:
@@ -122,6 +125,7 @@ def _read(content: Mapping[str, Any]) -> FittedPipeline:
         encoder=_encoder_from(content)
         if content["format"] == TABLE_FORMAT
         else PlainEncoder.of(feature_map.n_inputs),
+        target=Target(**json.loads(content["target"])) if "target" in content else None,
     )
 
 
@@ -130,7 +134,9 @@ def _made(choices: Mapping[str, Any], spec: dict[str, Any]) -> Any:
 
 
 def _consistent(model: FittedPipeline) -> bool:
-    n_problems = len(splits_of(model.multiclass, len(model.classes)))
+    n_problems = 1
+    if model.target is None:
+        n_problems = len(splits_of(model.multiclass, len(model.classes)))
     d = model.features.n_inputs
     if model.encoder.n_outputs != d:
         return False

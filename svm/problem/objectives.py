@@ -9,6 +9,10 @@ With the squared hinge (`svm.problem.losses`) the loss is sᵢ max(0, 1 - yᵢ f
 part -(1/n) Σ αᵢ²/(4sᵢ), and αᵢ ≥ 0 is the only bound. As λ/2 (‖w(α)‖² + Σ αᵢ²/(2sᵢλn)) it is part
 of what is `penalized`.
 
+With numeric targets each row has two sides of weight 2, as n counts sides, and the loss of a side
+is a function of its shortfall qᵢ - yᵢ fᵢ in place of 1 - yᵢ fᵢ; the linear part of D is then
+(1/n) Σ qᵢ αᵢ. So P is λ/2 ‖w‖² + the mean over the rows of max(0, |tᵢ - fᵢ| - ε), or its square.
+
 With weights of rows, sᵢ = cᵢ rᵢ n / Σ r, of a class weight cᵢ and the weight rᵢ > 0 of the row,
 summed over the rows of the problem; given C, λ = 1/(C Σ r). Rows of weight 0 are left out. So a row
 of weight 2 counts as two equal rows.
@@ -19,7 +23,8 @@ feature 1: ‖w‖² includes b²) or `none` (b = 0).
 Solvers state the same problem in other constants:
 
     ½‖w‖² + C Σ sᵢ hinge   λ = 1/(nC), and this objective is P/λ    (LIBSVM, LIBLINEAR's L1-loss;
-                           with hinge² its L2-loss, and scikit-learn's `squared_hinge`)
+                           with hinge² its L2-loss, and scikit-learn's `squared_hinge`; with
+                           ε-insensitive losses their SVR, n then counting the rows)
      ‖w‖² + C Σ sᵢ hinge   λ = 2/(nC), and this objective is 2P/λ   (sub-gradient coursework)
 
 For every w and every feasible α, D(α) ≤ min P ≤ P(w): the duality gap bounds the distance of P(w)
@@ -32,7 +37,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from svm.data.matrices import Floats, Indices, Mask, Matrix, Signs, Vector
+from svm.data.matrices import Indices, Mask, Matrix, Vector
 from svm.data.shards import tree_sum
 from svm.kernel.kernels import inner_products
 from svm.problem.losses import Loss
@@ -47,11 +52,6 @@ SIDE = 512
 """Rows and columns of a block that the processor's cache holds."""
 
 
-def shortfalls(y: Floats | Signs, scores: Vector) -> Vector:
-    """max(0, 1 - yᵢ fᵢ), (n_samples,)."""
-    return np.maximum(0.0, 1.0 - y * scores)
-
-
 def primal_at_scores(problem: Problem, penalized: float, scores: Vector) -> float:
     """P from known scores fᵢ and the penalized ‖w‖²."""
     return primal_of(problem, penalized, _losses_and_errors(problem, scores)[0])
@@ -63,9 +63,17 @@ def primal_of(problem: Problem, penalized: float, losses: float) -> float:
 
 
 def mean_weight(problem: Problem) -> float:
-    """P of w = 0: the mean of the weights sᵢ."""
+    """The mean of the weights sᵢ."""
     weights = problem.unequal_weights
     return 1.0 if weights is None else float(weights.mean())
+
+
+def at_zero(problem: Problem) -> tuple[float, float]:
+    """P and `error_of` with w = 0 and b = 0."""
+    if problem.margins is None:
+        return mean_weight(problem), float((problem.y > 0).mean())
+    zeros = np.zeros(problem.n_samples)
+    return primal_at_scores(problem, 0.0, zeros), error_of(problem, zeros)
 
 
 def primal(problem: Problem, w: Vector, intercept: float) -> float:
@@ -114,18 +122,22 @@ def _free_part(problem: Problem, classifier: KernelClassifier) -> float:
 
 
 def error_of(problem: Problem, scores: Vector) -> float:
-    """Share of the rows on the wrong side; a score of 0 is on the negative one."""
-    return _losses_and_errors(problem, scores)[1] / problem.n_samples
+    """Share of the rows on the wrong side, or the mean error of numeric targets: see
+    `Loss.mean_error`."""
+    total = _losses_and_errors(problem, scores)[1]
+    return problem.loss.mean_error(total, problem.n_samples)
 
 
 def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, Mask | None]:
-    """`error_of`, and (n_samples,) whether a row is on or inside the margin: yᵢ fᵢ ≤ 1; None if the
-    scores are elsewhere."""
+    """`error_of`, and (n_samples,) whether a row is on or inside its margin: yᵢ fᵢ ≤ qᵢ; None if
+    the scores are elsewhere."""
     if problem.cluster is not None:
         return error_of(problem, scores), None
     inside = np.empty(problem.n_samples, dtype=np.bool_)
     for first, last in pairwise(problem.leaves.tolist()):
-        np.less_equal(problem.y[first:last] * scores[first:last], 1.0, out=inside[first:last])
+        leaf = slice(first, last)
+        margins = 1.0 if problem.margins is None else problem.margins[leaf]
+        np.less_equal(problem.y[leaf] * scores[leaf], margins, out=inside[leaf])
     return error_of(problem, scores), inside
 
 
@@ -135,7 +147,7 @@ def count_inside(problem: Problem, scores: Vector) -> int:
 
 
 def _losses_and_errors(problem: Problem, scores: Vector) -> tuple[float, float]:
-    """The sum of the losses, and the rows on the wrong side."""
+    """The sum of the losses, and the total error."""
     notes = problem.compute(Pass(_losses, (problem.loss,), notes=2, together=0), [scores]).notes
     losses, wrong = tree_sum(notes).tolist()
     return losses, wrong
@@ -145,15 +157,16 @@ def _losses(run: Run, loss: Loss) -> None:
     edges = run.inner
     for k, (first, last) in enumerate(pairwise(edges.tolist())):
         leaf = slice(first, last)
-        y, f = run.y[leaf], run.of[0][leaf]
-        losses = loss.of_shortfalls(1.0 - y * f)
-        run.notes[k] = run.weights_of(leaf) @ losses, np.count_nonzero((f > 0.0) != (y > 0))
+        scores = run.of[0][leaf]
+        short = run.shortfalls(leaf, scores)
+        error = loss.total_error(run.y[leaf], short, scores)
+        run.notes[k] = run.weights_of(leaf) @ loss.of_shortfalls(short), error
 
 
 def _count_inside(run: Run) -> None:
     for k, (first, last) in enumerate(pairwise(run.inner.tolist())):
         leaf = slice(first, last)
-        run.notes[k] = np.count_nonzero(run.y[leaf] * run.of[0][leaf] <= 1.0)
+        run.notes[k] = np.count_nonzero(run.shortfalls(leaf, run.of[0][leaf]) >= 0.0)
 
 
 def dual(problem: Problem, alpha: Vector) -> float:
@@ -169,14 +182,21 @@ def dual(problem: Problem, alpha: Vector) -> float:
     alpha /= largest  # the largest multiple in the box of the hinge: its factors are 0 … 1
     with np.errstate(over="ignore"):
         penalized = _penalized(problem, alpha)
-    return best_multiple(problem, float(alpha.sum()) / problem.n_samples, penalized)
+    return best_multiple(problem, linear(problem, alpha), penalized)
+
+
+def linear(problem: Problem, alpha: Vector) -> float:
+    """(1/n) Σ qᵢ αᵢ: the linear part of D."""
+    if problem.margins is None:
+        return float(alpha.sum()) / problem.n_samples
+    return float(problem.margins @ alpha) / problem.n_samples
 
 
 def best_multiple(problem: Problem, linear: float, penalized: float) -> float:
-    """The largest D(c α) over 0 ≤ c ≤ 1, or c ≥ 0 without a box, from (1/n) Σ αᵢ and what is
+    """The largest D(c α) over 0 ≤ c ≤ 1, or c ≥ 0 without a box, from (1/n) Σ qᵢ αᵢ and what is
     `penalized` of a feasible α."""
     quadratic = 0.5 * problem.regularization * penalized
-    if quadratic == np.inf:
+    if quadratic == np.inf or linear <= 0.0:
         return 0.0
     factor = linear / (2.0 * quadratic) if quadratic > 0.0 else 1.0
     if not problem.loss.squared:

@@ -99,6 +99,8 @@ class Leaves:
     """Positions among the rows of the problem at which they begin, and the end."""
     y: Signs
     """(n_rows,), as all that follows."""
+    margins: Vector | None
+    """None if all are 1."""
     weights: Vector | None
     """None if all are 1."""
     ones: Vector
@@ -118,6 +120,7 @@ class Leaves:
             leaf=first,
             edges=edges,
             y=self.y[rows],
+            margins=None if self.margins is None else self.margins[rows],
             weights=self.ones if self.weights is None else self.weights[rows],
             of=tuple(v if isinstance(v, Chosen) else v[rows] for v in self.of),
             out=out,
@@ -137,6 +140,8 @@ class Run:
     """Positions among the rows of the problem at which they begin, and the end."""
     y: Signs
     """(n_rows,) of this run, as all that follows."""
+    margins: Vector | None
+    """None if all are 1."""
     weights: Vector
     """Or ones for the rows of the longest leaf, if all weights are 1."""
     of: tuple[RowValues, ...]
@@ -156,6 +161,14 @@ class Run:
     def rows(self) -> slice:
         """Positions among the rows of the problem."""
         return slice(int(self.edges[0]), int(self.edges[-1]))
+
+    def margins_of(self, rows: slice | Indices) -> Vector | None:
+        """Those of the rows at some positions in this run."""
+        return None if self.margins is None else self.margins[rows]
+
+    def shortfalls(self, rows: slice, scores: Vector) -> Vector:
+        """qᵢ - yᵢ fᵢ of some rows of this run, whose scores are given."""
+        return (1.0 if self.margins is None else self.margins[rows]) - self.y[rows] * scores
 
     @property
     def inner(self) -> Indices:
@@ -209,7 +222,11 @@ def scores(run: Run, w: Vector, intercept: float) -> None:
     from svm.loops import row_operations as products
 
     for part, operand, rows in run.parts(run.rows):
-        products.scores(operand, rows, w, intercept, run.made[0][part])
+        scores = run.made[0][part]
+        if run.margins is None:
+            products.scores(operand, rows, w, intercept, scores)
+        else:  # the same for both sides of a row
+            products.scores_of_sides(operand, rows, w, intercept, scores)
 
 
 def combination(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""One binary problem: the rows, their labels ±1, and λ. Every solver solves such a problem."""
+"""One problem: the rows, their signs ±1 and margins, and λ. Every solver solves such a problem."""
 
 from __future__ import annotations
 
@@ -76,6 +76,14 @@ def _never() -> None:
     pass
 
 
+def distinct(rows: Indices) -> tuple[Indices, Indices]:
+    """Ascending row numbers, each once, and the place of each of `rows` among them."""
+    first = np.diff(rows, prepend=-1) > 0
+    if first.all():
+        return rows, np.arange(len(rows))
+    return rows[first], np.cumsum(first) - 1
+
+
 def operand_of(X: Any) -> Any:
     """X as an operand of compiled loops: an array, or (data, indices, indptr) of a CSR matrix.
 
@@ -93,15 +101,18 @@ class Problem:
     """Some rows of X with labels ±1; for the conventions see `svm.problem.objectives`.
 
     A pair of a multiclass problem shares X with the others and holds only its row numbers, so
-    that K (K - 1) / 2 pairs side by side need no copy of the data.
+    that K (K - 1) / 2 pairs side by side need no copy of the data. With numeric targets each row is
+    there twice, one side after the other (`svm.problem.losses`): "rows" are sides then.
     """
 
     X: Rows
     """In memory or in files: the methods of this class read both."""
     some_rows: Indices | None = None
-    """(n_samples,) row numbers in X, ascending; None for all."""
+    """(n_samples,) row numbers in X, ascending, of two sides equal ones; None for all."""
     y: Signs
     """(n_samples,) labels, -1 or +1."""
+    margins: Vector | None = None
+    """(n_samples,) qᵢ: the loss is that of the shortfall qᵢ - yᵢ f(xᵢ); None if all are 1."""
     unequal_weights: Vector | None = None
     """(n_samples,) weight sᵢ > 0 of each loss; None if all are 1."""
     loss: Loss = HINGE
@@ -149,6 +160,15 @@ class Problem:
     def ridge(self) -> Vector | None:
         """(n_samples,) what a squared loss adds to the curvature of -n D in αᵢ; None if nothing."""
         return self.loss.ridge(self.weights)
+
+    @cached_property
+    def corners(self) -> Signs | Vector:
+        """(n_samples,) yᵢ qᵢ: the scores at which the shortfalls end."""
+        return self.y if self.margins is None else self.y * self.margins
+
+    def shortfalls(self, scores: Vector) -> Vector:
+        """qᵢ - yᵢ fᵢ, (n_samples,)."""
+        return (1.0 if self.margins is None else self.margins) - self.y * scores
 
     @cached_property
     def _ones_of_a_leaf(self) -> Vector:
@@ -200,8 +220,12 @@ class Problem:
 
     @cached_property
     def kernel_groups(self) -> list[tuple[int, Indices]]:
-        """The groups of `kernel_rows` in this problem, and its rows in each."""
-        return self.kernel_rows.groups_of(self.rows)
+        """The groups of `kernel_rows` in this problem, and its rows in each; with two sides of each
+        row first one side of all."""
+        rows, places = distinct(self.rows)
+        groups = self.kernel_rows.groups_of(rows)
+        sides = len(places) // max(1, len(rows))
+        return [(group, sides * some + side) for group, some in groups for side in range(sides)]
 
     @cached_property
     def operand(self) -> Any:
@@ -231,8 +255,8 @@ class Problem:
         rows = self._numbers(chosen, slice(0, stop - start))
         for first, last in pairwise(cuts(self.X.sizes(rows), len(rows), stored_rows.PIECE_VALUES)):
             self.interrupted()
-            operand = operand_of(reader.read(rows[first:last]))
-            yield slice(first, last), operand, np.arange(last - first)
+            different, numbers = distinct(rows[first:last])
+            yield slice(first, last), operand_of(reader.read(different)), numbers
 
     def _numbers(self, chosen: slice | Indices, part: slice) -> Indices:
         """Row numbers in X of a part of the rows at some positions."""
@@ -264,6 +288,7 @@ class Problem:
                 leaf=0,
                 edges=edges,
                 y=self.y,
+                margins=self.margins,
                 weights=self.unequal_weights,
                 ones=self._ones_of_a_leaf,
                 of=of,
@@ -288,12 +313,18 @@ class Problem:
 
     def on(self, kept: Indices) -> Problem:
         """The problem with the same λ on the rows at some positions, ascending, in memory."""
-        weights = self.unequal_weights
+        weights, margins = self.unequal_weights, self.margins
         weights = None if weights is None else weights[kept]
-        return self.with_rows(self.rows_at(kept), None, self.y[kept], weights)
+        margins = None if margins is None else margins[kept]
+        return self.with_rows(self.rows_at(kept), None, self.y[kept], margins, weights)
 
     def with_rows(
-        self, X: Rows, some_rows: Indices | None, y: Signs, weights: Vector | None = None
+        self,
+        X: Rows,
+        some_rows: Indices | None,
+        y: Signs,
+        margins: Vector | None = None,
+        weights: Vector | None = None,
     ) -> Problem:
         """The problem with the same λ on other rows, for this process."""
         return replace(
@@ -301,6 +332,7 @@ class Problem:
             X=X,
             some_rows=some_rows,
             y=y,
+            margins=margins,
             unequal_weights=weights,
             shared_norms=None,
             executor=self.executor if self.cluster is None else self.cluster.here,
@@ -309,7 +341,11 @@ class Problem:
     def rows_at(self, positions: Indices) -> Matrix:
         """The rows at some positions, in memory; ascending if they are in files."""
         numbers = self._numbers(positions, slice(0, len(positions)))
-        return self.X.read(numbers) if isinstance(self.X, StoredRows) else self.X[numbers]
+        if not isinstance(self.X, StoredRows):
+            return self.X[numbers]
+        different, places = distinct(numbers)
+        rows = self.X.read(different)
+        return rows if len(different) == len(places) else rows[places]
 
     def scores(self, w: Floats, intercept: float = 0.0) -> Vector:
         """⟨w, xᵢ⟩ + intercept for every row: (n_samples,), summed in float64."""
@@ -380,8 +416,11 @@ class Problem:
             if reader is None:
                 yield self.operand, self.rows, some
                 continue
-            operand = operand_of(reader.read(*(self.rows[run] for run in runs)))
-            numbers[np.concatenate(runs)] = np.arange(len(drawn))
+            parts, read = [distinct(self.rows[run]) for run in runs], 0
+            operand = operand_of(reader.read(*(different for different, _ in parts)))
+            for run, (different, places) in zip(runs, parts, strict=True):
+                numbers[run] = places + read
+                read += len(different)
             yield operand, numbers, some
 
     def _neighborhoods(

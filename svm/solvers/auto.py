@@ -64,7 +64,7 @@ class Auto(Hyperparameters):
     intercept: Intercept = "augmented"
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `free`: not penalized,
     which only `newton` and `smo` solve. `none`: the hyperplane passes through the origin."""
-    loss: Loss = "hinge"
+    loss: Loss = None
 
     @property
     def streams(self) -> bool:
@@ -78,7 +78,7 @@ class Auto(Hyperparameters):
         `warm`: it begins from the weights of another model.
         """
         solver, reason = self._choice(problems, warm)
-        shared = "lambda_", "C", "dtype", "intercept", "loss"
+        shared = "lambda_", "C", "dtype", "intercept", "loss", "epsilon"
         settings = {name: getattr(self, name) for name in shared}
         own = {"kernel": self.kernel} if solver is SMO else {}
         successor = None if solver is Newton or self.kernel is not None else Newton(**settings)

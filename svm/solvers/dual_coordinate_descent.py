@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from svm.data.matrices import Counts, Vector
-from svm.hyperparameters import Hyperparameters, Loss
+from svm.hyperparameters import Hyperparameters, Loss, LossName
 from svm.problem.objectives import (
     best_multiple,
+    linear,
     penalized_by_loss,
     primal_point,
     rounding_of_scores,
@@ -68,13 +69,13 @@ class DualCoordinateDescent(Hyperparameters):
     inherits: ClassVar = "the dual variables of the rows"
     evaluation_growth: ClassVar = 1.5
     certifies: ClassVar = True
-    own_loops: ClassVar = ({"loss": "squared-hinge"},)
+    own_loops: ClassVar = tuple({"loss": loss} for loss in get_args(LossName)[1:])
 
     name: Literal["dual-coordinate-descent"] = "dual-coordinate-descent"
     intercept: Literal["augmented", "none"] = "augmented"
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `none`: the hyperplane
     passes through the origin."""
-    loss: Loss = "hinge"
+    loss: Loss = None
 
     def start(
         self, problem: Problem, inherited: Inheritance | None = None
@@ -130,6 +131,7 @@ class DualCoordinateDescent(Hyperparameters):
                 problem.rows,
                 order[part],
                 problem.y,
+                problem.margins,
                 problem.upper,
                 problem.ridge,
                 step,
@@ -174,7 +176,7 @@ class DualCoordinateDescent(Hyperparameters):
         """D(α): w(α) is known and α is in its box, so that no pass over the data is needed."""
         penalized = squared_norm(problem, state.w, state.intercept)
         penalized += penalized_by_loss(problem, state.alpha)
-        return best_multiple(problem, float(state.alpha.mean()), penalized)
+        return best_multiple(problem, linear(problem, state.alpha), penalized)
 
     def dual_coefficients(self, problem: Problem, state: DualCoordinateDescentState) -> Vector:
         """αᵢ/(λn), (n_samples,)."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from svm.data.matrices import Vector
-from svm.hyperparameters import Hyperparameters, Intercept, Positive, PositiveInt
+from svm.hyperparameters import Hyperparameters, Intercept, Positive, PositiveInt, UnsquaredLoss
 from svm.problem.objectives import primal
 from svm.problem.passes import Pass, Run
 from svm.problem.problem import LinearClassifier, Problem
@@ -66,6 +66,7 @@ class GradientDescent(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
+    loss: UnsquaredLoss = None
     batch_size: PositiveInt | Literal["all"] = "all"
     """b: `all` for batch descent, which ignores `order`, 1 for stochastic descent, else
     mini-batches: that many visits after each other, at the end of an epoch fewer."""
@@ -124,7 +125,8 @@ class GradientDescent(Hyperparameters):
         updates = problem.updates_left(state.updates, per_advance)
         at, last = done * size, min(n, (done + updates) * size)
         settings = (
-            *(problem.y, problem.weights, C, 1.0 / n, self.regularizer == "whole"),
+            *(problem.y, problem.margins, problem.weights),
+            *(C, 1.0 / n, self.regularizer == "whole"),
             *self._rate(problem, size, C),
             *(problem.intercept != "none", problem.intercept == "augmented", size),
         )
@@ -252,5 +254,5 @@ def _add_violations(run: Run, w: Vector, b: float) -> None:
 
     d, out = len(w), run.out
     for part, operand, rows in run.parts(run.rows):
-        weights = run.weights_of(part)
-        add_violations(operand, rows, run.y[part], weights, w, b, out[:d], out[d:])
+        sides = run.y[part], run.margins_of(part), run.weights_of(part)
+        add_violations(operand, rows, *sides, w, b, out[:d], out[d:])

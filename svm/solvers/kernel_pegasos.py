@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from svm.data.matrices import Indices, Vector
-from svm.hyperparameters import Hyperparameters, Intercept
+from svm.hyperparameters import Hyperparameters, Intercept, UnsquaredLoss
 from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem.objectives import dual, gram, sums_over
 from svm.problem.problem import KernelClassifier, Problem
@@ -63,6 +63,7 @@ class KernelPegasos(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""
+    loss: UnsquaredLoss = None
     intercept_step: options.InterceptStep = "limited"
     order: options.VisitOrderInMemory = "each-epoch"
     score_step: Literal["previous", "current"] = "previous"
@@ -110,6 +111,7 @@ class KernelPegasos(Hyperparameters):
                 gram(problem, drawn, drawn),
                 sums_over(problem, drawn, problem.y * problem.weights * violations),
                 problem.y,
+                problem.margins,
                 problem.weights,
                 problem.regularization,
                 problem.intercept == "free",

@@ -103,7 +103,7 @@ class Newton(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
-    loss: Loss = "hinge"
+    loss: Loss = None
     initial: Initial = "zero"
 
     @property
@@ -113,6 +113,7 @@ class Newton(Hyperparameters):
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
         """w = 0, b = 0; or the inherited w and b, or random weights, with less smoothing."""
         w, unknown, first = np.zeros(problem.n_features), np.empty(0), _first_smoothing(problem)
+        cost, error = objectives.at_zero(problem)
         state = NewtonState(
             w=w,
             intercept=0.0,
@@ -123,9 +124,9 @@ class Newton(Hyperparameters):
             centers=unknown,
             best_w=w,
             best_intercept=0.0,
-            best_error=float((problem.y > 0).mean()),
+            best_error=error,
             best_slopes=unknown,
-            best_primal=objectives.mean_weight(problem),
+            best_primal=cost,
             best_dual=0.0,
         )
         if inherited is not None:
@@ -194,6 +195,7 @@ class Newton(Hyperparameters):
             solved = solved or lost or unit_of(problem) * taken.gain <= ROUNDING * primal
         converged = best_primal - best_dual <= 1e-13 * best_primal or (squared and solved)
         centers, slope_smoothing = state.centers, mu
+        mean_error = problem.loss.mean_error(end.error, problem.n_samples)
         work = state.work + taken.work + rows_work(problem, problem.n_samples + end.read)
         state = replace(state, scores=np.empty(0))  # they may be others than the caller's
         if solved and recenters and not squared:
@@ -216,7 +218,7 @@ class Newton(Hyperparameters):
             steps=0 if solved else state.steps + 1,
             best_w=w if improved else state.best_w,
             best_intercept=intercept if improved else state.best_intercept,
-            best_error=end.wrong / problem.n_samples if improved else state.best_error,
+            best_error=mean_error if improved else state.best_error,
             best_slopes=best_slopes,
             best_primal=best_primal,
             best_dual=best_dual,

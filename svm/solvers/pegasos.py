@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from svm.data.matrices import Floats, Indices, Vector
-from svm.hyperparameters import Hyperparameters, Intercept, PositiveInt
+from svm.hyperparameters import Hyperparameters, Intercept, PositiveInt, UnsquaredLoss
 from svm.problem.objectives import dual
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers import options
@@ -79,6 +79,7 @@ class Pegasos(Hyperparameters):
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
     `none`: the hyperplane passes through the origin."""
+    loss: UnsquaredLoss = None
     intercept_step: options.InterceptStep = "limited"
     order: options.VisitOrder = "each-epoch"
     batch_size: PositiveInt = 1
@@ -156,7 +157,8 @@ class Pegasos(Hyperparameters):
         averages = state.harmonic, state.intercept_sum, state.intercept_lag
         treatment = {"none": loop.NONE, "augmented": loop.AUGMENTED, "free": loop.FREE}
         fixed = (
-            *(problem.y, problem.weights, problem.regularization, treatment[problem.intercept]),
+            *(problem.y, problem.margins, problem.weights),
+            *(problem.regularization, treatment[problem.intercept]),
             *(self.project, options.limit_of(self.intercept_step), v, violations, v_lag),
         )
         forgets = step == 0 and bool(v.any() or (problem.intercept == "augmented" and intercept))

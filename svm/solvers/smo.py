@@ -17,6 +17,7 @@ from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel
 from svm.problem.objectives import (
     best_multiple,
     evaluate,
+    linear,
     penalized_by_loss,
     rounding_of_scores,
     squared_norm,
@@ -62,7 +63,7 @@ class SMO(Hyperparameters):
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""
 
-    loss: Loss = "hinge"
+    loss: Loss = None
 
     @property
     def computes_kernel(self) -> bool:
@@ -94,7 +95,8 @@ class SMO(Hyperparameters):
 
         free = problem.intercept == "free"
         upper, y, curved = _upper(problem), problem.y, _with_ridge(problem, state)
-        up, down = working_sets.violations(y, state.a, curved, upper, free=free)
+        corners = problem.corners
+        up, down = working_sets.violations(y, corners, state.a, curved, upper, free=free)
         violation = float(working_sets.largest_violation(up, down, free=free))
         if violation <= rounding_of_scores(problem, state.a):
             return replace(state, stopped="converged", epoch=state.epoch + 1)
@@ -107,7 +109,8 @@ class SMO(Hyperparameters):
         solve = solve_pairs if free else solve_singles
         most = problem.updates_left(state.updates, working_sets.INNER_STEPS)
         tolerance = working_sets.INNER_SHARE * violation
-        steps = solve(gram, y[working], upper[working], a, scores, tolerance, most)
+        sides = y[working], corners[working]
+        steps = solve(gram, *sides, upper[working], a, scores, tolerance, most)
         changes = (a - state.a[working]) * y[working]
         everywhere = state.scores.copy()
         _add_rows(problem, kernel_rows, changes, everywhere)
@@ -148,7 +151,7 @@ class SMO(Hyperparameters):
             penalized = float((state.a * problem.y) @ state.scores)
         scale = problem.regularization * problem.n_samples
         penalized += penalized_by_loss(problem, scale * state.a)
-        return best_multiple(problem, scale * float(state.a.mean()), max(0.0, penalized))
+        return best_multiple(problem, scale * linear(problem, state.a), max(0.0, penalized))
 
     def work_after(self, problem: Problem, state: SMOState) -> float:
         """0: other solvers with a kernel compute its values, too."""
@@ -270,4 +273,5 @@ def _intercept(problem: Problem, state: SMOState) -> float:
         return 0.0
     if problem.intercept == "augmented":
         return float(state.a @ problem.y)
-    return problem.loss.best_intercept(problem.y, problem.weights, state.scores)
+    sides = problem.y, problem.corners, problem.weights
+    return problem.loss.best_intercept(*sides, state.scores)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from svm.hyperparameters import Hyperparameters
+from svm.hyperparameters import Hyperparameters, UnsquaredLoss
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers import options
 from svm.solvers.gradient_descent import GradientDescent
@@ -42,6 +42,7 @@ class SubGradient(Hyperparameters):
     name: Literal["subgradient"] = "subgradient"
     intercept: Literal["augmented", "free"] = "augmented"
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `free`: not penalized."""
+    loss: UnsquaredLoss = None
     intercept_step: options.InterceptStep = "limited"
     order: options.VisitOrder = "each-epoch"
     step: Literal["continued", "restarted", "doubled", "per-epoch"] = "continued"

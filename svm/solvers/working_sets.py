@@ -17,6 +17,7 @@ from svm.data.matrices import Indices, Mask, Signs, Vector
 from svm.data.shards import shard_edges
 from svm.kernel.kernels import LINEAR
 from svm.kernel.row_products import KernelEvaluator
+from svm.problem.losses import HINGE
 from svm.problem.objectives import ROUNDING
 from svm.problem.problem import Problem
 from svm.solvers.protocol import SolverState
@@ -73,14 +74,14 @@ class SolvedPair:
 
 
 def violations(
-    y: Signs, a: Vector, scores: Vector, upper: Vector, *, free: bool
+    y: Signs, corners: Signs | Vector, a: Vector, scores: Vector, upper: Vector, *, free: bool
 ) -> tuple[Vector, Vector]:
     """How much raising and lowering aᵢ yᵢ would gain, -inf (or 0) if the box forbids it: (…, n).
 
     With a free intercept these have a constant added, which cancels in the sum of two; otherwise
     they are the projected gradients.
     """
-    residuals = y - scores
+    residuals = corners - scores
     rises = np.where(y > 0, a < upper, a > 0)
     falls = np.where(y > 0, a > 0, a < upper)
     forbidden = -np.inf if free else 0.0
@@ -120,7 +121,7 @@ def small_ones(problems: Sequence[Problem]) -> dict[int, list[int]]:
     would not be sooner."""
     by_size: dict[int, list[int]] = {}
     for k, problem in enumerate(problems):
-        alike = problem.unequal_weights is None and not problem.loss.squared
+        alike = problem.unequal_weights is None and problem.loss == HINGE
         if problem.n_samples <= SMALL and alike:
             by_size.setdefault(problem.n_samples, []).append(k)
     if sum(map(len, by_size.values())) < MANY:
@@ -242,7 +243,7 @@ class _SideBySide:
         """One working set in each; those in which nothing can be gained are left out."""
         from svm.loops.smo import add_sets, solve_sets
 
-        up, down = violations(self.y, self.a, self.scores, self.upper, free=self.free)
+        up, down = violations(self.y, self.y, self.a, self.scores, self.upper, free=self.free)
         violation = largest_violation(up, down, free=self.free)
         reach = np.vecdot(self.a, self.sizes) * self.sizes.max(axis=1)
         going = violation > ROUNDING * np.maximum(1.0, reach)

@@ -1,4 +1,4 @@
-"""The binary problems of a training: their rows, labels, weights and λ."""
+"""The problems of a training: their rows, labels, weights and λ."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from svm.data.matrices import Array, Indices, Signs, Vector
 from svm.errors import InvalidData
 from svm.model.multiclass import codes_of, label_name
 from svm.model.pipeline import Pipeline
-from svm.problem.losses import LOSSES
+from svm.problem.losses import Loss
 from svm.problem.passes import Cluster
 from svm.problem.problem import Problem
 from svm.solvers import AnySolver
 from svm.solvers.in_passes import computes_in_passes
 from svm.solvers.protocol import ChoosesSolver
+from svm.training.default_epsilon import default_epsilon
 from svm.training.preparation import Prepared
 
 Spread: TypeAlias = Callable[[Prepared, Problem], Cluster | None]
@@ -37,16 +38,23 @@ def problems(
     """
     if len(prepared.splits) > 1:
         executor = IN_THIS_THREAD
-    made = []
-    for k, split in enumerate(prepared.splits):
-        rows, y = split.rows_and_sides(prepared.codes)
+    made, loss = [], _loss(pipeline, prepared)
+    sides: list[tuple[Indices | None, Signs, Vector | None]]
+    if prepared.targets is None:
+        sides = [(*split.rows_and_sides(prepared.codes), None) for split in prepared.splits]
+    else:
+        sides = [_sides_of(loss, prepared.targets)]
+    for k, (rows, y, margins) in enumerate(sides):
         problem = Problem(
             X=prepared.X,
             some_rows=rows,
             y=y,
+            margins=margins,
             unequal_weights=_weights(pipeline, prepared, rows, y),
-            loss=LOSSES[pipeline.solver.loss_name],
-            regularization=pipeline.solver.regularization(_total(prepared, rows, len(y))),
+            loss=loss,
+            regularization=pipeline.solver.regularization(
+                _total(prepared, rows, len(y)) / loss.n_sides
+            ),
             intercept=pipeline.solver.intercept,
             kernel=prepared.kernel,
             shared_kernel_rows=prepared.kernel_rows,
@@ -96,12 +104,34 @@ def validation_problems(
         raise InvalidData(
             "bad-shape", f"expected {X.shape[0]} validation labels, got {np.shape(labels)}"
         )
+    if prepared.target is not None:
+        (problem,) = like
+        sides = _sides_of(problem.loss, prepared.target.standardized(labels))
+        return [problem.with_rows(X, *sides)]
     codes = codes_of(prepared.classes, labels)  # rows of unknown classes belong to no problem
     watched = []
     for split, problem in zip(prepared.splits, like, strict=True):
         rows, y = split.rows_and_sides(codes)
         watched.append(problem.with_rows(X, rows, y))
     return watched
+
+
+def _loss(pipeline: Pipeline, prepared: Prepared) -> Loss:
+    """The loss of all problems; with a numeric target, ε is in its standardized unit."""
+    solver, target = pipeline.solver, prepared.target
+    if target is None:
+        return Loss(solver.loss_name)
+    if solver.epsilon is not None:
+        epsilon = float(solver.epsilon) / target.scale
+    else:
+        total = _total(prepared, None, prepared.X.shape[0])
+        epsilon = default_epsilon(prepared, solver.regularization(total))
+    return Loss(solver.loss_name, epsilon, target.scale)
+
+
+def _sides_of(loss: Loss, targets: Vector) -> tuple[Indices, Signs, Vector]:
+    """Row numbers, signs and margins of both sides of each row."""
+    return np.repeat(np.arange(len(targets)), 2), *loss.two_sides(targets)
 
 
 def _total(prepared: Prepared, rows: Indices | None, n: int) -> float:
@@ -112,8 +142,11 @@ def _total(prepared: Prepared, rows: Indices | None, n: int) -> float:
 def _weights(
     pipeline: Pipeline, prepared: Prepared, rows: Indices | None, y: Signs
 ) -> Vector | None:
-    """sᵢ = cᵢ, or with weights rᵢ of rows cᵢ rᵢ n / Σ r; None if all are 1."""
+    """sᵢ = cᵢ, or with weights rᵢ of rows cᵢ rᵢ n / Σ r; None if all are 1. A side of a numeric
+    target has twice the weight, as there are twice as many."""
     weights = _class_weights(pipeline, prepared, rows, y)
+    if prepared.target is not None:
+        weights = np.full(len(y), 2.0)  # without classes
     if prepared.weights is None:
         return weights
     scaled: Vector = _of(rows, prepared.weights)

@@ -85,7 +85,7 @@ def fingerprint(
     encoder = prepared.steps.encoder
     if not encoder.is_plain:
         digest.update(repr((pipeline.encoding, encoder.columns)).encode())
-    parts: tuple[Any, ...] = (prepared.codes,)
+    parts: tuple[Any, ...] = (prepared.codes if prepared.targets is None else prepared.targets,)
     if data_digest is not None:
         digest.update(data_digest.encode())
         parts = ()

@@ -101,7 +101,8 @@ def kernel_bound(
     alpha = np.stack([trained, _last_solve(problem, classifier, missing, work)], axis=1)
     # The largest multiples in the box, so that any mixture times 0 … 1 is feasible.
     alpha /= np.maximum((alpha / problem.weights[:, None]).max(axis=0), 1e-300)
-    means, forms = alpha.mean(axis=0), forms_above(problem, exact, alpha, n_groups)
+    margins = 1.0 if problem.margins is None else problem.margins[:, None]
+    means, forms = (margins * alpha).mean(axis=0), forms_above(problem, exact, alpha, n_groups)
     if problem.ridge is not None:
         scale = 1.0 / (problem.regularization * problem.n_samples)
         forms += scale * (alpha.T * problem.ridge) @ alpha
@@ -168,10 +169,10 @@ def _last_solve(
         mu = smoothed_hinge.unit_of(problem) * (0.5 + np.maximum(mu, 0.0))
     else:
         mu = np.maximum(mu, LEAST_SMOOTHING)
-    flat = replace(problem, unequal_weights=s * mu)
+    flat = replace(problem, margins=None, unequal_weights=s * mu)
     steep, centers = replace(problem, unequal_weights=s / mu), np.zeros(problem.n_samples)
     for _ in range(MOST_STEPS):
-        short = (1.0 - y * problem.scores(point[:-1], point[-1])) / mu
+        short = problem.shortfalls(problem.scores(point[:-1], point[-1])) / mu
         slopes = np.clip(short, 0.0, 1.0)
         active = np.flatnonzero((short > 0.0) & (short < 1.0))
         work -= 0.25 * len(active) * problem.n_features**2  # of the Hessian, in single precision

@@ -24,6 +24,7 @@ from svm.kernel.kernel_rows import KernelRows
 from svm.kernel.kernels import AnyKernel
 from svm.model.multiclass import BinarySplit, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.model.target import Target, is_skewed, numbers
 from svm.problem.problem import operand_of
 from svm.training.warm_start import WarmStart, check_same_data, check_warm_start
 from svm.transforms.features import (
@@ -46,6 +47,10 @@ NARROW_KERNEL = (
     "most kernel values between different rows are almost 0: the model may fit its training rows "
     "and predict others by chance; if its accuracy on other rows is low, scale the features, or "
     "give a smaller gamma"
+)
+SKEWED_TARGET = (
+    "the target is positive and skewed, so that a few large values decide the fit: a model of its "
+    'logarithm ("target_scale": "logarithmic") may be better'
 )
 
 
@@ -144,8 +149,12 @@ class Prepared:
     """
 
     steps: Preprocessing
+    target: Target | None
+    """None for classes."""
+    targets: Vector | None
+    """(n_samples,) numeric targets, standardized; None for classes."""
     classes: Array
-    """(n_classes,) sorted labels."""
+    """(n_classes,) sorted labels; none with a numeric target, as of the next."""
     codes: Codes
     """(n_samples,) class numbers."""
     X: Rows
@@ -167,6 +176,11 @@ class Prepared:
     kept: Indices | None = None
     """Numbers of the rows among those given, if some had weight 0 and were left out."""
 
+    @property
+    def problem_classes(self) -> list[tuple[int, ...]]:
+        """The numbers of the classes of each problem; of the only one of a numeric target, none."""
+        return [split.classes for split in self.splits] if self.target is None else [()]
+
     @cached_property
     def served(self) -> Rows:
         """X of a Nyström map as the model sees rows that it predicts: not rounded to single
@@ -184,7 +198,8 @@ def preprocessing_key(pipeline: Pipeline) -> PreprocessingKey:
     """Equal for pipelines whose trainings on the same rows can share `Prepared` data."""
     precision = _input_dtype(pipeline), pipeline.solver.dtype
     steps = pipeline.encoding, pipeline.scaling, pipeline.features
-    return *steps, pipeline.multiclass, pipeline.kernel, *precision
+    predicts = pipeline.predicts_numbers, pipeline.target_scale, pipeline.solver.intercept == "none"
+    return *steps, pipeline.multiclass, pipeline.kernel, *precision, *predicts
 
 
 def prepare(
@@ -216,16 +231,31 @@ def prepare(
     if labels.shape != (X.shape[0],):
         raise InvalidData("bad-shape", f"expected {X.shape[0]} labels, got {labels.shape}")
     n_samples, kept = X.shape[0], None
+    warnings: tuple[str, ...] = ()
     if weights is not None:
         weights = row_weights(weights, n_samples)
         if not weights.all():
             kept = np.flatnonzero(weights)
             X, labels, weights = X[kept], labels[kept], weights[kept]
-    classes = _classes(labels)
-    # Sorting with the inverse takes ten times as long.
-    codes = np.searchsorted(classes, labels).astype(np.min_scalar_type(len(classes)))
-    if len(classes) < 2:
-        raise InvalidData("single-class", "only one class: all rows have the same label")
+    target: Target | None = None
+    targets: Vector | None = None
+    classes: Array = np.empty(0)
+    codes: Array = np.empty(0, dtype=np.uint8)
+    if pipeline.predicts_numbers:
+        labels = numbers(labels)
+        target = warm_start.fitted.target if warm_start is not None else None
+        if target is None:
+            centered = pipeline.solver.intercept != "none"
+            target = Target.of(labels, pipeline.target_scale, centered=centered)
+        targets = target.standardized(labels)
+        if not target.logarithm and is_skewed(labels):
+            warnings = (SKEWED_TARGET,)
+    else:
+        classes = _classes(labels)
+        # Sorting with the inverse takes ten times as long.
+        codes = np.searchsorted(classes, labels).astype(np.min_scalar_type(len(classes)))
+        if len(classes) < 2:
+            raise InvalidData("single-class", "only one class: all rows have the same label")
     earlier: FittedPipeline | None = None
     if warm_start is not None:
         check_warm_start(pipeline, warm_start.pipeline)
@@ -256,7 +286,6 @@ def prepare(
         moved = None
     norms = None if isinstance(X, StoredRows) else _norms(X, executor)
     kernel, kernel_rows = pipeline.kernel, None
-    warnings: tuple[str, ...] = ()
     if kernel is not None:
         assert not isinstance(X, StoredRows)
         kernel = earlier.kernel if earlier else kernel.fitted(X)
@@ -264,7 +293,8 @@ def prepare(
         assert norms is not None
         kernels.require_moderate_values(kernel, norms)
         kernels.require_spread_rows(X)
-        warnings = (NARROW_KERNEL,) if kernels.mostly_underflows(kernel, X) else ()
+        if kernels.mostly_underflows(kernel, X):
+            warnings = (*warnings, NARROW_KERNEL)
         if moved is not None:
             moved *= kernel.steepness(np.square(np.sqrt(norms) + moved))
     if not isinstance(X, StoredRows):
@@ -272,6 +302,8 @@ def prepare(
         kernel_rows = KernelRows(X, kernel or kernels.LINEAR, codes if pairs else None)
     return Prepared(
         steps=steps,
+        target=target,
+        targets=targets,
         classes=classes,
         codes=codes,
         X=X,
@@ -280,7 +312,7 @@ def prepare(
         moved=moved,
         kernel=kernel,
         kernel_rows=kernel_rows,
-        splits=splits_of(pipeline.multiclass, len(classes)),
+        splits=splits_of(pipeline.multiclass, len(classes)) if target is None else [],
         warnings=warnings,
         weights=weights,
         kept=kept,

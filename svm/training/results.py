@@ -19,7 +19,7 @@ from svm.problem.certificate import (
     for_moved_rows,
     for_moved_rows_squared,
 )
-from svm.problem.objectives import count_inside, error_and_inside, mean_weight, squared_norm
+from svm.problem.objectives import at_zero, count_inside, error_and_inside, squared_norm
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import certifier_of
 from svm.solvers.protocol import HasDualCoefficients
@@ -101,7 +101,12 @@ def result_of(
 def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeline:
     classifiers = [pair.solver.classifier(pair.problem, pair.state) for pair in pairs]
     coefficients, support_vectors = _stack(classifiers, [pair.problem for pair in pairs])
-    steps = prepared.steps
+    intercepts = np.array([classifier.intercept for classifier in classifiers])
+    steps, target = prepared.steps, prepared.target
+    if target is not None:
+        coefficients, intercepts = target.in_unit(coefficients, intercepts)
+        epsilon = pairs[0].problem.loss.epsilon * target.scale
+        target = replace(target, epsilon=epsilon)
     return FittedPipeline(
         classes=prepared.classes,
         encoder=steps.encoder,
@@ -111,7 +116,8 @@ def _fitted(prepared: Prepared, pairs: Sequence[BinaryTraining]) -> FittedPipeli
         kernel=prepared.kernel,
         support_vectors=support_vectors,
         coefficients=coefficients,
-        intercepts=np.array([classifier.intercept for classifier in classifiers]),
+        intercepts=intercepts,
+        target=target,
     )
 
 
@@ -133,7 +139,7 @@ def _stack(
     union = np.unique(np.concatenate(supports))
     coefficients = np.zeros((len(classifiers), len(union)))
     for row, rows, classifier in zip(coefficients, supports, classifiers, strict=True):
-        row[np.searchsorted(union, rows)] = classifier.coefficients
+        np.add.at(row, np.searchsorted(union, rows), classifier.coefficients)
     X = problems[0].matrix
     vectors = X[union].astype(np.float64) if is_sparse(X) else dense_rows(X, union)
     return coefficients, vectors
@@ -155,8 +161,12 @@ def _warm_start(
         duals = np.empty(0)
         if pair.solver in of_solver:
             duals = of_solver[pair.solver](pair.problem, pair.state)
+        numbers = pair.problem.rows
+        if pair.problem.loss.numeric and len(duals):  # one signed number for both sides of a row
+            duals = (pair.problem.y * duals).reshape(-1, 2).sum(axis=1)
+            numbers = numbers[::2]
         support = np.flatnonzero(duals)
-        rows.append(pair.problem.rows[support])
+        rows.append(numbers[support])
         coefficients.append(duals[support])
     warm_start = WarmStart(
         pipeline=pipeline,
@@ -183,13 +193,13 @@ def _certificate(
     asked_gap = DEFAULT_DUALITY_GAP if asked is None else asked
     rounded = tuple(
         PairCertificate(
-            classes=split.classes,
+            classes=classes,
             primal=pair.progress.primal,
             dual=pair.progress.dual,
             solver_objective=pair.solver.stated(pair.problem, pair.progress.primal),
-            zero_cost=mean_weight(pair.problem),
+            zero_cost=at_zero(pair.problem)[0],
         )
-        for split, pair in zip(prepared.splits, pairs, strict=True)
+        for classes, pair in zip(prepared.problem_classes, pairs, strict=True)
     )
     own = tuple(
         one if prepared.moved is None else _as_served(pair, one, prepared.moved)
@@ -210,12 +220,14 @@ def _as_served(pair: BinaryTraining, own: PairCertificate, moved: Vector) -> Pai
     problem = pair.problem
     some = moved if problem.some_rows is None else moved[problem.some_rows]
     squared_loss = problem.loss.squared
-    distance = float((problem.weights * (some * some if squared_loss else some)).mean())
+    # Of the two sides of a row only one has a slope.
+    weights = problem.weights / problem.loss.n_sides
+    distance = float((weights * (some * some if squared_loss else some)).mean())
     classifier = pair.solver.classifier(problem, pair.state)
     if isinstance(classifier, LinearClassifier):
         squared = squared_norm(problem, classifier.coefficients, classifier.intercept)
     else:
-        losses = problem.loss.of_shortfalls(1.0 - problem.y * pair.scores())
+        losses = problem.loss.of_shortfalls(problem.shortfalls(pair.scores()))
         rest = own.primal - float((problem.weights * losses).mean())
         squared = max(0.0, 2.0 * rest / problem.regularization)
     norm = math.sqrt(squared)
@@ -245,8 +257,8 @@ def _better_model(
     primal, name = best(worst), certifier_of(worst.problem).name
     if worst.progress.primal <= (1.0 + ROUGH_EXCESS) * primal:
         return ()
-    split = prepared.splits[worst.problem.pair]
-    names = " and ".join(str(prepared.classes[i])[:32] for i in split.classes)
+    classes = prepared.problem_classes[worst.problem.pair]
+    names = " and ".join(str(prepared.classes[i])[:32] for i in classes)
     where = f", for {names}" if len(pairs) > 1 else ""
     return (
         f"the lower bound was found with a model whose cost is {primal:.3g}, that of this model is "

@@ -40,7 +40,7 @@ class WarmStart:
     """Rows with a dual coefficient, problem after problem, ascending in each. Row i of the new X
     must be row i of the earlier one."""
     dual_coefficients: Vector
-    """(len(rows),) αᵢ/(λn) > 0; empty unless the solver has them."""
+    """(len(rows),) αᵢ/(λn) > 0, of a numeric target βᵢ/(λn); empty unless the solver has them."""
     ends: Indices
     """(n_problems,) the end of each problem's part of `rows`."""
 
@@ -79,13 +79,18 @@ class WarmStart:
         everywhere = np.zeros(problem.X.shape[0])
         rows = self.rows[part]
         everywhere[rows] = self.dual_coefficients[part]
-        linear = self.fitted.kernel is None
+        linear, target = self.fitted.kernel is None, self.fitted.target
+        w = self.fitted.coefficients[k] if linear else np.empty(0)
+        intercept, duals = float(self.fitted.intercepts[k]), everywhere[problem.rows]
+        if target is not None:
+            w, intercept = target.as_solvers(w, intercept)
+            duals = np.maximum(problem.y * duals, 0.0)
         return Inheritance(
-            w=self.fitted.coefficients[k] if linear else np.empty(0),
-            intercept=float(self.fitted.intercepts[k]),
+            w=w,
+            intercept=intercept,
             step=int(self.steps[k]),
             regularization=float(self.regularization[k]),
-            dual_coefficients=everywhere[problem.rows],
+            dual_coefficients=duals,
         )
 
 
@@ -152,6 +157,7 @@ def _fixed_settings(pipeline: Pipeline) -> dict[str, Any]:
         "scaling": pipeline.scaling,
         **{f"features.{k}": v for k, v in asdict(pipeline.features).items()},
         "multiclass": pipeline.multiclass,
+        "target": f"{pipeline.target_scale} numbers" if pipeline.predicts_numbers else "classes",
     }
 
 

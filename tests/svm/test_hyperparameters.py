@@ -17,10 +17,9 @@ from pydantic.type_adapter import TypeAdapter
 
 from svm import SVMClassifier
 from svm.errors import InvalidHyperparameter
-from svm.hyperparameters import ByName, Checked, Doc
+from svm.hyperparameters import ByName, Checked, Doc, LossName
 from svm.kernel.kernels import KERNELS
 from svm.model.pipeline import Pipeline
-from svm.problem.losses import LOSSES
 from svm.solvers import CHOICES, SOLVERS, DualCoordinateDescent, Newton, Pegasos
 from svm.solvers.options import RandomStart
 from svm.solvers.other_names import _MEANT, did_you_mean
@@ -215,7 +214,7 @@ def test_names_of_other_libraries(name: str, known: Any, said: str) -> None:
 def test_every_other_name_leads_to_a_known_one() -> None:
     """A solver, kernel, feature map, multiclass scheme, choice or hyperparameter of today."""
     known = {*CHOICES, *KERNELS, *FEATURES, "one-vs-one", "one-vs-rest"}
-    known |= set(LOSSES)
+    known |= set(get_args(LossName))
     for kind in (*CHOICES.values(), *KERNELS.values(), Stopping):
         known |= {field.name.rstrip("_") for field in fields(kind)}
     unknown = {meant for others in _MEANT.values() for meant in others} - known

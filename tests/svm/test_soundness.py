@@ -21,7 +21,7 @@ from svm.hyperparameters import Intercept
 from svm.kernel.kernels import AnyKernel, GaussianKernel, LinearKernel, PolynomialKernel
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import Pipeline
-from svm.problem.losses import SQUARED_HINGE
+from svm.problem.losses import Loss
 from svm.problem.objectives import rounding_of_scores
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import SOLVERS, AnySolver
@@ -69,7 +69,7 @@ def outcome(number: int) -> Outcome | None:
     options: dict[str, Any] = {"intercept": intercept}
     if "loss" in SOLVERS[name].__dataclass_fields__ and number // len(SOLVER_INTERCEPTS) % 2:
         options["loss"] = "squared-hinge"
-        problem = replace(problem, loss=SQUARED_HINGE)
+        problem = replace(problem, loss=Loss("squared-hinge"))
     if kernel is not None:
         options["kernel"] = kernel
     kind: Any = SOLVERS[name]

@@ -265,6 +265,7 @@ class PassWorker:
             leaf=first_leaf,
             edges=layout.edges[first_leaf : last_leaf + 1],
             y=self._join(LABELS, cells),
+            margins=None,  # a problem of numeric targets is not spread
             weights=self._join(WEIGHTS, cells) if layout.weighted else None,
             ones=self._ones,
             of=of,

@@ -31,6 +31,7 @@ from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
+from svm.model.target import TargetScale
 from svm.solvers import CHOICES, AnyChoice
 from svm.stopping import Stopping
 from svm.training.curve import Trace
@@ -199,6 +200,8 @@ class TrainingOptions(KindCreate):
     class_weight: ClassWeight | None = None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others."""
+    target_scale: TargetScale = "linear"
+    """Of a numeric target: `logarithmic` trains on its logarithm, for positive and skewed ones."""
     stopping: Stopping = Stopping()
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
@@ -264,6 +267,7 @@ class JobCreate(TrainingOptions):
             features=self.features,
             multiclass=self.multiclass,
             class_weight=self.class_weight,
+            target_scale=self.target_scale,
             stopping=self.stopping.resolve(),
         )
 

@@ -27,6 +27,8 @@ class DualPoint:
     """(2, n_features) Σ sᵢ aᵢ xᵢ of each class."""
     totals: Vector
     """(2,) Σ sᵢ aᵢ."""
+    lines: Vector
+    """(2,) Σ sᵢ aᵢ qᵢ."""
     largest: Vector
     """(2,) the largest aᵢ."""
 
@@ -44,11 +46,11 @@ class EndOfStep:
     end_slopes: RowValues
     """… (n_samples,), which else is empty."""
     hinge: float
-    """Σ sᵢ max(0, 1 - yᵢ fᵢ)."""
+    """Σ sᵢ max(0, qᵢ - yᵢ fᵢ)."""
     cost: float
     """By how much the losses are above their tangents, summed."""
-    wrong: float
-    """Rows on the wrong side."""
+    error: float
+    """The total error: see `Loss.mean_error`."""
     read: int
     """Rows."""
     derivatives: Floats
@@ -67,18 +69,19 @@ def sum_all_rows(
     """(The dual point of the slopes with these weights; Σ sᵢ hinge; the scores fᵢ, or else an empty
     array), in one pass.
 
-    aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1): the centers themselves if μ is infinite.
+    aᵢ = clip(centerᵢ + (qᵢ - yᵢ fᵢ)/μ, 0, 1): the centers themselves if μ is infinite.
     """
-    d = problem.n_features
+    d, unit = problem.n_features, problem.margins is None
+    size = 2 * d + (3 if unit else 5)
     passed = problem.compute(
-        Pass(_sum_all, (w, intercept, mu), size=2 * d + 3, notes=2, makes=1 if makes_scores else 0),
+        Pass(_sum_all, (w, intercept, mu), size=size, notes=2, makes=1 if makes_scores else 0),
         [centers],
     )
-    out = passed.total
-    sums, totals = out[: 2 * d].reshape(2, d), out[2 * d : 2 * d + 2]
+    sums, totals = passed.total[: 2 * d].reshape(2, d), passed.total[2 * d :]
     largest = passed.notes.max(axis=0)
     scores = passed.made[0] if makes_scores else np.empty(0)
-    return DualPoint(sums, totals, largest), float(out[-1]), scores
+    point = DualPoint(sums, totals[:2], totals[:2] if unit else totals[3:], largest)
+    return point, float(totals[2]), scores
 
 
 def _sum_all(run: Run, w: Vector, intercept: float, mu: float) -> None:
@@ -89,7 +92,8 @@ def _sum_all(run: Run, w: Vector, intercept: float, mu: float) -> None:
     sums, totals = run.out[: 2 * d].reshape(2, d), run.out[2 * d :]
     run.notes[0] = 0.0
     for part, operand, rows in run.parts(run.rows):
-        slopes = (run.y[part], run.weights_of(part), centers[part], mu)
+        sides = run.y[part], run.margins_of(part), run.weights_of(part)
+        slopes = (*sides, centers[part], mu)
         made = (scores[part], sums, totals, run.notes[0])
         scores_and_sums(operand, rows, w, intercept, *slopes, *made)
 
@@ -112,12 +116,12 @@ def end_of_step(
     `sums` are those of the slopes with smoothing `before`. `to_end`: there are other slopes at the
     end of the whole step. `derives`: with derivatives.
     """
-    d = problem.n_features
+    d, unit = problem.n_features, problem.margins is None
     passed = problem.compute(
         Pass(
             _end_of_step,
-            (d, before, mu, length, to_end),
-            size=4 * d + 7,
+            (d, problem.loss.epsilon, before, mu, length, to_end),
+            size=4 * d + (7 if unit else 11),
             notes=7 if derives else 5,
             makes=2 if to_end else 1,
             over=1,
@@ -126,18 +130,20 @@ def end_of_step(
     )
     out, most = passed.total, passed.notes.max(axis=0)
     added, totals = out[: 4 * d].reshape(2, 2, d), out[4 * d :]
-    at_ends = sums + added[0]
-    latest = DualPoint(at_ends + added[1], totals[:2], most[:2])
-    ends = DualPoint(at_ends, totals[2:4], most[2:4]) if to_end else None
+    lines, at_ends = totals[:4] if unit else totals[7:], sums + added[0]
+    latest = DualPoint(at_ends + added[1], totals[:2], lines[:2], most[:2])
+    ends = DualPoint(at_ends, totals[2:4], lines[2:], most[2:4]) if to_end else None
     end_slopes = passed.made[1] if to_end else np.empty(0)
-    hinge, cost, wrong = totals[4:].tolist()
+    hinge, cost, error = totals[4:7].tolist()
     read, derivatives = int(passed.notes[:, 4].sum()), passed.notes[:, 5:].copy()
     return EndOfStep(
-        latest, ends, passed.made[0], end_slopes, hinge, cost, wrong, read, derivatives
+        latest, ends, passed.made[0], end_slopes, hinge, cost, error, read, derivatives
     )
 
 
-def _end_of_step(run: Run, d: int, before: float, mu: float, length: float, to_end: bool) -> None:
+def _end_of_step(
+    run: Run, d: int, epsilon: float, before: float, mu: float, length: float, to_end: bool
+) -> None:
     from svm.loops import newton as loops
 
     added, totals, n = run.out[: 4 * d].reshape(2, 2, d), run.out[4 * d :], len(run.y)
@@ -147,11 +153,12 @@ def _end_of_step(run: Run, d: int, before: float, mu: float, length: float, to_e
     run.notes[0] = 0.0
     if run.notes.shape[1] > 5:  # before the changes are replaced
         derivatives = np.empty((1, 2))
-        along = run.inner, run.y, run.weights, scores, changes, centers
+        along = run.inner, run.y, run.margins, run.weights, scores, changes, centers
         loops.slope_and_curvature(*along, mu, length, derivatives)
         run.notes[0, 5:] = derivatives[0]
     slopes = changed, first, further, totals, run.notes[0, :4]
-    given = run.y, run.weights_of(slice(0, n)), scores, changes, centers
+    sides = run.y, run.margins, epsilon, run.weights_of(slice(0, n))
+    given = (*sides, scores, changes, centers)
     count = loops.end_of_step(*given, before, mu, length, ends, *slopes)
     run.notes[0, 4] = count
     changed = changed[:count]
@@ -184,7 +191,7 @@ def lower_bound(problem: Problem, point: DualPoint, slopes: RowValues) -> float:
         if problem.loss.squared:
             squares = problem.compute(Pass(_squares, notes=2, together=0), [slopes]).notes
             penalized += 0.5 * scale * float(np.square(factors) @ tree_sum(squares))
-    return best_multiple(problem, float(factors @ totals) / problem.n_samples, penalized)
+    return best_multiple(problem, float(factors @ point.lines) / problem.n_samples, penalized)
 
 
 def _squares(run: Run) -> None:

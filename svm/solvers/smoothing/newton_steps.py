@@ -47,7 +47,7 @@ class NewtonState(SolverState):
     scores: RowValues
     """(n_samples,) of these weights; empty if they are not known."""
     slope_smoothing: float
-    """μ of the slopes aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1) at these scores; infinite if they
+    """μ of the slopes aᵢ = clip(centerᵢ + (qᵢ - yᵢ fᵢ)/μ, 0, 1) at these scores; infinite if they
     are the centers."""
     sums: Vector
     """(2, n_features) Σ sᵢ aᵢ xᵢ of each class; (0, n_features) if they are not known."""
@@ -62,7 +62,7 @@ class NewtonState(SolverState):
     best_w: Vector
     best_intercept: float
     best_error: float
-    """Share of the rows on the wrong side of the best weights."""
+    """`objectives.error_of` the best weights."""
     best_slopes: RowValues
     """(n_samples,) aᵢ of the best dual point; empty if they are those at these scores."""
     best_primal: float
@@ -179,7 +179,7 @@ def _near_margin(run: Run, smoothing: float, following: float) -> None:
     from svm.loops.newton import near_margin
 
     scores, centers = run.of
-    rows = run.inner, run.y, run.weights, scores, centers
+    rows = run.inner, run.y, run.margins, run.weights, scores, centers
     starts, none = np.zeros(len(run.notes) + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
     near_margin(*rows, smoothing, following, starts, none, np.empty(0), run.notes)
     starts[1:] = np.cumsum(run.notes[:, 2])
@@ -210,7 +210,7 @@ def relative_gap_of(state: NewtonState) -> float:
 
 
 def slopes_of(problem: Problem, scores: RowValues, centers: RowValues, mu: float) -> RowValues:
-    """aᵢ = clip(centerᵢ + (1 - yᵢ fᵢ)/μ, 0, 1)."""
+    """aᵢ = clip(centerᵢ + (qᵢ - yᵢ fᵢ)/μ, 0, 1)."""
     return problem.compute(Pass(_slopes, (mu,), makes=1, together=0), [scores, centers]).made[0]
 
 
@@ -218,7 +218,7 @@ def _slopes(run: Run, mu: float) -> None:
     (scores, centers), (slopes,) = run.of, run.made
     for first, last in pairwise(run.inner.tolist()):
         leaf = slice(first, last)
-        short = 1.0 - run.y[leaf] * scores[leaf]
+        short = run.shortfalls(leaf, scores[leaf])
         np.clip(centers[leaf] + short / mu, 0.0, 1.0, out=slopes[leaf])
 
 

@@ -2,8 +2,8 @@
 
     ℓ_μ(m) = 0  (m ≥ 1),   (1 - m)²/(2μ)  (1 - μ < m < 1),   1 - m - μ/2  (m ≤ 1 - μ)
 
-The objective is λ/2 ‖w‖² + (1/n) Σ sᵢ ℓ_μ(yᵢ f(xᵢ)). Points and steps are (w, b), one after the
-other: (n_features + 1,).
+The objective is λ/2 ‖w‖² + (1/n) Σ sᵢ ℓ_μ(yᵢ f(xᵢ)), with qᵢ in place of 1 if rows have other
+margins. Points and steps are (w, b), one after the other: (n_features + 1,).
 
 With the squared hinge nothing is smoothed: (1 - m)² = 2μ ℓ_μ(m) for every shortfall up to μ. So its
 objective is 2μ times this one with λ/(2μ) for λ, at a μ that no shortfall reaches: `STEEP`.
@@ -24,7 +24,7 @@ from svm.data.matrices import Floats, Indices, Vector
 from svm.data.shards import tree_sum
 from svm.errors import Diverged
 from svm.problem import passes
-from svm.problem.objectives import mean_weight, shortfalls
+from svm.problem.objectives import mean_weight
 from svm.problem.passes import Chosen, Pass, RowValues, Run
 from svm.problem.problem import Problem
 
@@ -85,8 +85,8 @@ class Active:
 
 
 def slopes_at(problem: Problem, scores: Vector, mu: float) -> Vector:
-    """aᵢ = clip((1 - yᵢ fᵢ)/μ, 0, 1): minus the slope of ℓ_μ at each row."""
-    return np.minimum(shortfalls(problem.y, scores) / mu, 1.0)
+    """aᵢ = clip((qᵢ - yᵢ fᵢ)/μ, 0, 1): minus the slope of ℓ_μ at each row."""
+    return np.minimum(np.maximum(0.0, problem.shortfalls(scores)) / mu, 1.0)
 
 
 def unit_of(problem: Problem) -> float:
@@ -364,7 +364,8 @@ def _changes_along(run: Run, w: Vector, b: float, mu: float) -> None:
     passes.scores(run, w, b)
     scores, centers = run.of
     slope_and_curvature(
-        *(run.inner, run.y, run.weights, scores, run.made[0], centers, mu, 1.0, run.notes)
+        *(run.inner, run.y, run.margins, run.weights, scores, run.made[0], centers),
+        *(mu, 1.0, run.notes),
     )
 
 
@@ -372,7 +373,7 @@ def _slopes_along(run: Run, mu: float, t: float) -> None:
     from svm.loops.newton import slope_and_curvature
 
     scores, changes, centers = run.of
-    rows = run.inner, run.y, run.weights, scores, changes, centers
+    rows = run.inner, run.y, run.margins, run.weights, scores, changes, centers
     slope_and_curvature(*rows, mu, t, run.notes)
 
 

@@ -116,6 +116,7 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
             problem.rows,
             order,
             problem.y,
+            None,
             problem.weights,
             None,
             step,
@@ -230,6 +231,7 @@ def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
         one,
         one,
         sign,
+        None,
         weight,
         1.0,
         pegasos.NONE,
@@ -247,7 +249,7 @@ def test_row_on_its_margin_is_left_alone(score: float, updates: int) -> None:
     kept = np.zeros(1)
     settings = 1.0, 0.0, False, 0.5, 0.0, 0.0, False, False, 1, 1, False
     state = 0, w, 0.0, kept, 0.0, 0, np.empty(0), 0.0
-    descent.descend(row, one, one, sign, weight, *settings, *state)
+    descent.descend(row, one, one, sign, None, weight, *settings, *state)
     assert w.tolist() == [score + 0.5 * updates]
 
 
@@ -283,7 +285,7 @@ def test_slope_and_curvature_are_the_derivatives_of_the_smoothed_loss(weighted: 
         losses = [s * twins.smoothed_hinge(m, mu) for s, m in zip(weights, at, strict=True)]
         return float(sum(losses))
 
-    rows = y, given(weights), scores, changes, centers
+    rows = y, None, given(weights), scores, changes, centers
     for t in (0.0, 0.4, 1.0, 3.0):
         out = np.empty((3, 2))
         newton.slope_and_curvature(EDGES, *rows, mu, t, out)
@@ -302,7 +304,7 @@ def test_slope_and_curvature_are_the_derivatives_of_the_smoothed_loss(weighted: 
 def test_rows_near_the_margin(weighted: bool, smoothing: float, following: float) -> None:
     """Their number in each leaf, their positions, and how much further their slopes go."""
     y, weights, scores, centers = rows_of(weighted)
-    rows, totals = (y, given(weights), scores, centers), np.empty((3, 3))
+    rows, totals = (y, None, given(weights), scores, centers), np.empty((3, 3))
     slopes = twins.slopes(y, scores, centers, smoothing)
     near = np.flatnonzero((slopes > 0.0) & (slopes < 1.0))
     further = weights * y * (centers + (1.0 - y * scores) / following - slopes)
@@ -338,8 +340,8 @@ def test_end_of_step(weighted: bool, to_end: bool, before: float) -> None:
         ends = np.where(near, twins.slopes(y, scores + steps, centers, mu), old)
     changes, end_slopes = steps.copy(), np.empty(50 if to_end else 0)
     changed, first, further = np.empty(50, dtype=np.int64), np.empty(50), np.empty(50)
-    totals, largest = np.ones(6), np.zeros(4)
-    at = y, weights, scores, changes, centers, before, mu, length, end_slopes
+    totals, largest = np.ones(7), np.zeros(4)
+    at = y, None, 0.0, weights, scores, changes, centers, before, mu, length, end_slopes
     count = newton.end_of_step(*at, changed, first, further, totals, largest)
     np.testing.assert_allclose(changes, after, rtol=1e-12)
     np.testing.assert_allclose(end_slopes, ends[: len(end_slopes)], rtol=1e-12)
@@ -349,8 +351,9 @@ def test_end_of_step(weighted: bool, to_end: bool, before: float) -> None:
     np.testing.assert_allclose(others[1], weights * (slopes - ends), atol=1e-12)
     assert len(np.unique(changed[:count])) == count
     loss = np.maximum(0.0, 1.0 - y * after)
-    expected = np.zeros(6)
-    expected[4:] = weights @ loss, weights @ (loss - slopes * (1.0 - y * after))
+    wrong = np.count_nonzero((after > 0.0) != (y > 0))
+    expected = np.zeros(7)
+    expected[4:] = weights @ loss, weights @ (loss - slopes * (1.0 - y * after)), wrong
     for k, side in enumerate((y < 0, y > 0)):
         expected[k] = weights[side] @ slopes[side]
         assert largest[k] == pytest.approx(slopes[side].max(), rel=1e-12)
@@ -392,7 +395,7 @@ def test_scores_and_sums(form: Form, smoothing: float) -> None:
     w, centers = random.normal(size=4), random.uniform(size=len(X))
     scores, sums = np.empty(len(X)), np.ones((2, 4))
     totals, largest = np.ones(3), np.zeros(2)
-    at = 0.3, problem.y, problem.weights, centers, smoothing, scores, sums, totals, largest
+    at = 0.3, problem.y, None, problem.weights, centers, smoothing, scores, sums, totals, largest
     newton.scores_and_sums(problem.operand, problem.rows, w, *at)
     exact = X @ w + 0.3
     slopes = twins.slopes(problem.y, exact, centers, smoothing)

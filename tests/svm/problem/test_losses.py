@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 
 from svm.kernel.kernels import GaussianKernel
 from svm.model.pipeline import Pipeline
-from svm.problem.losses import HINGE, SQUARED_HINGE
+from svm.problem.losses import HINGE, Loss
 from svm.solvers import SMO, Auto, DualCoordinateDescent, Newton
 from svm.stopping import Stopping
 from svm.training.results import TrainingResult
@@ -94,7 +94,7 @@ def test_files_threads_and_rest_of_training(tmp_path: Path) -> None:
     assert again.updates <= alone.updates
 
 
-@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", [HINGE, Loss("squared-hinge")], ids=lambda loss: loss.name)
 def test_best_intercept(loss: Any) -> None:
     """No b of a fine grid costs less."""
     random = np.random.default_rng(4)
@@ -105,5 +105,5 @@ def test_best_intercept(loss: Any) -> None:
         def cost(b: float, y: Any = y, scores: Any = scores, weights: Any = weights) -> float:
             return float(weights @ loss.of_shortfalls(1.0 - y * (scores + b)))
 
-        best = loss.best_intercept(y, weights, scores)
+        best = loss.best_intercept(y, y, weights, scores)
         assert cost(best) <= min(map(cost, np.linspace(-5.0, 5.0, 4001))) * (1.0 + 1e-12) + 1e-15

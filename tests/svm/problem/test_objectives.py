@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from svm.data.matrices import Vector
 from svm.hyperparameters import Intercept
+from svm.problem.losses import HINGE
 from svm.problem.objectives import (
     dual,
     error_and_inside,
@@ -20,7 +21,6 @@ from svm.problem.objectives import (
     primal,
     primal_at_scores,
     primal_point,
-    shortfalls,
 )
 from svm.problem.problem import Problem
 from svm.solvers import (
@@ -162,7 +162,7 @@ def test_augmented_is_a_constant_feature(problem: Problem, data: st.DataObject) 
 def test_hinge_loss_at_and_around_the_margin() -> None:
     """max(0, 1 - y f): 0 beyond the margin, 1 on the hyperplane, linear in between."""
     y, scores = np.array([1.0, 1.0, 1.0, -1.0, -1.0]), np.array([2.0, 1.0, 0.0, 0.5, -3.0])
-    assert shortfalls(y, scores).tolist() == [0.0, 0.0, 1.0, 1.5, 0.0]
+    assert HINGE.of_shortfalls(1.0 - y * scores).tolist() == [0.0, 0.0, 1.0, 1.5, 0.0]
 
 
 @pytest.mark.parametrize("weights", [None, np.array([0.5, 1.0, 2.0, 4.0, 8.0])])
@@ -200,7 +200,7 @@ def test_stated_objectives(intercept: Intercept) -> None:
     w, b = np.array([0.3, -1.2, 0.0, 0.7]), 0.0 if intercept == "none" else -0.4
     value, C = primal(problem, w, b), 1.0 / (40 * case.regularization)
     norm = float(w @ w) + (b * b if intercept == "augmented" else 0.0)
-    losses = case.weights * shortfalls(case.y, case.X @ w + b)
+    losses = case.weights * HINGE.of_shortfalls(1.0 - case.y * (case.X @ w + b))
     stated = 0.5 * norm + C * float(losses.sum())
     for solver in (GradientDescent(), DualCoordinateDescent()):
         assert solver.stated(problem, value) == pytest.approx(stated, rel=1e-13)

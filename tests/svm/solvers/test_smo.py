@@ -39,7 +39,7 @@ def test_steps(pairs: bool, weighted: bool) -> None:
     a, scores = np.zeros(40), np.zeros(40)
     for _ in range(60):
         expected = twin(gram, y, upper, a, scores, 1)
-        assert loop(gram, y.astype(np.int8), upper, a, scores, 0.0, 1) == 1
+        assert loop(gram, y.astype(np.int8), y.astype(np.int8), upper, a, scores, 0.0, 1) == 1
         np.testing.assert_allclose(a, expected[0], rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(scores, expected[1], rtol=1e-10, atol=1e-13)
     assert (a == upper).any()
@@ -53,7 +53,7 @@ def test_inner_tolerance(pairs: bool) -> None:
     gram, upper = kernel_values(GAUSSIAN, X, X), np.full(40, 0.8)
     a, scores = np.zeros(40), np.zeros(40)
     loop = solve_pairs if pairs else solve_singles
-    steps = loop(gram, y.astype(np.int8), upper, a, scores, 1e-6, 10_000)
+    steps = loop(gram, y.astype(np.int8), y.astype(np.int8), upper, a, scores, 1e-6, 10_000)
     assert 0 < steps < 10_000
     np.testing.assert_allclose(scores, gram @ (a * y), rtol=1e-9, atol=1e-9)
     gradient = y * scores - 1.0
@@ -66,7 +66,7 @@ def test_inner_tolerance(pairs: bool) -> None:
         assert np.abs(gradient[(a > 0) & (a < upper)]).max() <= 1e-6
         assert gradient[a <= 0].min() >= -1e-6
         assert gradient[a >= upper].max() <= 1e-6
-    assert loop(gram, y.astype(np.int8), upper, a, scores, 1e-6, 10_000) == 0
+    assert loop(gram, y.astype(np.int8), y.astype(np.int8), upper, a, scores, 1e-6, 10_000) == 0
 
 
 @pytest.mark.parametrize(
