@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,30 +22,30 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from svm.data.columns import PlainColumns
-from svm.data.matrices import Array, Indices, Matrix, Vector
+from svm.data.matrices import Array, Indices, Vector, is_sparse
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.hyperparameters import Checked
-from svm.kernel.kernels import KERNELS, LinearKernel
+from svm.kernel.kernels import KERNELS, OTHER_NAMES, LinearKernel
 from svm.model.calibration import CalibrationName
-from svm.model.multiclass import BinarySplit, codes_of, label_name, splits_of
+from svm.model.multiclass import label_name, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.model.scorers import unscale
-from svm.problem.problem import Problem
 from svm.solvers import CHOICES
 from svm.solvers.other_names import did_you_mean
 from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
-from svm.training.preparation import row_weights
+from svm.training.online import OnlineTraining
 from svm.training.training import Execution, Training
 from svm.training.warm_start import WarmStart
-from svm.transforms.features import FEATURES, Identity, fit_features
-from svm.transforms.scaling import fit_scaling
+from svm.transforms.features import FEATURES, Identity
 
 NAMED: dict[str, dict[str, type[Any]]] = {
     "solver": CHOICES,
     "kernel": KERNELS,
     "features": FEATURES,
 }
+SMALL = 1 << 20
+"""Values of a sparse matrix, zeros included, that may be made dense: 8 MiB."""
 FOLDS = 5
 """Calibration learns from scores of rows that were left out of a training."""
 
@@ -69,14 +69,16 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
     solver
         a solver such as `svm.Newton(C=1.0)`, or the name of one in `svm.SOLVERS`, or `auto`,
         which chooses one for the data. Its hyperparameters are also `solver__C` and so on.
+        None: `smo` with a kernel, `auto` for sparse rows, else `newton`; sparse rows of at most a
+        million values, zeros included, are trained as dense ones.
     C
         weight of the sum of the losses against ½‖w‖², in place of the solver's own; 1 if neither
         is given.
     regularization
         weight λ of ½‖w‖² against the mean loss, in place of C.
     kernel
-        a kernel such as `svm.GaussianKernel(gamma=0.5)`, or its name, for the solvers that
-        take one; also `kernel__gamma` and so on.
+        a kernel such as `svm.GaussianKernel(gamma=0.5)`, or its name, also `rbf` and `poly`, for
+        the solvers that take one; also `kernel__gamma` and so on.
     scaling
         `none`, `standardize`, `min-max` or `max-abs`.
     features
@@ -128,7 +130,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
 
     def __init__(
         self,
-        solver: Any = "newton",
+        solver: Any = None,
         *,
         C: float | None = None,
         regularization: float | None = None,
@@ -188,8 +190,9 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         reached.
         """
         X, y, weights = self._check(X, y, sample_weight)
-        pipeline = self._pipeline(X.dtype, y)
-        training = self._train(pipeline, X, y, weights)
+        rows = self._in_form(X)
+        pipeline = self._pipeline(rows, y)
+        training = self._train(pipeline, rows, y, weights)
         self.result_ = training.result()
         if not self.result_.converged:
             warnings.warn(
@@ -205,7 +208,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         if len(self.result_.warm_start.rows):
             self.__dict__.update(support_attributes(self.result_.warm_start, X, codes))
         if self.calibration is not None:
-            self.fitted_ = self._calibrate(pipeline, X, y, codes, weights)
+            self.fitted_ = self._calibrate(pipeline, rows, y, codes, weights)
         return self
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
@@ -222,9 +225,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         if online is None:
             if classes is None:
                 raise ValueError("classes must be given in the first call of partial_fit")
-            online = OnlineTraining.begin(
-                self._pipeline(X.dtype, y), np.unique(classes), X, self._seed()
-            )
+            online = OnlineTraining.begin(self._pipeline(X, y), np.unique(classes), X, self._seed())
             self.n_iter_ = 0
         elif classes is not None and not np.array_equal(np.unique(classes), online.model.classes):
             raise ValueError("classes differ from those of the first call of partial_fit")
@@ -319,14 +320,34 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             scores[others] = fold.problem_scores(X[others])
         return self.fitted_.calibrated(self.calibration, scores, codes)
 
-    def _pipeline(self, dtype: np.dtype[Any], labels: Array) -> Pipeline:
-        solver = as_object("solver", self.solver)
-        options: dict[str, Any] = {"dtype": dtype.name} if isinstance(self.solver, str) else {}
+    def _in_form(self, X: Any) -> Any:
+        """The rows as they are trained: small sparse ones as dense ones, unless the caller chose
+        the solver."""
+        small = is_sparse(X) and X.shape[0] * X.shape[1] <= SMALL
+        return X.toarray() if small and self.solver is None else X
+
+    def _solver(self, X: Any) -> Any:
+        """The solver asked for, or a fast one for these rows."""
+        named, kernel = self.solver, self.kernel
+        if kernel is not None:
+            kernel = as_object("kernel", kernel)
+        if named is None:
+            if isinstance(kernel, LinearKernel):
+                kernel = None
+            named = "smo" if kernel is not None else "auto" if is_sparse(X) else "newton"
+        solver = as_object("solver", named)
+        options: dict[str, Any] = {"dtype": X.dtype.name} if isinstance(named, str) else {}
         if self.C is not None or self.regularization is not None:
             options |= {"C": self.C, "lambda_": self.regularization}
-        if self.kernel is not None:
-            kernel = as_object("kernel", self.kernel)
-            solver = change("solver", solver, {"kernel": kernel})
+        if hasattr(solver, "kernel"):
+            options |= {} if kernel is None else {"kernel": kernel}
+        elif not isinstance(kernel, LinearKernel | None):
+            raise InvalidHyperparameter(
+                "solver", named, f"smo or None with the kernel {kernel.name}"
+            )
+        return replace(solver, **options)
+
+    def _pipeline(self, X: Any, labels: Array) -> Pipeline:
         weights = self.class_weight
         if isinstance(weights, dict):
             classes = {label: label_name(label) for label in np.unique(labels).tolist()}
@@ -334,7 +355,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
                 classes.get(label, str(label)): float(weight) for label, weight in weights.items()
             }
         settings: dict[str, Any] = {
-            "solver": replace(solver, **options),
+            "solver": self._solver(X),
             "features": as_object("features", self.features),
             "scaling": self.scaling,
             "multiclass": self.multiclass,
@@ -400,8 +421,10 @@ def support_attributes(warm_start: WarmStart, X: Any, codes: Indices) -> dict[st
 def as_object(parameter: str, value: Any) -> Any:
     """The solver, kernel or feature map that a name means, with its defaults; objects as given."""
     kinds = NAMED[parameter]
-    if isinstance(value, str) and value in kinds:
-        return kinds[value]()
+    if parameter == "solver" and value is None:
+        value = "newton"
+    if isinstance(value, str) and (name := OTHER_NAMES.get(value, value)) in kinds:
+        return kinds[name]()
     if isinstance(value, tuple(kinds.values())):
         return value
     expected = f"an object, or one of {', '.join(kinds)}"
@@ -431,114 +454,3 @@ def change(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
 
 def _names(made: Checked) -> list[str]:
     return [field.name for field in fields(made) if field.name != "name"]
-
-
-@dataclass
-class OnlineTraining:
-    """One update for each row, in the order given; the state of every pair of classes.
-
-    Scaling and feature map are learned from the first rows, and kept.
-    """
-
-    solver: Any
-    """A solver that `LearnsOnline`."""
-    model: FittedPipeline
-    """Its classes, scaling and feature map; the coefficients are not up to date."""
-    regularization: Vector
-    """(n_problems,) λ of each pair."""
-    states: dict[int, Any] = field(default_factory=dict)
-
-    @classmethod
-    def begin(
-        cls,
-        pipeline: Pipeline,
-        classes: Array,
-        X: Matrix,
-        seed: int,
-    ) -> OnlineTraining:
-        """No updates yet. X (n_samples, n_features) are the first rows.
-
-        Raises InvalidHyperparameter for a solver without λ: a stream has no n that C refers to.
-        """
-        solver, multiclass = pipeline.solver, pipeline.multiclass
-        assert isinstance(solver, LearnsOnline)
-        if solver.lambda_ is None:
-            raise InvalidHyperparameter(
-                "regularization", None, "λ > 0 in place of C, as a stream has no number of rows"
-            )
-        scaling = fit_scaling(pipeline.scaling, X)
-        features = fit_features(pipeline.features, scaling.transform(X), seed)
-        none = np.empty(0)
-        model = FittedPipeline(
-            classes=classes,
-            scaling=scaling,
-            features=features,
-            coefficients=none,
-            intercepts=none,
-            multiclass=multiclass,
-        )
-        weights = np.full(len(splits_of(multiclass, len(classes))), solver.lambda_)
-        return cls(solver, model, weights)
-
-    @classmethod
-    def continued(cls, earlier: WarmStart) -> OnlineTraining:
-        """From the end of a training by such a solver, with its λ."""
-        solver, fitted = earlier.pipeline.solver, earlier.fitted
-        assert isinstance(solver, LearnsOnline)
-        online = cls(solver, fitted, earlier.regularization)
-        for k in range(len(earlier.regularization)):
-            problem = online._empty_problem(k)
-            inherited = earlier.of_problem(k, problem)
-            online.states[k] = solver.start(problem, inherited)
-        return online
-
-    def update(self, X: Matrix, labels: Array, weights: Vector) -> None:
-        """Make one update for each row X (n_samples, n_features) in every pair that it belongs to.
-
-        A weight (n_samples,) multiplies the row's loss; rows of weight 0 are left out.
-        Raises InvalidData (`bad-labels`, `bad-weights`): no label may be another than the classes.
-        """
-        codes = codes_of(self.model.classes, labels)
-        if (codes < 0).any():
-            unknown = labels[codes < 0][0]
-            raise InvalidData("bad-labels", f"{unknown!r} is not one of the classes given first")
-        codes[row_weights(weights, len(labels)) == 0.0] = -1
-        mapped = self.model.features.transform(self.model.scaling.transform(X))
-        for k, split in enumerate(self._splits):
-            problem = self._problem(k, split, mapped, codes, weights)
-            state = self.states.get(k) or self.solver.start(problem)
-            self.states[k] = self.solver.learn(problem, state)
-
-    @property
-    def _splits(self) -> list[BinarySplit]:
-        return splits_of(self.model.multiclass, len(self.model.classes))
-
-    def _problem(
-        self, k: int, split: BinarySplit, X: Matrix, codes: Indices, weights: Vector
-    ) -> Problem:
-        rows, y = split.rows_and_sides(codes)
-        return Problem(
-            X=X,
-            some_rows=rows,
-            y=y,
-            unequal_weights=weights if rows is None else weights[rows],
-            regularization=float(self.regularization[k]),
-            intercept=self.solver.intercept,
-            pair=k,
-        )
-
-    def _empty_problem(self, k: int) -> Problem:
-        X = np.empty((0, self.model.features.n_outputs), dtype=self.solver.dtype)
-        return self._problem(k, self._splits[k], X, np.empty(0, dtype=np.intp), np.empty(0))
-
-    def fitted(self) -> FittedPipeline:
-        """The model so far."""
-        classifiers = [
-            self.solver.classifier(self._empty_problem(k), self.states[k])
-            for k in range(len(self._splits))
-        ]
-        return replace(
-            self.model,
-            coefficients=np.array([classifier.coefficients for classifier in classifiers]),
-            intercepts=np.array([classifier.intercept for classifier in classifiers]),
-        )

@@ -55,7 +55,11 @@ class Auto(Hyperparameters):
 
     name: Literal["auto"] = "auto"
     kernel: Annotated[
-        AnyKernel | None, Doc("Inner products in a feature space; none for a linear model.")
+        AnyKernel | None,
+        Doc(
+            "Inner products in a feature space, or the name of a kernel, such as `rbf`; none for a "
+            "linear model."
+        ),
     ] = None
     intercept: Intercept = "augmented"
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `free`: not penalized,

@@ -44,8 +44,6 @@ _MEANT: dict[str, dict[str, str]] = {
     "iterations": {"max_updates": "for a count of updates"},
     "steps": {"max_updates": "for a count of updates"},
     "tol": {"duality_gap": "which is relative"},
-    "scale": {"median": "`scale` elsewhere is the number 1 / (n_features · variance of X)"},
-    "auto": {"median": "`auto` elsewhere is the number 1 / n_features"},
 }
 """By the name in small letters without `-` and `_`: what it may mean, and what to know of that."""
 
@@ -72,7 +70,5 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 
 def _question(meant: str, note: str) -> str:
-    if note.startswith("`"):
-        return f"did you mean `{meant}`? {note}"
     separator = "" if not note else ", " if note.startswith("which") else " "
     return f"did you mean `{meant}`{separator}{note}?"

@@ -13,7 +13,8 @@ from service.jobs.collection.schemas import JobErrorRead, JobModelRead, KindRead
 from service.jobs.core.job import Job
 from service.jobs.training import schemas as training
 from svm.encoding.encoder import Encoding
-from svm.hyperparameters import Moderate, Positive
+from svm.hyperparameters import Moderate
+from svm.kernel.kernels import Gamma
 from svm.model.multiclass import MulticlassName
 from svm.stopping import Stopping
 from svm.transforms.scaling import ScalingName
@@ -46,7 +47,7 @@ class Grid(WriteModel):
     solver: Annotated[list[training.SolverChoice], MinLen(1)]
     C: Annotated[list[Moderate], MinLen(1)] | None = None
     lambda_: Annotated[list[Moderate], MinLen(1)] | None = Field(None, alias="lambda")
-    gamma: Annotated[list[Positive | Literal["median"]], MinLen(1)] | None = None
+    gamma: Annotated[list[Gamma], MinLen(1)] | None = None
     features: Annotated[list[training.FeaturesChoice], MinLen(1)] | None = None
     scaling: Annotated[list[ScalingName], MinLen(1)] | None = None
 

@@ -269,7 +269,7 @@ def test_errors_have_their_own_classes(client: Client, iris: str) -> None:
     with pytest.raises(InvalidContent, match="/solver/C"):
         client.train("latest", "m", {"name": "newton", "C": -1})
     with pytest.raises(InvalidContent, match="did you mean `gaussian`"):
-        client.train("latest", "m", {"name": "smo", "kernel": "rbf"})
+        client.train("latest", "m", {"name": "smo", "kernel": "RBF"})
     misplaced: dict[str, Any] = {"C": 1}
     with pytest.raises(InvalidContent, match="did you mean `C` in `solver`"):
         client.train("latest", "m", "newton", **misplaced)

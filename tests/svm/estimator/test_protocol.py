@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
@@ -30,7 +31,7 @@ ESTIMATORS = [
 
 def not_expected(estimator: SVMClassifier) -> dict[str, str]:
     """The checks that an estimator cannot pass, and why."""
-    if estimator.solver == "newton":
+    if estimator.solver is None:
         return {}
     why = "repeated rows are drawn in another order: equal up to the gap, not in nine digits"
     if estimator.calibration:
@@ -43,9 +44,25 @@ def not_expected(estimator: SVMClassifier) -> dict[str, str]:
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=not_expected)  # type: ignore[untyped-decorator]
 def test_protocol(estimator: SVMClassifier, check: Callable[[Any], None]) -> None:
     """All of scikit-learn's own checks."""
-    if estimator.solver == "newton" and "sample_weight_equivalence_on_sparse" in str(check):
-        pytest.skip("conjugate gradients end early: nine equal digits depend on the processor")
     check(estimator)
+
+
+def test_default_solver_is_a_fast_one_for_the_rows() -> None:
+    """`newton` for dense rows and small sparse ones, `auto` for other sparse ones, `smo` with a
+    kernel; a linear kernel is none for solvers without kernels."""
+    X, y = load_iris(return_X_y=True)
+    wide = csr_matrix((X.ravel(), (np.arange(600) // 4, np.arange(600) * 17)), shape=(150, 10_200))
+    default, newton = SVMClassifier().fit(X, y), SVMClassifier("newton").fit(X, y)
+    assert bits(default.result_) == bits(newton.result_)
+    assert bits(SVMClassifier().fit(csr_matrix(X), y).result_) == bits(newton.result_)
+    assert bits(SVMClassifier(kernel="linear").fit(X, y).result_) == bits(newton.result_)
+    assert "auto chose" in SVMClassifier().fit(wide, y).result_.notes[0]
+    assert SVMClassifier("newton").fit(wide, y).result_.notes == ()
+    smo = SVMClassifier("smo", kernel=GaussianKernel(gamma="scale"))
+    rbf = SVMClassifier(kernel="rbf").set_params(kernel__gamma="scale")
+    assert bits(rbf.fit(X, y).result_) == bits(smo.fit(X, y).result_)
+    with pytest.raises(InvalidHyperparameter, match="smo or None with the kernel gaussian"):
+        SVMClassifier("newton", kernel="rbf").fit(X, y)
 
 
 def test_in_a_pipeline_and_a_grid_search() -> None:
