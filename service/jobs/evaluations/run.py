@@ -75,7 +75,7 @@ def help(context: RunContext, part: PartWork) -> None:
 
 def outputs_of(version: ModelVersion) -> list[str]:
     """The outputs that an evaluation needs for every row."""
-    if version.target_kind == "numbers":
+    if not version.classes:
         return ["value"]
     return ["decision"] if version.calibration is None else ["decision", "probability"]
 

@@ -138,8 +138,8 @@ class LabeledRows:
         start = 0
         for X in pieces(self._X):
             self._interrupted()
-            some = slice(start, start + X.shape[0])
-            found[some] = row_hashes(X, self.truth(np.arange(len(self))[some]))
+            some = np.arange(start, start + X.shape[0])
+            found[some] = row_hashes(X, self.truth(some))
             start += X.shape[0]
         return found
 
