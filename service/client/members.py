@@ -23,8 +23,12 @@ class DatasetMembers:
     sparse: bool
     target: str | None
     """Name of the label column, if it has one."""
+    target_kind: str | None
+    """What the labels are: classes, or numbers, which models of the dataset predict. Numbers are
+    classes if they are at most 20 different whole ones, or of a LIBSVM file whole ones; `schema`
+    decides otherwise. Null without labels."""
     classes: list[Any] | None
-    """Sorted labels; null without labels, and if they are too many to be classes."""
+    """Sorted labels; null without labels, and if these are numbers."""
     class_counts: list[int] | None
     n_distinct_labels: int
     """How many different labels there are, 0 without labels."""
@@ -38,6 +42,8 @@ class DatasetMembers:
     one is complete by itself."""
     inherited_rows: int | None
     """Made by append: this many first rows are the parent's, in its order."""
+    target_statistics: dict[str, Any] | None
+    """Null if the labels are classes."""
     columns: list[dict[str, Any]] | None
     """The features; null for sparse data of very many columns."""
     weight: str | None

@@ -58,7 +58,7 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
             "all rows have the same label; training needs two classes or more",
         )
     if dataset.n_distinct_labels > max_classes:
-        if dataset.continuous_target or not _all_whole(dataset.classes):
+        if dataset.target_kind == "numbers" or not _all_whole(dataset.classes):
             raise InvalidContent.at(
                 "/dataset_id",
                 "target-continuous",
