@@ -176,17 +176,16 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
         named, kernel = self.solver, self.kernel
         if kernel is not None:
             kernel = as_object("kernel", kernel)
+        linear = isinstance(kernel, LinearKernel | None)
         if named is None:
-            if isinstance(kernel, LinearKernel):
-                kernel = None
-            named = "smo" if kernel is not None else "auto" if is_sparse(X) else "newton"
+            named = ("auto" if is_sparse(X) else "newton") if linear else "smo"
         solver = as_object("solver", named)
         options: dict[str, Any] = {"dtype": X.dtype.name} if isinstance(named, str) else {}
         if self.C is not None or self.regularization is not None:
             options |= {"C": self.C, "lambda_": self.regularization}
         if hasattr(solver, "kernel"):
             options |= {} if kernel is None else {"kernel": kernel}
-        elif not isinstance(kernel, LinearKernel | None):
+        elif not linear:
             raise InvalidHyperparameter(
                 "solver", named, f"smo or None with the kernel {kernel.name}"
             )
