@@ -129,7 +129,8 @@ def test_files_threads_checkpoints_and_warm_starts(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     X = random.normal(size=(40_000, 40))
     y = X[:, 0] + 0.3 * random.normal(size=len(X))
-    for solver in (Newton(**LINEAR), Pegasos(order="blocks", **LINEAR)):
+    streaming: list[Any] = [Newton(**LINEAR), Pegasos(order="blocks", **LINEAR)]
+    for solver in streaming:
         stopping = Stopping(duality_gap=1e-4, max_epochs=12)
         pipeline = Pipeline(solver=solver, stopping=stopping)
         alone = train(pipeline, X, y).result()
