@@ -470,8 +470,8 @@ def trace_rows(progress: Progress, before_s: float, training: Training) -> list[
     `before_s` seconds besides this training."""
     evaluation = progress.evaluation
     points = [*progress.points, *([] if evaluation is None else [evaluation])]
-    classes, split = training.classes.tolist(), training.prepared.splits[progress.pair]
-    names = [classes[i] for i in split.classes]
+    classes = training.classes.tolist()
+    names = [classes[i] for i in training.prepared.problem_classes[progress.pair]]
     return [
         {**_values_of(point), "classes": names, "elapsed_s": before_s + point.elapsed_s}
         for point in points
