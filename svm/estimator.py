@@ -1,4 +1,4 @@
-"""`SVMClassifier`: parameters, `fit` and `predict`.
+"""`SVMClassifier` and `SVMRegressor`: parameters, `fit` and `predict`.
 
 Solver, kernel and features are names or objects, whose own parameters are reached as `solver__C`,
 `kernel__gamma`, `features__n_components`.
@@ -10,10 +10,10 @@ import os
 import warnings
 from collections import defaultdict
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from svm.data.columns import PlainColumns
 from svm.data.matrices import Array, Indices, Vector, is_sparse
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.hyperparameters import Checked
+from svm.hyperparameters import NUMERIC_LOSSES, Checked, LossName
 from svm.kernel.kernels import KERNELS, OTHER_NAMES, LinearKernel
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import label_name, splits_of
@@ -61,7 +61,168 @@ def _streams(estimator: Any) -> bool:
         return False
 
 
-class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
+    """What the estimators share: parameters by name, and the training."""
+
+    _predicts_numbers: bool
+
+    def __init__(
+        self,
+        solver: Any,
+        C: float | None,
+        regularization: float | None,
+        kernel: Any,
+        scaling: str,
+        features: Any,
+        duality_gap: float | None,
+        max_epochs: int | None,
+        random_state: Any,
+    ) -> None:
+        self.solver = solver
+        self.C = C
+        self.regularization = regularization
+        self.kernel = kernel
+        self.scaling = scaling
+        self.features = features
+        self.duality_gap = duality_gap
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; `deep`: also those of solver, kernel and features, as `solver__C`."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name in NAMED:
+                params |= list_nested(name, params[name])
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `solver__C` makes another solver, as solvers do not change."""
+        inner: dict[str, dict[str, Any]] = defaultdict(dict)
+        outer = {}
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if rest and name in NAMED:
+                inner[name][rest] = value
+            else:
+                outer[key] = value
+        super().set_params(**outer)
+        for name, changes in inner.items():
+            setattr(self, name, change(name, getattr(self, name), changes))
+        return self
+
+    def _fit(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
+        training = self._train(pipeline, X, y, weights)
+        self.result_ = training.result()
+        if not self.result_.converged:
+            warnings.warn(
+                f"the training ended with {self.result_.stop_reason}: "
+                f"{self.result_.certificate.summary(training.classes)}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.n_iter_ = self.result_.epochs
+        self._keep(self.result_.fitted)
+        return training
+
+    def _train(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
+        names = getattr(self, "feature_names_in_", None)
+        training = Training(
+            *(pipeline, X, y),
+            weights=weights,
+            columns=None if names is None else PlainColumns(names.tolist(), len(names)),
+            seed=self._seed(),
+            how=Execution(threads=self._threads()),
+        )
+        for _ in training:
+            pass
+        return training
+
+    def _scores(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return self.fitted_.problem_scores(X)
+
+    def _check(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool = True
+    ) -> tuple[Any, Any, Any]:
+        X, y = validate_data(
+            *(self, X, y),
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=self._predicts_numbers,
+            ensure_min_samples=2 if self._predicts_numbers else 1,
+            reset=reset,
+        )
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return X, y, sample_weight
+
+    def _keep(self, fitted: FittedPipeline) -> None:
+        """The model, and none of what an earlier `fit` learned beside it."""
+        for name in ("coef_", "support_", "support_vectors_", "n_support_", "dual_coef_"):
+            self.__dict__.pop(name, None)
+        self.fitted_ = fitted
+        self.__dict__.update(linear_attributes(fitted))
+
+    def _in_form(self, X: Any) -> Any:
+        """The rows as they are trained: small sparse ones as dense ones, unless the caller chose
+        the solver."""
+        small = is_sparse(X) and X.shape[0] * X.shape[1] <= SMALL
+        return X.toarray() if small and self.solver is None else X
+
+    def _solver(self, X: Any) -> Any:
+        """The solver asked for, or a fast one for these rows."""
+        named, kernel = self.solver, self.kernel
+        if kernel is not None:
+            kernel = as_object("kernel", kernel)
+        linear = isinstance(kernel, LinearKernel | None)
+        if named is None:
+            named = ("auto" if is_sparse(X) else "newton") if linear else "smo"
+        solver = as_object("solver", named)
+        options: dict[str, Any] = {"dtype": X.dtype.name} if isinstance(named, str) else {}
+        if self.C is not None or self.regularization is not None:
+            options |= {"C": self.C, "lambda_": self.regularization}
+        if hasattr(solver, "kernel"):
+            options |= {} if kernel is None else {"kernel": kernel}
+        elif not linear:
+            raise InvalidHyperparameter(
+                "solver", named, f"smo or None with the kernel {kernel.name}"
+            )
+        return replace(solver, **options)
+
+    def _pipeline(self, X: Any, **settings: Any) -> Pipeline:
+        stopping = Stopping(duality_gap=self.duality_gap, max_epochs=self.max_epochs)
+        settings |= {
+            "solver": self._solver(X),
+            "features": as_object("features", self.features),
+            "scaling": self.scaling,
+            "stopping": stopping,
+        }
+        pipeline = Pipeline(**settings)
+        if self._predicts_numbers:
+            pipeline = pipeline.for_numbers()
+        if pipeline.predicts_numbers != self._predicts_numbers:
+            losses = [one for one in get_args(LossName) if one not in NUMERIC_LOSSES]
+            expected = " or ".join(NUMERIC_LOSSES if self._predicts_numbers else losses)
+            raise InvalidHyperparameter("loss", pipeline.solver.loss, expected)
+        return pipeline
+
+    def _threads(self) -> int:
+        return 1
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # untyped
     """Support vector classifier with a certificate, for `clone`, `GridSearchCV` and pipelines.
 
     Parameters
@@ -128,6 +289,8 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
     lower class at once.
     """
 
+    _predicts_numbers = False
+
     def __init__(
         self,
         solver: Any = None,
@@ -145,42 +308,14 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         random_state: Any = 0,
         n_jobs: int = 1,
     ) -> None:
-        self.solver = solver
-        self.C = C
-        self.regularization = regularization
-        self.kernel = kernel
-        self.scaling = scaling
-        self.features = features
+        super().__init__(
+            *(solver, C, regularization, kernel, scaling, features),
+            *(duality_gap, max_epochs, random_state),
+        )
         self.multiclass = multiclass
         self.class_weight = class_weight
-        self.duality_gap = duality_gap
-        self.max_epochs = max_epochs
         self.calibration = calibration
-        self.random_state = random_state
         self.n_jobs = n_jobs
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters; `deep`: also those of solver, kernel and features, as `solver__C`."""
-        params: dict[str, Any] = super().get_params(deep=False)
-        if deep:
-            for name in NAMED:
-                params |= list_nested(name, params[name])
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; `solver__C` makes another solver, as solvers do not change."""
-        inner: dict[str, dict[str, Any]] = defaultdict(dict)
-        outer = {}
-        for key, value in params.items():
-            name, _, rest = key.partition("__")
-            if rest and name in NAMED:
-                inner[name][rest] = value
-            else:
-                outer[key] = value
-        super().set_params(**outer)
-        for name, changes in inner.items():
-            setattr(self, name, change(name, getattr(self, name), changes))
-        return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on X (n_samples, n_features), dense or sparse, and labels y (n_samples,).
@@ -191,19 +326,9 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         """
         X, y, weights = self._check(X, y, sample_weight)
         rows = self._in_form(X)
-        pipeline = self._pipeline(rows, y)
-        training = self._train(pipeline, rows, y, weights)
-        self.result_ = training.result()
-        if not self.result_.converged:
-            warnings.warn(
-                f"the training ended with {self.result_.stop_reason}: "
-                f"{self.result_.certificate.summary(training.classes)}",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        pipeline = self._pipeline_for(rows, y)
+        training = self._fit(pipeline, rows, y, weights)
         self.__dict__.pop("_online", None)
-        self.n_iter_ = self.result_.epochs
-        self._keep(self.result_.fitted)
         codes: Array = np.searchsorted(training.classes, y)
         if len(self.result_.warm_start.rows):
             self.__dict__.update(support_attributes(self.result_.warm_start, X, codes))
@@ -225,7 +350,9 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         if online is None:
             if classes is None:
                 raise ValueError("classes must be given in the first call of partial_fit")
-            online = OnlineTraining.begin(self._pipeline(X, y), np.unique(classes), X, self._seed())
+            online = OnlineTraining.begin(
+                self._pipeline_for(X, y), np.unique(classes), X, self._seed()
+            )
             self.n_iter_ = 0
         elif classes is not None and not np.array_equal(np.unique(classes), online.model.classes):
             raise ValueError("classes differ from those of the first call of partial_fit")
@@ -270,40 +397,16 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             return online
         return OnlineTraining.continued(self.result_.warm_start)
 
-    def _scores(self, X: Any) -> Vector:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return self.fitted_.problem_scores(X)
-
-    def _check(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, ...]:
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
-        )
-        check_classification_targets(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return X, y, sample_weight
+    def _check(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool = True
+    ) -> tuple[Any, Any, Any]:
+        checked = super()._check(X, y, sample_weight, reset)
+        check_classification_targets(checked[1])
+        return checked
 
     def _keep(self, fitted: FittedPipeline) -> None:
-        """The model, and none of what an earlier `fit` learned beside it."""
-        for name in ("coef_", "support_", "support_vectors_", "n_support_", "dual_coef_"):
-            self.__dict__.pop(name, None)
-        self.fitted_ = fitted
+        super()._keep(fitted)
         self.classes_: Array = fitted.classes
-        self.__dict__.update(linear_attributes(fitted))
-
-    def _train(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
-        names = getattr(self, "feature_names_in_", None)
-        training = Training(
-            *(pipeline, X, y),
-            weights=weights,
-            columns=None if names is None else PlainColumns(names.tolist(), len(names)),
-            seed=self._seed(),
-            how=Execution(threads=self._threads()),
-        )
-        for _ in training:
-            pass
-        return training
 
     def _calibrate(
         self, pipeline: Pipeline, X: Any, y: Any, codes: Array, weights: Any
@@ -320,49 +423,14 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             scores[others] = fold.problem_scores(X[others])
         return self.fitted_.calibrated(self.calibration, scores, codes)
 
-    def _in_form(self, X: Any) -> Any:
-        """The rows as they are trained: small sparse ones as dense ones, unless the caller chose
-        the solver."""
-        small = is_sparse(X) and X.shape[0] * X.shape[1] <= SMALL
-        return X.toarray() if small and self.solver is None else X
-
-    def _solver(self, X: Any) -> Any:
-        """The solver asked for, or a fast one for these rows."""
-        named, kernel = self.solver, self.kernel
-        if kernel is not None:
-            kernel = as_object("kernel", kernel)
-        if named is None:
-            if isinstance(kernel, LinearKernel):
-                kernel = None
-            named = "smo" if kernel is not None else "auto" if is_sparse(X) else "newton"
-        solver = as_object("solver", named)
-        options: dict[str, Any] = {"dtype": X.dtype.name} if isinstance(named, str) else {}
-        if self.C is not None or self.regularization is not None:
-            options |= {"C": self.C, "lambda_": self.regularization}
-        if hasattr(solver, "kernel"):
-            options |= {} if kernel is None else {"kernel": kernel}
-        elif not isinstance(kernel, LinearKernel | None):
-            raise InvalidHyperparameter(
-                "solver", named, f"smo or None with the kernel {kernel.name}"
-            )
-        return replace(solver, **options)
-
-    def _pipeline(self, X: Any, labels: Array) -> Pipeline:
+    def _pipeline_for(self, X: Any, labels: Array) -> Pipeline:
         weights = self.class_weight
         if isinstance(weights, dict):
             classes = {label: label_name(label) for label in np.unique(labels).tolist()}
             weights = {
                 classes.get(label, str(label)): float(weight) for label, weight in weights.items()
             }
-        settings: dict[str, Any] = {
-            "solver": self._solver(X),
-            "features": as_object("features", self.features),
-            "scaling": self.scaling,
-            "multiclass": self.multiclass,
-            "class_weight": weights,
-        }
-        stopping = Stopping(duality_gap=self.duality_gap, max_epochs=self.max_epochs)
-        return Pipeline(stopping=stopping, **settings)
+        return self._pipeline(X, multiclass=self.multiclass, class_weight=weights)
 
     def _threads(self) -> int:
         if self.n_jobs == 0:
@@ -371,49 +439,130 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             return self.n_jobs
         return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
 
-    def _seed(self) -> int:
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+class SVMRegressor(RegressorMixin, SVMEstimator):  # type: ignore[misc]  # untyped
+    """Support vector regression with a certificate: a numeric target in any unit.
+
+    Parameters
+    ----------
+    solver, C, regularization, kernel, scaling, features, duality_gap, max_epochs, random_state
+        as of `SVMClassifier`; no default depends on the unit of the target, which is centered and
+        scaled inside.
+    loss
+        `epsilon-insensitive`, the default, or `squared-epsilon-insensitive`, which weighs large
+        errors more.
+    epsilon
+        errors below it cost nothing; in the unit of the target. None: half the robust spread of
+        the errors of a first fit.
+    target_scale
+        `logarithmic` trains on the logarithm of the target, for positive and skewed ones.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_, n_iter_, result_, fitted_
+        as of `SVMClassifier`; `fitted_.target.epsilon` is ε.
+    coef_, intercept_
+        of linear models without a feature map: (n_features,), and a number, for rows as they are
+        given and the target, or its logarithm, in its unit. Others have `intercept_` alone.
+    support_, support_vectors_, n_support_, dual_coef_
+        of solvers with dual coefficients: the rows that have one, as they are given, their number,
+        and (1, n_support) the signed coefficient of each in the unit of the target.
+    """
+
+    _predicts_numbers = True
+
+    def __init__(
+        self,
+        solver: Any = None,
+        *,
+        C: float | None = None,
+        regularization: float | None = None,
+        kernel: Any = None,
+        scaling: str = "none",
+        features: Any = "identity",
+        loss: str | None = None,
+        epsilon: float | None = None,
+        target_scale: str = "linear",
+        duality_gap: float | None = 1e-3,
+        max_epochs: int | None = 1000,
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(
+            *(solver, C, regularization, kernel, scaling, features),
+            *(duality_gap, max_epochs, random_state),
+        )
+        self.loss = loss
+        self.epsilon = epsilon
+        self.target_scale = target_scale
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on X (n_samples, n_features), dense or sparse, and targets y (n_samples,).
+
+        A row of `sample_weight` 2 counts as two equal rows; `scaling` counts each row once. Warns
+        (`ConvergenceWarning`) if neither the duality gap nor the solver's own rule was reached.
+        """
+        X, y, weights = self._check(X, y, sample_weight)
+        rows = self._in_form(X)
+        self._fit(self._pipeline(rows, target_scale=self.target_scale), rows, y, weights)
+        if len(self.result_.warm_start.rows):
+            self.__dict__.update(support_attributes(self.result_.warm_start, X))
+        return self
+
+    def predict(self, X: Any) -> Vector:
+        """Targets (n_samples,)."""
+        scores = self._scores(X)
+        return self.fitted_.values_from_scores(scores)
+
+    def _solver(self, X: Any) -> Any:
+        own = {"loss": self.loss, "epsilon": self.epsilon}
+        given = {name: value for name, value in own.items() if value is not None}
+        return replace(super()._solver(X), **given)
 
 
 def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:
     """`coef_` (n_problems, n_features) and `intercept_` (n_problems,) for the rows as given, of a
-    linear model without a feature map; otherwise the intercepts alone."""
+    linear model without a feature map; otherwise the intercepts alone. Of a numeric target
+    (n_features,), and a number."""
     kernel = fitted.kernel
     linear = kernel is None or isinstance(kernel, LinearKernel)
     if not linear or not isinstance(fitted.features.spec, Identity):
-        return {"intercept_": fitted.intercepts}
+        return {"intercept_": fitted.intercepts if fitted.target is None else fitted.intercepts[0]}
     coefficients = fitted.coefficients
     if kernel is not None:
         vectors: Any = fitted.support_vectors
         coefficients = coefficients @ vectors
     weights, offset = unscale(fitted.scaling, coefficients)
-    return {"coef_": weights, "intercept_": fitted.intercepts - weights @ offset}
+    intercepts = fitted.intercepts - weights @ offset
+    if fitted.target is not None:
+        return {"coef_": weights[0], "intercept_": float(intercepts[0])}
+    return {"coef_": weights, "intercept_": intercepts}
 
 
-def support_attributes(warm_start: WarmStart, X: Any, codes: Indices) -> dict[str, Any]:
+def support_attributes(
+    warm_start: WarmStart, X: Any, codes: Indices | None = None
+) -> dict[str, Any]:
     """`support_`, `support_vectors_`, `n_support_` and `dual_coef_` of a solver with dual
-    coefficients. X are the rows as given, `codes` their class numbers."""
-    fitted = warm_start.fitted
+    coefficients. X are the rows as given, `codes` their class numbers; None of numeric targets."""
+    fitted, target = warm_start.fitted, warm_start.fitted.target
     support = np.unique(warm_start.rows)
     dual = np.zeros((len(warm_start.ends), len(support)))
     parts = np.split(np.arange(len(warm_start.rows)), warm_start.ends[:-1])
-    for row, part, split in zip(
-        dual, parts, splits_of(fitted.multiclass, len(fitted.classes)), strict=True
-    ):
+    for k, part in enumerate(parts):
         rows = warm_start.rows[part]
-        sides: Vector = np.where(codes[rows] == split.positive, 1.0, -1.0)
-        row[np.searchsorted(support, rows)] = sides * warm_start.dual_coefficients[part]
+        factors: float | Vector = 1.0 if target is None else target.scale
+        if codes is not None:
+            split = splits_of(fitted.multiclass, len(fitted.classes))[k]
+            factors = np.where(codes[rows] == split.positive, 1.0, -1.0)
+        dual[k, np.searchsorted(support, rows)] = factors * warm_start.dual_coefficients[part]
+    counts = (
+        [len(support)]
+        if codes is None
+        else np.bincount(codes[support], minlength=len(fitted.classes))
+    )
     return {
         "support_": support,
         "support_vectors_": X[support],
-        "n_support_": np.bincount(codes[support], minlength=len(fitted.classes)),
+        "n_support_": counts,
         "dual_coef_": dual,
     }
 

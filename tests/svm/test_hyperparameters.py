@@ -202,7 +202,9 @@ def test_unknown_constraint_is_a_programming_error() -> None:
         ("bandwidth", ("gamma", "name"), "which is 1 / (2 bandwidth²)"),
         ("max_iter", ("max_epochs",), "`max_epochs`"),
         ("OvO", ("one-vs-one", "one-vs-rest"), "`one-vs-one`"),
-        ("svr", CHOICES, "no regressions"),
+        ("svr", CHOICES, "`smo`, whose loss `epsilon-insensitive` is for a numeric target?"),
+        ("epsilon_insensitive", get_args(LossName), "did you mean `epsilon-insensitive`?"),
+        ("sigmoid", KERNELS, "not positive semi-definite"),
     ],
 )
 def test_names_of_other_libraries(name: str, known: Any, said: str) -> None:

@@ -176,7 +176,7 @@ def test_wrong_field_is_pointed_at(
             {"name": "svr"},
             "/name",
             '"svr" is not a known value',
-            "only classifiers are trained, no regressions; one of ",
+            "did you mean `smo`, whose loss `epsilon-insensitive` is for a numeric target? one of ",
         ),
         ({"name": "newton", "alpha": 1}, "/alpha", "There is no such field", "mean `lambda`? "),
         (

@@ -1,4 +1,4 @@
-"""`SVMClassifier` is an estimator as scikit-learn defines it."""
+"""`SVMClassifier` and `SVMRegressor` are estimators as scikit-learn defines them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import svm
-from svm import GaussianKernel, InvalidHyperparameter, SVMClassifier
+from svm import GaussianKernel, InvalidHyperparameter, SVMClassifier, SVMRegressor
 from tests.svm.cases.trainings import bits
 
 ESTIMATORS = [
@@ -26,15 +26,20 @@ ESTIMATORS = [
     SVMClassifier("kernel-pegasos", regularization=0.01, max_epochs=10),
     SVMClassifier(svm.Pegasos(lambda_=0.01), max_epochs=100),
     SVMClassifier("smo", kernel=svm.GaussianKernel(gamma=0.5), calibration="sigmoid"),
+    SVMRegressor(),
+    SVMRegressor("dual-coordinate-descent", loss="squared-epsilon-insensitive", epsilon=0.1),
+    SVMRegressor(kernel="rbf"),
 ]
 
 
-def not_expected(estimator: SVMClassifier) -> dict[str, str]:
+def not_expected(estimator: SVMClassifier | SVMRegressor) -> dict[str, str]:
     """The checks that an estimator cannot pass, and why."""
-    if estimator.solver is None:
+    if estimator.solver is None and estimator.kernel is None:
         return {}
     why = "repeated rows are drawn in another order: equal up to the gap, not in nine digits"
-    if estimator.calibration:
+    if estimator.kernel is not None:
+        why = "repeated rows are in other working sets: equal up to the gap, not in nine digits"
+    if getattr(estimator, "calibration", None):
         why = "repeated rows are in other folds"
     checks = ("on_dense_data", "on_sparse_data")
     return {f"check_sample_weight_equivalence_{check}": why for check in checks}
@@ -42,7 +47,7 @@ def not_expected(estimator: SVMClassifier) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=not_expected)  # type: ignore[untyped-decorator]
-def test_protocol(estimator: SVMClassifier, check: Callable[[Any], None]) -> None:
+def test_protocol(estimator: Any, check: Callable[[Any], None]) -> None:
     """All of scikit-learn's own checks."""
     check(estimator)
 
@@ -115,8 +120,9 @@ def test_numbers_of_numpy_are_numbers(labels: type) -> None:
 
 
 def test_is_reached_through_the_package() -> None:
-    """`svm.SVMClassifier` exists, other unknown names do not."""
+    """`svm.SVMClassifier` and `svm.SVMRegressor` exist, other unknown names do not."""
     assert svm.SVMClassifier is SVMClassifier
+    assert svm.SVMRegressor is SVMRegressor
     with pytest.raises(AttributeError, match="nothing"):
         svm.nothing  # noqa: B018
 

@@ -115,7 +115,7 @@ def test_numbers_without_a_logarithm_are_outside_of_all_intervals() -> None:
     conformal = Conformal.of(np.array([1.0, np.inf, 2.0, 3.0]))
     assert conformal.half_width(0.6) == 3.0
     assert conformal.is_sound
-    with pytest.raises(InvalidData, match="of 4 rows or more .* this one has 3$"):
+    with pytest.raises(InvalidData, match=r"of 4 rows or more .* this one has 3$"):
         conformal.half_width(0.8)
 
 
