@@ -19,7 +19,7 @@ from svm.data.matrices import Vector
 from svm.errors import InvalidData
 
 KEPT = 9_999
-"""At most so many errors are kept: a coverage of four digits, in 80 kB."""
+"""Errors at most: enough for a coverage of four digits, in 80 kB."""
 RISK = 0.05
 """One model in twenty covers less than `least_share`."""
 

@@ -192,7 +192,7 @@ class _Rows:
         self._each: Any = np.ones(n) if weights is None else weights
         self._total = float(self._each.sum())
         self.count = self._total**2 / float(np.square(self._each).sum())
-        """As so many rows of equal weights."""
+        """The number of rows of equal weights that say as much."""
 
     def mean(self, values: Array) -> float:
         return float(np.average(values, weights=self._weights))

@@ -55,18 +55,17 @@ class LabeledRows:
     ) -> None:
         """`classes`: only the rows of these. `interrupted` is called before every piece of rows
         that is scored, and may raise."""
-        assert data.codes is not None
-        assert dataset.classes is not None
         self._X: Any = data.X
-        self._codes = data.codes
-        self._values: npt.NDArray[np.float64] | None = None
-        self._labels = np.asarray(dataset.classes)
+        self._values = data.values
+        one_class = np.broadcast_to(np.int32(0), data.X.shape[:1])
+        self._codes = one_class if data.codes is None else data.codes
+        self._labels = np.asarray(dataset.classes or ())
         self._digest = dataset.matrix_digest
         if classes is not None:
             numbers = np.searchsorted(self._labels, np.asarray(classes))
             renumbered = np.full(len(self._labels), -1)
             renumbered[numbers] = np.arange(len(numbers))
-            self._codes = renumbered[data.codes]
+            self._codes = renumbered[self._codes]
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
         self._weights = data.weights
@@ -87,7 +86,10 @@ class LabeledRows:
         `like` takes it, if there is one."""
         whole = len(rows) == len(self)
         X = self._X if whole else self._X[rows]
-        labels = self._labels[self._codes if whole else self._codes[rows]]
+        if self._values is not None:
+            labels = self._values if whole else self._values[rows]
+        else:
+            labels = self._labels[self._codes if whole else self._codes[rows]]
         return X if like is None else self._as_taken_by(like, X), labels
 
     def narrowed(self, n_features: int) -> LabeledRows:
