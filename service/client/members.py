@@ -194,6 +194,8 @@ class TrainSpec(TypedDict, total=False):
     class_weight: str | Mapping[str, float] | None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others."""
+    target_scale: str
+    """Of a numeric target: `logarithmic` trains on its logarithm, for positive and skewed ones."""
     stopping: Any
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs. Default:
     `{}`."""

@@ -12,6 +12,8 @@ from svm.errors import InvalidData
 
 TargetScale: TypeAlias = Literal["linear", "logarithmic"]
 """Whether the model is of the target itself or of its logarithm."""
+LARGEST_SCORE = 700.0
+"""Of a model of logarithms: the exponential is finite, and not 0."""
 SKEWED = 2.0
 """Skewness from which on positive targets are probably better seen as logarithms."""
 
@@ -55,9 +57,16 @@ class Target:
         return coefficients / self.scale, (intercept - self.center) / self.scale
 
     def values(self, scores: Vector) -> Vector:
-        """Predicted targets (n,) from a model's scores (n, 1)."""
-        scores = scores[:, 0]
-        return np.exp(scores) if self.logarithm else scores
+        """Predicted targets, of the shape of a model's scores without their last axis of 1."""
+        scores = scores[..., 0]
+        return np.exp(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)) if self.logarithm else scores
+
+    def errors(self, actual: Vector, predicted: Vector) -> Vector:
+        """(n,) absolute errors in the unit of ε; infinite without a logarithm."""
+        if not self.logarithm:
+            return np.abs(actual - predicted)
+        positive = np.where(actual > 0.0, actual, 1.0)
+        return np.where(actual > 0.0, np.abs(np.log(positive) - np.log(predicted)), np.inf)
 
 
 def numbers(values: Any) -> Vector:

@@ -98,10 +98,10 @@ class Auto(Hyperparameters):
         if isinstance(problem.X, StoredRows):
             return Newton, "the rows stay in files"
         if sum(map(len, small_ones(problems).values())) == len(problems):
-            return SMO, f"there are {len(problems)} pairs of at most {problem.n_samples} rows"
+            return SMO, f"there are {len(problems)} pairs of at most {problem.n_rows} rows"
         if self.intercept == "free":
             return Newton, "the intercept is free"
-        shape = f"{problem.n_samples} rows of {problem.n_features} features"
+        shape = f"{problem.n_rows} rows of {problem.n_features} features"
         if is_broad(problem):
             return DualCoordinateDescent, f"there are {shape}"
         n = problem.n_samples
