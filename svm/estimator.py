@@ -74,6 +74,7 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
         kernel: Any,
         scaling: str,
         features: Any,
+        loss: str | None,
         duality_gap: float | None,
         max_epochs: int | None,
         random_state: Any,
@@ -84,6 +85,7 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
         self.kernel = kernel
         self.scaling = scaling
         self.features = features
+        self.loss = loss
         self.duality_gap = duality_gap
         self.max_epochs = max_epochs
         self.random_state = random_state
@@ -183,6 +185,8 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
         options: dict[str, Any] = {"dtype": X.dtype.name} if isinstance(named, str) else {}
         if self.C is not None or self.regularization is not None:
             options |= {"C": self.C, "lambda_": self.regularization}
+        if self.loss is not None:
+            options["loss"] = self.loss
         if hasattr(solver, "kernel"):
             options |= {} if kernel is None else {"kernel": kernel}
         elif not linear:
@@ -244,6 +248,8 @@ class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # unt
         `none`, `standardize`, `min-max` or `max-abs`.
     features
         a feature map such as `svm.Nystroem(n_components=500)`, or its name.
+    loss
+        `hinge`, the default, or `squared-hinge`, in place of the solver's own.
     multiclass
         `one-vs-one` or `one-vs-rest`.
     class_weight
@@ -300,6 +306,7 @@ class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # unt
         kernel: Any = None,
         scaling: str = "none",
         features: Any = "identity",
+        loss: str | None = None,
         multiclass: str = "one-vs-one",
         class_weight: Any = None,
         duality_gap: float | None = 1e-3,
@@ -309,7 +316,7 @@ class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # unt
         n_jobs: int = 1,
     ) -> None:
         super().__init__(
-            *(solver, C, regularization, kernel, scaling, features),
+            *(solver, C, regularization, kernel, scaling, features, loss),
             *(duality_gap, max_epochs, random_state),
         )
         self.multiclass = multiclass
@@ -488,10 +495,9 @@ class SVMRegressor(RegressorMixin, SVMEstimator):  # type: ignore[misc]  # untyp
         random_state: Any = 0,
     ) -> None:
         super().__init__(
-            *(solver, C, regularization, kernel, scaling, features),
+            *(solver, C, regularization, kernel, scaling, features, loss),
             *(duality_gap, max_epochs, random_state),
         )
-        self.loss = loss
         self.epsilon = epsilon
         self.target_scale = target_scale
 
@@ -514,9 +520,8 @@ class SVMRegressor(RegressorMixin, SVMEstimator):  # type: ignore[misc]  # untyp
         return self.fitted_.values_from_scores(scores)
 
     def _solver(self, X: Any) -> Any:
-        own = {"loss": self.loss, "epsilon": self.epsilon}
-        given = {name: value for name, value in own.items() if value is not None}
-        return replace(super()._solver(X), **given)
+        solver = super()._solver(X)
+        return solver if self.epsilon is None else replace(solver, epsilon=self.epsilon)
 
 
 def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def test_default_solver_is_a_fast_one_for_the_rows() -> None:
     smo = SVMClassifier("smo", kernel=GaussianKernel(gamma="scale"))
     rbf = SVMClassifier(kernel="rbf").set_params(kernel__gamma="scale")
     assert bits(rbf.fit(X, y).result_) == bits(smo.fit(X, y).result_)
+    squared = SVMClassifier(svm.Newton(loss="squared-hinge")).fit(X, y)
+    assert bits(SVMClassifier(loss="squared-hinge").fit(X, y).result_) == bits(squared.result_)
     with pytest.raises(InvalidHyperparameter, match="smo or None with the kernel gaussian"):
         SVMClassifier("newton", kernel="rbf").fit(X, y)
 
