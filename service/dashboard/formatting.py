@@ -13,7 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from service.errors import Fault
-from service.models.card import interval
+from svm.model.measures import interval
 
 NOTHING = "–"
 FILTERS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Work
 from service.jobs.core.leases import CANCELED
-from service.jobs.core.model_columns import adapt_rows
+from service.jobs.core.model_columns import adapt_rows, labeled_for
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.storage.arrays import pack
@@ -27,6 +28,8 @@ BLOCK_ROWS = 4096
 """Rows between two checks for a command."""
 MAX_COLUMNS = 100
 """Whose unknown cells are reported."""
+COVERAGE = 0.9
+"""Of prediction intervals, by default."""
 PIECES = 16
 """All rows are cut into this many pieces at most."""
 
@@ -46,8 +49,10 @@ class Scoring:
         self.dataset = context.datasets.get(work.job.dataset_id)
         self.version = context.models.get_version(model["name"], model["version"])
         self.fitted = context.models.files.load(self.version)
+        self._datasets = context.datasets
         self.data = context.datasets.open(self.dataset)
         self._outputs: list[str] = work.job.spec["outputs"]
+        self._coverage: float = work.job.spec.get("coverage", COVERAGE)
         self._taken = adapt_rows(self.fitted, self.dataset, self.version)
         self.outputs: Outputs = {}
         """For the rows that are done."""
@@ -67,7 +72,21 @@ class Scoring:
             work.check()
             stop = min(rows.stop, start + BLOCK_ROWS)
             X = self.read(np.arange(start, stop))
-            yield slice(start, stop), dict(_outputs(self.fitted, X, start, self._outputs))
+            yield (
+                slice(start, stop),
+                dict(_outputs(self.fitted, X, start, self._outputs, self._coverage)),
+            )
+
+    @cached_property
+    def truth(self) -> npt.NDArray[Any]:
+        """(n_samples,) class numbers of the model, or numeric targets. Raises InvalidData."""
+        labeled, numbers = labeled_for(self.dataset, self.version.classes)
+        data = self._datasets.open(labeled)
+        if numbers is None:
+            assert data.values is not None
+            return data.values
+        assert data.codes is not None
+        return numbers[data.codes]
 
     def read(self, rows: Indices) -> Matrix:
         """Some rows, as the model takes them."""
@@ -101,8 +120,8 @@ class Scoring:
 def score(
     context: RunContext, attempt: Attempt, then: Callable[[Scoring], None] = lambda _: None
 ) -> Scoring | None:
-    """The outputs (label, decision, probability) that the job's spec names, of all rows, in order.
-    `then` is called at the end; what was scored is kept if it is interrupted.
+    """The outputs that the job's spec names (label, decision, probability; value, interval), of all
+    rows, in order. `then` is called at the end; what was scored is kept if it is interrupted.
 
     None if the job was canceled: it has ended then. Raises what the stores raise, InvalidData,
     Interrupted after the checkpoint was saved, and LeaseLost.
@@ -218,7 +237,7 @@ class _Run:
 
 
 def _outputs(
-    fitted: FittedPipeline, X: Matrix, start: int, outputs: list[str]
+    fitted: FittedPipeline, X: Matrix, start: int, outputs: list[str], coverage: float
 ) -> list[tuple[str, npt.NDArray[Any]]]:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scores = fitted.problem_scores(X)
@@ -227,13 +246,19 @@ def _outputs(
         row = start + int(np.argmin(sound)) + 1
         message = f"row {row} has numbers so large that its decision value overflows"
         raise InvalidData("non-finite-value", message)
-    decision = fitted.decision_from_scores(scores)
     outputs_: list[tuple[str, npt.NDArray[Any]]] = []
     for name in outputs:
-        if name == "label":
-            outputs_.append((name, fitted.codes_from_decision(decision).astype(np.int32)))
-        elif name == "decision":
-            outputs_.append((name, decision))
-        else:
-            outputs_.append((name, fitted.probabilities_from_scores(scores)))
+        match name:
+            case "label":
+                decision = fitted.decision_from_scores(scores)
+                made: npt.NDArray[Any] = fitted.codes_from_decision(decision).astype(np.int32)
+            case "decision":
+                made = fitted.decision_from_scores(scores)
+            case "probability":
+                made = fitted.probabilities_from_scores(scores)
+            case "value":
+                made = fitted.values_from_scores(scores)
+            case _:
+                made = fitted.intervals_from_scores(scores, coverage)
+        outputs_.append((name, made))
     return outputs_

@@ -17,6 +17,7 @@ from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
+from svm.model.measures import interval
 from svm.model.metrics import explain_unpredicted
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
@@ -278,18 +279,6 @@ def percent(share: float) -> str:
     """With two significant digits: 0.083 %."""
     digits = 1 if share <= 0 else max(0, 1 - math.floor(math.log10(100 * share)))
     return f"{100 * share:.{min(digits, 12)}f} %"
-
-
-def interval(share: float, n: int) -> tuple[float, float]:
-    """The interval in which a share that was measured on `n` rows is, with 95 % confidence.
-
-    Wilson, Journal of the American Statistical Association 22 (1927).
-    """
-    z = 1.959964
-    middle = share + z * z / (2 * n)
-    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = ((middle + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
-    return max(0.0, low), min(1.0, high)
 
 
 def as_markdown(card: ModelCardRead, version: ModelVersion) -> str:

@@ -24,6 +24,7 @@ from svm.hyperparameters import Checked, Moderate
 from svm.kernel.kernels import AnyKernel
 from svm.kernel.row_products import KernelEvaluator, row_products
 from svm.model.calibration import Calibration, CalibrationName, fit_calibration
+from svm.model.conformal import Conformal
 from svm.model.multiclass import MulticlassName, codes_from_decision, decision
 from svm.model.scorers import LinearScorer, TableScorer, table_scorer, unscaled_scorer
 from svm.model.target import Target, TargetScale
@@ -38,6 +39,8 @@ WIDE = 4096
 """Above this number of features, rows are scored by their non-zeros if scaling keeps zeros."""
 BLOCK_VALUES = 1 << 17
 MIN_WIDTH = 32
+ROUNDED_LOGARITHM = 1e-12
+"""More than the error of an exponential and a logarithm, one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +112,8 @@ class FittedPipeline:
     """From the values of a row to the features that are scaled. By default these are the same."""
     target: Target | None = None
     """What the model predicts, if that is a number."""
+    conformal: Conformal | None = None
+    """From predicted numbers to intervals."""
 
     def __post_init__(self) -> None:
         if self.encoder is None:
@@ -267,6 +272,24 @@ class FittedPipeline:
         """Predicted numbers (n_samples,) from `problem_scores`."""
         assert self.target is not None
         return self.target.values(scores)
+
+    def intervals_from_scores(self, scores: Vector, coverage: float) -> Vector:
+        """(n_samples, 2) the ends of prediction intervals, from `problem_scores` of a model
+        `with_intervals`. Raises InvalidData (`invalid-field`) for a coverage that needs more rows.
+        """
+        assert self.target is not None
+        assert self.conformal is not None
+        ends = self.conformal.intervals(scores[:, 0], coverage)
+        return self.target.values(ends[:, :, None])
+
+    def with_intervals(self, actual: Vector, predicted: Vector) -> FittedPipeline:
+        """This model with prediction intervals, from the targets of rows that it did not see, and
+        what it predicts for these."""
+        assert self.target is not None
+        errors = self.target.errors(actual, predicted)
+        if self.target.logarithm:
+            errors = errors + ROUNDED_LOGARITHM
+        return replace(self, conformal=Conformal.of(errors))
 
     def predict(self, X: Any) -> Array:
         """Labels (n_samples,) of the rows of X, or numbers."""

@@ -15,6 +15,7 @@ from svm.encoding.encoder import AnyEncoder, Encoder, Encoding, PlainEncoder
 from svm.errors import InvalidData
 from svm.kernel.kernels import KERNELS
 from svm.model.calibration import Calibration
+from svm.model.conformal import Conformal
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
 from svm.model.target import Target
@@ -47,6 +48,8 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
     }
     if model.target is not None:
         content["target"] = json.dumps(asdict(model.target), sort_keys=True)
+    if model.conformal is not None:
+        content["conformal_residuals"] = model.conformal.residuals
     if model.calibration is not None:
         content["calibration"] = model.calibration.name
         for name in CALIBRATION:
@@ -126,6 +129,9 @@ def _read(content: Mapping[str, Any]) -> FittedPipeline:
         if content["format"] == TABLE_FORMAT
         else PlainEncoder.of(feature_map.n_inputs),
         target=Target(**json.loads(content["target"])) if "target" in content else None,
+        conformal=Conformal(content["conformal_residuals"])
+        if "conformal_residuals" in content
+        else None,
     )
 
 
@@ -148,9 +154,10 @@ def _consistent(model: FittedPipeline) -> bool:
             return False
         width = model.support_vectors.shape[0]
     directions, weights = model.features.directions, model.features.weights
-    calibration = model.calibration
+    calibration, conformal = model.calibration, model.conformal
     return (calibration is None or calibration.fits(n_problems)) and (
-        model.coefficients.shape == (n_problems, width)
+        (conformal is None or (model.target is not None and conformal.is_sound))
+        and model.coefficients.shape == (n_problems, width)
         and model.intercepts.shape == (n_problems,)
         and all(vector.shape == (d,) for vector in scaling)
         and (directions is None or directions.shape == (model.features.n_outputs, d))

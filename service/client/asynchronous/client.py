@@ -26,6 +26,7 @@ from service.client.rows import (
     predict_call,
     read_array,
     read_arrays,
+    score,
     upload_call,
 )
 
@@ -57,6 +58,22 @@ class AsyncPredictor(fields.Resource):
         """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
         version."""
         return await predict(self._session, self._reference(), rows, outputs)
+
+    async def predict_proba(self, rows: Any) -> Array:
+        """(n_samples, n_classes) probabilities of a model with `calibration`, in the order of its
+        `classes`."""
+        return await self.predict(rows, "probability")
+
+    async def decision_function(self, rows: Any) -> Array:
+        """Decision values: (n_samples,) of two classes, positive for the second; of more
+        (n_samples, n_classes)."""
+        return await self.predict(rows, "decision")
+
+    async def score(self, rows: Any, y: Any) -> float:
+        """As scikit-learn has it: the share of right labels; of a numeric target R², which is 1
+        for perfect predictions and 0 for always the mean. `y` has one entry for each row."""
+        call = predict_call(self._reference(), rows, ())[0]
+        return score(await self._session.json(call), y)
 
 
 class AsyncModelVersion(fields.ModelVersionFields, AsyncPredictor):

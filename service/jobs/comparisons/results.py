@@ -5,20 +5,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import IO, Any
 
 import numpy as np
 
 from service.jobs.comparisons.entries import Chain, size_of, spec_of
-from service.jobs.comparisons.schemas import CostRead, EntryRead, RankBy, ScoresRead
-from service.jobs.training.rows import Confusion
+from service.jobs.comparisons.schemas import (
+    CostRead,
+    EntryRead,
+    ErrorScoresRead,
+    RankBy,
+    ScoresRead,
+)
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import metrics_of_folds
 from service.storage.arrays import Arrays, below, pack, under
+from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch
-from svm.model.metrics import classification_metrics
+from svm.model.measures import Confusion
 from svm.model.serialization import from_arrays, to_arrays
 from svm.training.preparation import preprocessing_key
 from svm.training.results import TrainingResult
@@ -39,7 +45,23 @@ def add_point(curve: list[list[float]], elapsed_s: float, primal: float, dual: f
         curve.append(point)
 
 
-SCORES = tuple(ScoresRead.model_fields)
+COSTS = ("mae", "rmse", "median_absolute_error")
+"""Scores of which the lowest is the best."""
+
+
+def kept_of(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The `measured` of a split."""
+    if "confusion_matrix" not in metrics:
+        return None
+    return {name: metrics[name] for name in ("confusion_matrix", "weighted") if name in metrics}
+
+
+def scores_in(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that entries show, of classes or of numbers; the usual one first."""
+    kinds = ScoresRead, ErrorScoresRead
+    names = next(kind.model_fields for kind in kinds if metrics.keys() >= kind.model_fields.keys())
+    return {name: metrics[name] for name in names}
+
 
 Error = dict[str, Any]
 """`code`, `detail` and `hint`."""
@@ -51,12 +73,10 @@ class SplitResult:
 
     elapsed_s: float
     cpu_s: float
-    confusion: list[list[int]] | None
-    """The split's validation rows, by true and predicted class."""
-    weighted: list[list[float]] | None
-    """Sums of weights instead of counts, if the rows have weights. Ranks do not depend on it."""
+    measured: dict[str, Any] | None
+    """The metrics of classes from which those of several splits follow."""
     fold: dict[str, Any] | None
-    """A fold has `accuracy`, `stop_reason`, `epochs` and `relative_gap`."""
+    """A fold has its score, `stop_reason`, `epochs` and `relative_gap`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +89,8 @@ class EntryResult:
     """Position of the entry with whose model it began."""
     model: dict[str, Any] | None = None
     """What `model_result` gives of the training of the model; then the entry has finished."""
+    validation: dict[str, Any] | None = None
+    """The metrics of the validation set, in the same form as a job's; then, too."""
     curve: list[list[float]] = field(default_factory=list)
     objective: str = ""
     """Equal for equal objectives."""
@@ -105,33 +127,30 @@ class EntryResult:
         return [each.fold for each in self._in_order if each.fold is not None]
 
     @property
-    def confusion(self) -> Confusion | None:
-        """The confusion of the validation set; with folds the sum of all."""
-        counts = [each.confusion for each in self._in_order if each.confusion is not None]
-        weights = [each.weighted for each in self._in_order if each.weighted is not None]
-        return Confusion.total(counts, weights) if counts else None
+    def confusion(self) -> Confusion:
+        """That of the validation set; with folds the sum of all."""
+        parts = [each.measured for each in self._in_order if each.measured is not None]
+        return Confusion.total([Confusion.of_metrics(one) for one in parts])
 
     def score(self, rank_by: RankBy) -> float | None:
         """None until the entry has finished."""
-        if self.model is None or self.confusion is None:
-            return None
-        return float(classification_metrics(self.confusion.counts)[rank_by])
+        return None if self.validation is None else self.validation[rank_by]
 
     def sort_key(self, rank_by: RankBy) -> tuple[float, ...]:
         """Ascending from the best: of equal scores the smaller model, then the larger λ, then the
         fewer updates. Times do not count, so that the same comparison always has the same order."""
         score = self.score(rank_by)
-        assert score is not None
         assert self.model is not None
         size, updates = self.model["size_bytes"], self.model["updates"]
-        return -score, size, -self.regularization, updates
+        cost = math.inf if score is None else score if rank_by in COSTS else -score
+        return cost, size, -self.regularization, updates
 
 
 def model_result(result: TrainingResult, train: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `EntryRead` that come from the training of a model."""
     certificate = result.certificate.as_dict(result.fitted.classes)
     return {
-        "train": {name: train[name] for name in SCORES},
+        "train": scores_in(train),
         "certificate": {name: certificate[name] for name in CostRead.model_fields},
         "stop_reason": result.stop_reason,
         "converged": result.converged,
@@ -156,19 +175,17 @@ def objective_of(entry: JobCreate, result: TrainingResult) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def validation_metrics(result: EntryResult) -> dict[str, Any]:
-    """Metrics of the validation set, in the same form as a job's."""
-    confusion = result.confusion
-    assert confusion is not None
-    return metrics_of_folds(confusion, result.folds) if result.folds else confusion.metrics()
-
-
 def report(
-    entries: Sequence[JobCreate], results: Sequence[EntryResult], rank_by: RankBy
+    entries: Sequence[JobCreate],
+    results: Sequence[EntryResult],
+    rank_by: RankBy,
+    behind: Callable[[int], Mapping[int, Mapping[str, Any]]] = lambda _: {},
 ) -> dict[str, Any]:
-    """The JSON of `ComparisonResults`, complete or so far."""
+    """The JSON of `ComparisonResults`, complete or so far. `behind` gives what the entries have of
+    the same name, from the best one."""
     ranked = [k for k, each in enumerate(results) if each.model is not None]
     ranked.sort(key=lambda k: (*results[k].sort_key(rank_by), k))
+    distances = behind(ranked[0]) if ranked else {}
     ranks = {k: rank for rank, k in enumerate(ranked, start=1)}
     by_objective: dict[str, list[int]] = {}
     for k in sorted(ranked):
@@ -186,6 +203,7 @@ def report(
                 "rows": size_of(entries[k])[0],
                 "columns": size_of(entries[k])[1],
                 **_entry(results[k], rank_by),
+                "behind": distances.get(k),
             }
             for k in order
         ],
@@ -198,10 +216,10 @@ def report(
 
 def _entry(result: EntryResult, rank_by: RankBy) -> dict[str, Any]:
     validation = None
-    if result.model is not None:
-        metrics = validation_metrics(result)
-        validation = {name: metrics[name] for name in SCORES}
-        validation["folds"] = [fold["accuracy"] for fold in result.folds] or None
+    if result.validation is not None:
+        validation = scores_in(result.validation)
+        folds = [fold[next(iter(validation))] for fold in result.folds]
+        validation["folds"] = folds or None
     begun = result.elapsed_s > 0
     state = "failed" if result.error else "waiting" if result.model is None else "finished"
     return {
@@ -228,6 +246,11 @@ def _objective(members: list[tuple[int, EntryResult]]) -> dict[str, Any]:
         "dual": dual,
         "excess": [max(0.0, cost - dual) / cost if cost > 0 else 0.0 for cost, _ in costs],
     }
+
+
+def place_of(entry: int, split: int) -> str:
+    """A key."""
+    return f"{entry}.{split}"
 
 
 PLAIN = ("done", "chain", "position", "left", "spent_s", "cpu_s", "curve")
@@ -263,6 +286,8 @@ class ComparisonState:
     """Processor time of the current one so far."""
     curve: list[list[float]] = field(default_factory=list)
     """The curve of the current one."""
+    predicted: dict[str, Vector] = field(default_factory=dict)
+    """Of models of numbers, by `place_of` a training: the predictions of the validation rows."""
     latest: Model | None = None
     """The next training can begin with it."""
     best: Model | None = None
@@ -290,14 +315,20 @@ class ComparisonState:
         if self.best is None or key(model) < key(self.best):
             self.best = model
 
-    def part(self, chain: int) -> ComparisonState:
+    def part(self, number: int, chain: Chain) -> ComparisonState:
         """The state of a chain that another worker does."""
+        starts = tuple(f"{step.entry}." for step in chain.steps)
         return ComparisonState(
-            results=list(self.results), chain=chain, left=self.left, spent_s=self.spent_s
+            results=list(self.results),
+            chain=number,
+            left=self.left,
+            spent_s=self.spent_s,
+            predicted={k: some for k, some in self.predicted.items() if k.startswith(starts)},
         )
 
     def absorb(self, part: ComparisonState, chain: Chain, by: RankBy) -> None:
         """Add the trainings that another worker has done."""
+        self.predicted |= part.predicted
         for step in chain.steps[: part.position]:
             result = part.results[step.entry]
             self.results[step.entry] = self.results[step.entry].merged(result)
@@ -320,6 +351,7 @@ class ComparisonState:
             **{name: getattr(self, name) for name in PLAIN},
         }
         arrays: dict[str, Any] = {"state": np.asarray(json.dumps(plain))}
+        arrays |= under("predicted", self.predicted)
         for name, model in (("latest", self.latest), ("best", self.best)):
             if model is not None:
                 header = {"entry": model.entry, "record": model.record}
@@ -356,6 +388,7 @@ class ComparisonState:
     def _read(cls, arrays: Arrays, entries: Sequence[JobCreate]) -> ComparisonState:
         plain = json.loads(str(arrays["state"]))
         state = cls(**plain | {"results": [EntryResult.of(each) for each in plain["results"]]})
+        state.predicted = below("predicted", arrays)
         for name in ("latest", "best"):
             if name in arrays:
                 header = json.loads(str(arrays[name]))

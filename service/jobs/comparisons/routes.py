@@ -130,7 +130,7 @@ def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
     if file is not None:
         with file:
             results = read_results(file)
-    shown = report(entries, results or [EntryResult() for _ in entries], body.rank_by)
+    shown = report(entries, results or [EntryResult() for _ in entries], body.ranking)
     if job.state == State.RUNNING:
         for entry in shown["entries"]:
             if entry["number"] == job.progress.get("entry") and entry["state"] == "waiting":

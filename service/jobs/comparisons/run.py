@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import orjson
 
 from service.jobs.comparisons import results
@@ -36,9 +37,11 @@ from service.jobs.training.training_sequence import SHORTEST_S, begin_training, 
 from service.storage.arrays import Arrays
 from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
-from svm.data.matrices import Indices
+from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
+from svm.model.measures import Errors, Measures, mean_difference
 from svm.model.metrics import explain_unpredicted
+from svm.model.pipeline import FittedPipeline
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -56,12 +59,11 @@ def run(context: RunContext, attempt: Attempt) -> None:
         canceled = sequence.run()
     work, state, warnings = sequence.work, sequence.state, sequence.work.warnings
     body, entries, dataset = work.body, work.entries, work.dataset
-    reported = results.report(entries, state.results, body.rank_by)
+    reported = results.report(entries, state.results, body.ranking, work.behind)
     best = reported["entries"][0] if reported["entries"][0]["rank"] else None
     seen = None
-    if best is not None and (confusion := state.results[best["number"] - 1].confusion) is not None:
-        seen = work.trained_rows()
-        total = int(confusion.counts.sum())
+    if best is not None:
+        seen, total = work.trained_rows()
         warnings = (*warnings, *summary.warn_of_trained_rows(seen, total, "validation rows"))
     attempt.show(summary.final_progress(attempt, canceled, best))
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
@@ -117,7 +119,7 @@ def help(context: RunContext, part: PartWork) -> None:
 
 def _headline(best: dict[str, Any]) -> dict[str, Any]:
     """The fields of lists."""
-    scores = {name: best["validation"][name] for name in results.SCORES}
+    scores = results.scores_in(best["validation"])
     return {
         "best": best["number"],
         "score": best["score"],
@@ -150,7 +152,7 @@ class ComparisonSequence:
         self.work = ChainRun(context, attempt, self._show)
         self.state = state = self.work.state
         self._entries, self._chains = self.work.entries, self.work.chains
-        self._rank_by = self.work.body.rank_by
+        self._rank_by = self.work.body.ranking
         self._lending = Lending(context.offers, attempt)
         self._trainings = sum(len(chain.steps) for chain in self._chains)
         self._forecasts = summary.Forecasts()
@@ -247,7 +249,7 @@ class ComparisonSequence:
             self._save()
         self._lending.lend(
             (n for n in self._ready() if n != self.state.chain),
-            lambda n: self.state.part(n).packed(None),
+            lambda n: self.state.part(n, self._chains[n]).packed(None),
         )
 
     def _overall(self, current: float) -> dict[str, float | int]:
@@ -260,6 +262,12 @@ class ComparisonSequence:
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""
+NO_INTERVALS = (
+    "The model has no prediction intervals, since its validation rows chose it among the entries: "
+    "a job with its `spec` and another `seed` learns them."
+)
+MEASURED_ROWS = 20_000
+"""For which a comparison keeps the predictions of each model of numbers."""
 OUT_OF_MEMORY: results.Error = {
     "code": "out-of-memory",
     "detail": "a worker's memory is too small for this entry",
@@ -276,6 +284,9 @@ class ChainRun:
 
     splits: list[Split]
     """Rows: the first split trains the models, the others the folds."""
+    measured: list[Indices | None]
+    """Of each split the validation rows that models are measured on: of numbers not all of many,
+    since their errors are kept."""
     chains: list[Chain]
     """All chains of the comparison, in order."""
 
@@ -311,7 +322,12 @@ class ChainRun:
         wanted = {in_files[k] for k, refusal in enumerate(refusals) if refusal is None}
         self._rows = {some: self._open(some) for some in wanted or {True}}
         some = next(iter(self._rows.values()))
-        self.splits = some.splits(body.validation, body.seed)
+        self.splits = splits = some.splits(body.validation, body.seed)
+        self.measured = [each.validation for each in splits]
+        if entries[0].pipeline().predicts_numbers:
+            count = sum(len(rows) for rows in self.measured if rows is not None)
+            apart = -(-count // MEASURED_ROWS)
+            self.measured = [rows if rows is None else rows[::apart] for rows in self.measured]
         self.chains = chains_of(
             entries, len(self.splits), in_files, body.warm_starts and not body.sizes
         )
@@ -320,10 +336,11 @@ class ChainRun:
         self._narrowed: tuple[tuple[bool, int | None], LabeledRows] | None = None
         self._warm: set[type] = set()
 
-    def trained_rows(self) -> int:
+    def trained_rows(self) -> tuple[int, int]:
         """How many validation rows are equal to a row that the same training learned from; with
-        folds over all of them."""
-        return next(iter(self._rows.values())).seen(self.splits)
+        folds over all of them. And how many there are."""
+        measured = [split.validation for split in self.splits if split.validation is not None]
+        return next(iter(self._rows.values())).seen(self.splits), sum(map(len, measured))
 
     def packed(self) -> bytes:
         """The checkpoint."""
@@ -336,7 +353,7 @@ class ChainRun:
         if saved:
             with suppress(CheckpointMismatch):  # of another release: only time is lost
                 part, self._saved = results.ComparisonState.unpacked(saved, self.entries)
-                state.resume(part, self.chains[number], self.body.rank_by)
+                state.resume(part, self.chains[number], self.body.ranking)
         if self.body.sizes is not None and self.step() is not None:
             self._warm_up(self.chains[number].steps[0])
 
@@ -457,45 +474,84 @@ class ChainRun:
         """Record the result of a finished training. Nothing is changed before all of it is known:
         it may be interrupted."""
         assert self._training is not None
-        state, split, rows = self.state, self.splits[step.split], self._rows_of(step)
-        counts = weighted = fold = None
-        if split.validation is not None:
-            confusion = rows.confusion(result.fitted, split.validation)
-            counts = confusion.counts.tolist()
-            weighted = None if confusion.weighted is None else confusion.weighted.tolist()
+        state, rows = self.state, self._rows_of(step)
+        chosen, fitted = self._training_rows(step), result.fitted
+        baseline = rows.baseline(chosen)
+        measures = measured = fold = None
+        if (some := self.measured[step.split]) is not None:
+            measures = rows.measures(fitted, some, baseline)
+            metrics, name = measures.metrics(), measures.SCORES[0]
+            measured = results.kept_of(metrics)
             if step.split > 0:
-                fold = summary.fold_of(result, {"accuracy": confusion.metrics()["accuracy"]})
-        measured = results.SplitResult(
-            elapsed_s=self._training.elapsed_s,
-            cpu_s=state.cpu_s,
-            confusion=counts,
-            weighted=weighted,
-            fold=fold,
+                fold = summary.fold_of(result, {name: metrics[name]})
+        done = results.SplitResult(
+            elapsed_s=self._training.elapsed_s, cpu_s=state.cpu_s, measured=measured, fold=fold
         )
         before = state.results[step.entry]
-        now = replace(before, splits={**before.splits, step.split: measured})
+        now = replace(before, splits={**before.splits, step.split: done})
         best = None
         if step.split == 0:
-            train = rows.confusion(result.fitted, self._training_rows(step)).metrics()
+            train = rows.measures(fitted, chosen, baseline).metrics()
+            if measures is None:
+                measures = self._of_folds(step, fitted, now, chosen)
             entry, start = self.entries[step.entry], _start(state, step)
             now = replace(
                 now,
                 model=results.model_result(result, train),
+                validation=summary.metrics_of_folds(measures, now.folds),
                 curve=state.curve,
                 objective=results.objective_of(entry, result),
                 regularization=float(result.warm_start.regularization[0]),
                 warm_start_from=None if start is None else start.entry,
             )
             if self.body.model_name is not None:
-                metrics = {"train": train, "validation": results.validation_metrics(now)}
+                subsets = {"train": train, "validation": now.validation}
+                notes = () if fitted.target is None else (NO_INTERVALS,)
                 named = entry.model_copy(update={"set_alias": self.body.set_alias})
                 spec = named.with_solver(result.warm_start.pipeline.solver)
-                record = {"spec": spec, "result": summary.result_of(result, metrics)}
+                record = {"spec": spec, "result": summary.result_of(result, subsets, notes)}
                 best = results.Model(step.entry, result.warm_start, record)
+        if isinstance(measures, Errors) and some is not None:
+            state.predicted[results.place_of(step.entry, step.split)] = measures.predicted
         state.results[step.entry] = now
         state.latest = results.Model(step.entry, result.warm_start, {})
         if best is not None:
-            state.keep_if_best(best, self.body.rank_by)
+            state.keep_if_best(best, self.body.ranking)
+
+    def _of_folds(
+        self, step: ChainStep, fitted: FittedPipeline, now: results.EntryResult, trained: Indices
+    ) -> Measures:
+        if fitted.target is None:
+            return now.confusion
+        rows = self._rows_of(step)
+        return rows.measures_of(fitted, *self._predicted(step.entry), rows.baseline(trained))
+
+    def _predicted(self, entry: int) -> tuple[Indices, Vector]:
+        """Rows that the same training did not see, and the numbers that were predicted for them."""
+        predicted = self.state.predicted
+        parts = [
+            (rows, predicted[results.place_of(entry, number)])
+            for number, rows in enumerate(self.measured)
+            if rows is not None
+        ]
+        return np.concatenate([rows for rows, _ in parts]), np.concatenate([p for _, p in parts])
+
+    def behind(self, best: int) -> dict[int, dict[str, Any]]:
+        """Of models of numbers, by entry: how much larger the errors are than those of the best."""
+        if not self.state.predicted:
+            return {}
+        actual = next(iter(self._rows.values())).numbers
+        errors = {}
+        for entry, each in enumerate(self.state.results):
+            if each.model is not None:
+                rows, predicted = self._predicted(entry)
+                errors[entry] = np.abs(actual(rows) - predicted)
+        nearest = errors.pop(best)
+        differences = {entry: mean_difference(own, nearest) for entry, own in errors.items()}
+        return {
+            entry: {"difference": mean, "interval": ends, "tie": ends is None or ends[0] <= 0.0}
+            for entry, (mean, ends) in differences.items()
+        }
 
 
 def _start(state: results.ComparisonState, step: ChainStep) -> results.Model | None:

@@ -16,13 +16,17 @@ from service.jobs.core.job import Job
 from service.jobs.training import schemas as training
 from service.rows.spec import TargetKind
 from svm.encoding.encoder import Encoding
-from svm.hyperparameters import Moderate, Positive
+from svm.hyperparameters import Moderate
+from svm.kernel.kernels import Gamma
 from svm.model.multiclass import MulticlassName
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 from svm.transforms.scaling import ScalingName
 
-RankBy = Literal["accuracy", "balanced_accuracy", "macro_f1"]
+RankBy = (
+    Literal["accuracy", "balanced_accuracy", "macro_f1"]
+    | Literal["mae", "rmse", "r2", "median_absolute_error"]
+)
 
 
 class EntryCreate(WriteModel):
@@ -47,7 +51,7 @@ class Grid(WriteModel):
     solver: Annotated[list[training.SolverChoice], MinLen(1)]
     C: Annotated[list[Moderate], MinLen(1)] | None = None
     lambda_: Annotated[list[Moderate], MinLen(1)] | None = Field(None, alias="lambda")
-    gamma: Annotated[list[Positive | Literal["median"]], MinLen(1)] | None = None
+    gamma: Annotated[list[Gamma], MinLen(1)] | None = None
     features: Annotated[list[training.FeaturesChoice], MinLen(1)] | None = None
     scaling: Annotated[list[ScalingName], MinLen(1)] | None = None
 
@@ -88,8 +92,9 @@ class ComparisonCreate(training.TrainingOptions):
     """Train every entry on parts of the training rows or of the features, to measure how its time
     grows. All trainings begin at zero, are measured on the same validation set, and no model is
     kept."""
-    rank_by: RankBy = "accuracy"
-    """The score that ranks the entries, on rows that a training did not see."""
+    rank_by: RankBy | None = None
+    """The score that ranks the entries, on rows that a training did not see: one of the first three
+    for classes, by default `accuracy`; one of the others for numbers, by default `mae`."""
     warm_starts: bool = True
     """If entries differ only in C or λ, solvers that converge to the optimum begin with the model
     of the next larger λ. False: all trainings begin at zero, and so do their curves."""
@@ -121,6 +126,11 @@ class ComparisonCreate(training.TrainingOptions):
         validation = training.stratified(self.validation, dataset)
         return super().on(dataset).model_copy(update={"validation": validation})
 
+    @property
+    def ranking(self) -> RankBy:
+        """The `rank_by` of a request that is checked."""
+        return self.rank_by or "accuracy"
+
     @model_validator(mode="after")
     def _something_to_compare(self) -> Self:
         if not self.specs and self.grid is None:
@@ -138,6 +148,36 @@ class ScoresRead(ReadModel):
     accuracy: float
     balanced_accuracy: float
     macro_f1: float
+
+
+class ErrorScoresRead(ReadModel):
+    """Scores of an entry that predicts numbers, on some rows: means of absolute and of squared
+    errors, R² (null if all numbers are equal), and the median of absolute errors."""
+
+    mae: float
+    rmse: float
+    r2: float | None
+    median_absolute_error: float
+
+
+class ValidationErrorsRead(ErrorScoresRead):
+    """On the validation set; with folds, on all rows, each predicted by the training that did not
+    see it."""
+
+    folds: list[float] | None
+    """Of folds, the `mae` of each."""
+
+
+class BehindRead(ReadModel):
+    """An entry that predicts numbers, beside the best one: the difference of their absolute errors
+    on the same rows."""
+
+    difference: float
+    """By how much its `mae` is larger."""
+    interval: list[float] | None
+    """Of the difference, with 95 % confidence, from the differences of single rows."""
+    tie: bool
+    """Whether it is not known to be larger: the interval begins at 0 or below it."""
 
 
 class ValidationScoresRead(ScoresRead):
@@ -185,8 +225,10 @@ class EntryRead(ReadModel):
     """With `sizes`, the features of this entry."""
     score: float | None
     """The score named by `rank_by`, on the validation set."""
-    train: ScoresRead | None
-    validation: ValidationScoresRead | None
+    train: ScoresRead | ErrorScoresRead | None
+    validation: ValidationScoresRead | ValidationErrorsRead | None
+    behind: BehindRead | None = None
+    """Of models of numbers, once the comparison has ended; null for the best one."""
     objective: int | None
     """The number of its objective in `objectives`."""
     certificate: CostRead | None

@@ -67,6 +67,27 @@ def unused_columns(dataset: Dataset, version: ModelVersion) -> list[str]:
     return [name for name in dataset.columns if name not in used][:MAX_FAULTS]
 
 
+def labeled_for(
+    dataset: Dataset, classes: Sequence[Label]
+) -> tuple[Dataset, npt.NDArray[np.int64] | None]:
+    """The dataset with labels of the kind that a model predicts, and for each of its classes the
+    number among those of the model. Without `classes` the model predicts numbers: None.
+
+    Raises InvalidData: `target-missing`, `target-continuous`, `label-mismatch`, and `unknown-class`
+    for a label that the model does not know.
+    """
+    labeled = dataset.taken_as("classes" if classes else "numbers")
+    if classes:
+        return labeled or dataset, class_numbers(labeled or dataset, classes)
+    if dataset.n_distinct_labels == 0:
+        raise InvalidData("target-missing", "the dataset has no labels to compare with")
+    if labeled is None:
+        shown = ", ".join(repr(label) for label in (dataset.classes or ())[:3])
+        message = f"the model predicts numbers, and the labels of the dataset are classes: {shown}"
+        raise InvalidData("label-mismatch", message)
+    return labeled, None
+
+
 def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.int64]:
     """For each of the dataset's classes its number among those of a model.
 
@@ -76,7 +97,8 @@ def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.
     if dataset.n_distinct_labels == 0:
         raise InvalidData("target-missing", "the dataset has no labels to compare with")
     if dataset.classes is None:
-        message = f"the labels have {dataset.n_distinct_labels} different values: not classes"
+        many = f"{dataset.n_distinct_labels:,} different values"
+        message = f"the model predicts classes, and the labels of the dataset are numbers: {many}"
         raise InvalidData("target-continuous", message)
     numbers = match_labels(dataset.classes, classes)
     if None in numbers:

@@ -9,7 +9,11 @@ from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
 from service.jobs.collection.submission import Draft, Stores, Submission
 from service.jobs.core.job import Job
-from service.jobs.core.model_columns import check_columns, class_numbers, unused_columns
+from service.jobs.core.model_columns import (
+    check_columns,
+    labeled_for,
+    unused_columns,
+)
 from service.jobs.core.store import JobStore
 from service.jobs.evaluations import schemas
 from service.jobs.evaluations.run import MAX_COLUMNS, outputs_of
@@ -27,7 +31,7 @@ class Evaluations(Submission[EvaluationCreate]):
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         with refuse_at("/dataset_id"):
-            class_numbers(dataset, version.classes)
+            labeled_for(dataset, version.classes)
             check_columns(dataset, version)
         if body.importance and version.n_features > MAX_COLUMNS:
             message = (
@@ -65,11 +69,12 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         Evaluations(stores),
         schemas.EvaluationCreate,
         EXAMPLE,
-        *("target-missing", "target-continuous", "unknown-class", "feature-mismatch"),
-        "plan-too-large",
+        *("target-missing", "target-continuous", "label-mismatch", "unknown-class"),
+        *("feature-mismatch", "plan-too-large"),
         summary="Evaluate a model on a dataset",
         description="Queues a job that scores every row: confusion matrix, precision and recall, "
-        "ROC curves, margins, and the quality of a calibrated model's probabilities.",
+        "ROC curves, margins, and the quality of a calibrated model's probabilities. Of a model of "
+        "numbers: mean and median errors with intervals, beside those of a baseline.",
     )
     return collection.add_rest().routes
 
@@ -79,7 +84,7 @@ def evaluation(jobs: JobStore, job: Job) -> schemas.EvaluationRead:
     metrics = None
     if file := jobs.open_results(job):
         with file:
-            metrics = schemas.EvaluationMetricsRead.model_validate_json(file.read())
+            metrics = schemas.METRICS.validate_json(file.read())
     return schemas.EvaluationRead(
         **schemas.EvaluationSummary.values(job), dataset_digest=job.dataset_digest, metrics=metrics
     )

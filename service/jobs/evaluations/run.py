@@ -1,5 +1,5 @@
 """Runs evaluations: a model is measured on a labeled dataset, its columns by how much the accuracy
-depends on each, and its rows by whether they were trained on."""
+or the errors depend on each, and its rows by whether they were trained on."""
 
 from __future__ import annotations
 
@@ -16,24 +16,31 @@ from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.core.model_columns import adapt_rows, class_numbers
+from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import BLOCK_ROWS, Scoring, score, score_piece
 from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import warn_of_trained_rows
+from service.jobs.training.summary import COVERAGES, warn_of_trained_rows
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
 from service.storage.database import new_id
 from service.storage.database.tables import ModelVersion
-from svm.data.matrices import Indices, Matrix, is_sparse
+from svm.data.matrices import Array, Indices, Matrix, is_sparse
 from svm.model import metrics
+from svm.model.conformal import Conformal
 from svm.model.explanations import permutation_importance
+from svm.model.measures import Baseline, Errors
 
 CURVE_POINTS = 201
 """Points of a ROC curve; each of many classes has fewer, but at least `FEWEST_POINTS`."""
 ALL_POINTS = 2010
 FEWEST_POINTS = 21
+LARGEST_ERRORS = 20
+POINTS = 1000
+"""Rows that are shown, predicted against actual."""
+HEADLINE = ("accuracy", "roc_auc", "mae", "rmse", "r2", "n_samples", "trained_rows")
+"""Metrics that lists show, if there are."""
 
 
 def run(context: RunContext, attempt: Attempt) -> None:
@@ -48,29 +55,15 @@ def run(context: RunContext, attempt: Attempt) -> None:
     scored = score(context, attempt, then)
     if scored is None:
         return
-    assert scored.data.codes is not None
-    codes = class_numbers(scored.dataset, scored.version.classes)[scored.data.codes]
-    decision = scored.outputs["decision"]
-    predicted = scored.fitted.codes_from_decision(decision)
-    measures = evaluation_metrics(
-        codes, decision, predicted, scored.outputs.get("probability"), scored.version.classes
-    )
-    if scored.data.weights is not None:
-        n_classes = len(scored.version.classes)
-        weighted = metrics.confusion_matrix(codes, predicted, n_classes, scored.data.weights)
-        measures["weighted"] = metrics.weighted_metrics(weighted)
-    measures |= more
-    content = orjson.dumps(measures)
-    headline = {
-        name: measures[name] for name in ("accuracy", "roc_auc", "n_samples", "trained_rows")
-    }
+    measures = _metrics_of(scored) | more
+    headline = {name: measures[name] for name in HEADLINE if name in measures}
     attempt.finish(
         Outcome(
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"metrics": headline, "unknown_cells": scored.unknown},
-            warnings=warn_of_trained_rows(measures["trained_rows"], len(codes), "rows"),
-            results=context.blobs.write(f"evaluations/{new_id('results')}", content),
+            warnings=warn_of_trained_rows(measures["trained_rows"], len(scored.truth), "rows"),
+            results=context.blobs.write(f"evaluations/{new_id('results')}", orjson.dumps(measures)),
         )
     )
 
@@ -82,7 +75,57 @@ def help(context: RunContext, part: PartWork) -> None:
 
 def outputs_of(version: ModelVersion) -> list[str]:
     """The outputs that an evaluation needs for every row."""
+    if not version.classes:
+        return ["value"]
     return ["decision"] if version.calibration is None else ["decision", "probability"]
+
+
+def _metrics_of(scored: Scoring) -> dict[str, Any]:
+    fitted, truth, weights = scored.fitted, scored.truth, scored.data.weights
+    if fitted.target is not None:
+        known = (scored.version.result.get("metrics") or {}).get("train", {}).get("baseline")
+        baseline = known and Baseline(known["median"], known["mean"])
+        errors = Errors(truth, scored.outputs["value"], fitted.target, baseline, weights)
+        return error_metrics(errors, fitted.conformal)
+    decision, classes = scored.outputs["decision"], scored.version.classes
+    predicted = fitted.codes_from_decision(decision)
+    probabilities = scored.outputs.get("probability")
+    measures = evaluation_metrics(truth, decision, predicted, probabilities, classes)
+    if weights is not None:
+        weighted = metrics.confusion_matrix(truth, predicted, len(classes), weights)
+        measures["weighted"] = metrics.weighted_metrics(weighted)
+    return measures
+
+
+def error_metrics(errors: Errors, conformal: Conformal | None) -> dict[str, Any]:
+    """All measures as JSON; the size does not grow with the rows."""
+    residuals = errors.actual - errors.predicted
+    largest = np.argsort(-errors.absolute, kind="stable")[:LARGEST_ERRORS]
+    some = np.arange(0, len(residuals), -(-len(residuals) // POINTS))
+    bins = metrics.histogram_by_class(np.zeros(len(residuals)), residuals, 1)
+    return {
+        **errors.metrics(),
+        "largest_errors": [
+            {"row": row + 1, "actual": actual, "predicted": predicted}
+            for row, actual, predicted in zip(
+                largest.tolist(),
+                errors.actual[largest].tolist(),
+                errors.predicted[largest].tolist(),
+                strict=True,
+            )
+        ],
+        "points": {
+            "actual": errors.actual[some].tolist(),
+            "predicted": errors.predicted[some].tolist(),
+        },
+        "residuals": {"edges": bins["edges"], "counts": bins["counts"][0]},
+        "coverages": None
+        if conformal is None
+        else [
+            {"coverage": coverage, "share_inside": float(errors.within(width).mean())}
+            for coverage, width in conformal.half_widths(COVERAGES)
+        ],
+    }
 
 
 def evaluation_metrics(
@@ -146,14 +189,11 @@ def importance_of(scoring: Scoring, attempt: Attempt) -> dict[str, Any]:
     drawn = np.random.default_rng(SEED).permutation(n)[:MAX_ROWS]
     rows = np.sort(drawn)
     X = scoring.read(rows)
-    codes = scoring.data.codes
-    assert codes is not None
-    numbers = class_numbers(scoring.dataset, scoring.version.classes)[codes[rows]]
     with np.errstate(all="ignore"):
         measured = permutation_importance(
             scoring.fitted,
             X.toarray() if is_sparse(X) else X,
-            numbers,
+            scoring.truth[rows],
             seed=SEED,
             check=attempt.check,
         )
@@ -182,17 +222,16 @@ def trained_rows(context: RunContext, scoring: Scoring, attempt: Attempt) -> int
     rows = trained.splits(spec.validation, version.seed)[0].training
     taken = adapt_rows(scoring.fitted, dataset, version)
 
-    def hashes(read: Callable[[Indices], Matrix], rows: Indices, codes: Indices) -> Words:
+    def hashes(read: Callable[[Indices], Matrix], rows: Indices, truth: Array) -> Words:
         found = np.empty(len(rows), dtype=np.uint64)
         for start in range(0, len(rows), BLOCK_ROWS):
             attempt.check()
             some = slice(start, start + BLOCK_ROWS)
-            found[some] = row_hashes(read(rows[some]), codes[some])
+            found[some] = row_hashes(read(rows[some]), truth[some])
         return found
 
-    assert scoring.data.codes is not None
-    codes = class_numbers(scoring.dataset, version.classes)[scoring.data.codes]
-    measured = hashes(scoring.read, np.arange(len(codes)), codes)
+    truth = scoring.truth
+    measured = hashes(scoring.read, np.arange(len(truth)), truth)
     return count_seen(
-        measured, hashes(lambda some: taken(data.X.read(some)), rows, trained.codes(rows))
+        measured, hashes(lambda some: taken(data.X.read(some)), rows, trained.truth(rows))
     )

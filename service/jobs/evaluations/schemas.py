@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from service.common.names import ModelReference
 from service.common.schemas import ReadModel
 from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
@@ -17,8 +19,9 @@ class EvaluationCreate(KindCreate):
     model: ModelReference
     """The model, one of its versions, or one of its aliases, resolved when the job is created."""
     importance: bool = False
-    """Measure also how much the accuracy falls when the values of one column are exchanged between
-    the rows: for models of at most 200 columns, on at most 2,000 of the rows."""
+    """Measure also how much the accuracy falls, or the mean absolute error grows, when the values
+    of one column are exchanged between the rows: for models of at most 200 columns, on at most
+    2,000 of the rows."""
 
 
 class ClassMetricsRead(ReadModel):
@@ -91,12 +94,13 @@ class WeightedMetricsRead(ReadModel):
 
 
 class ColumnImportanceRead(ReadModel):
-    """How much the accuracy depends on a column."""
+    """How much the accuracy, or the mean absolute error, depends on a column."""
 
     name: str
     decrease: float
-    """Of the accuracy when the values of this column are exchanged between the rows: mean of 5
-    draws. Columns that say the same share it; near 0 or below it is chance."""
+    """Of the accuracy when the values of this column are exchanged between the rows, or increase of
+    the mean absolute error: mean of 5 draws. Columns that say the same share it; near 0 or below
+    it is chance."""
     standard_error: float
 
 
@@ -142,13 +146,119 @@ class EvaluationMetricsRead(ReadModel):
     """If it was asked for."""
 
 
+class ErrorsRead(ReadModel):
+    """How far predicted numbers are from the true ones."""
+
+    mae: float
+    """Mean absolute error."""
+    rmse: float
+    """Root of the mean squared error."""
+    r2: float | None
+    """The share of the variance that is explained: 1 - mean squared error/variance. Null if all
+    numbers are equal."""
+    median_absolute_error: float
+    """Half of the errors are smaller."""
+    share_inside_epsilon: float
+    """Share of the rows with errors of at most ε, which cost nothing in training."""
+
+
+class ErrorIntervalsRead(ReadModel):
+    """Intervals with 95 % confidence; null if there are too few rows."""
+
+    mae: list[float] | None
+    rmse: list[float] | None
+    r2: list[float] | None
+    median_absolute_error: list[float] | None
+    share_inside_epsilon: list[float]
+
+
+class MeasuredErrorsRead(ErrorsRead):
+    """With what is known about each."""
+
+    intervals: ErrorIntervalsRead
+
+
+class BaselineRead(ErrorsRead):
+    """The errors without a model: always the training rows' mean, for `rmse` and `r2`, or their
+    median, for the others."""
+
+    median: float
+    mean: float
+
+
+class LargeErrorRead(ReadModel):
+    """One of the rows with the largest errors."""
+
+    row: int
+    """Its number in the dataset, from 1."""
+    actual: float
+    predicted: float
+
+
+class PointsRead(ReadModel):
+    """Rows at even distances, at most 1,000."""
+
+    actual: list[float]
+    predicted: list[float]
+
+
+class ResidualsRead(ReadModel):
+    """How the differences of true and predicted numbers are distributed."""
+
+    edges: list[float]
+    """Of the bins, ascending; rows beyond are counted in the outermost ones."""
+    counts: list[int]
+
+
+class CoverageRead(ReadModel):
+    """How often the true numbers are inside of the model's prediction intervals."""
+
+    coverage: float
+    """The coverage asked."""
+    share_inside: float
+
+
+class NumberMetricsRead(MeasuredErrorsRead):
+    """How well a model predicts the numbers of a dataset."""
+
+    n_samples: int
+    trained_rows: int | None = None
+    """How many of these rows are equal to training rows, targets included. Null without the
+    training data."""
+    epsilon: float
+    """ε of the model, in the unit of the target or, if it is a model of logarithms, of these."""
+    baseline: BaselineRead | None = None
+    """Null if the model was imported."""
+    weighted: MeasuredErrorsRead | None = None
+    """If the dataset has a column of weights. All other metrics count every row once."""
+    largest_errors: list[LargeErrorRead]
+    """The 20 rows with the largest errors, the largest one first."""
+    points: PointsRead
+    """Predicted against actual."""
+    residuals: ResidualsRead
+    """The true minus the predicted numbers."""
+    coverages: list[CoverageRead] | None
+    """Null if the model has no prediction intervals."""
+    importance: ImportanceRead | None = None
+    """If it was asked for."""
+
+
+METRICS: TypeAdapter[EvaluationMetricsRead | NumberMetricsRead] = TypeAdapter(
+    EvaluationMetricsRead | NumberMetricsRead
+)
+
+
 class EvaluationSummary(KindRead):
     """An evaluation as lists show it."""
 
     model: JobModelRead
     accuracy: float | None
-    """Once it has succeeded."""
+    """Once it has succeeded; null for models of numbers."""
     roc_auc: float | None
+    mae: float | None = None
+    """Of models of numbers, as the next two: the mean absolute error."""
+    rmse: float | None = None
+    r2: float | None = None
     n_samples: int | None
     trained_rows: int | None
     """As in `metrics`."""
@@ -174,8 +284,8 @@ class EvaluationRead(EvaluationSummary):
     """An evaluation as it is now."""
 
     dataset_digest: str
-    metrics: EvaluationMetricsRead | None
-    """Once it has succeeded."""
+    metrics: EvaluationMetricsRead | NumberMetricsRead | None
+    """Once it has succeeded; of models of numbers the second form."""
 
 
 class EvaluationPage(ReadModel):

@@ -24,7 +24,7 @@ from svm.data.splitting import fold_numbers, held_out_rows, split
 from svm.data.stored_rows import StoredRows, pieces
 from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
-from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
+from svm.model.measures import Baseline, Confusion, Errors, Measures
 from svm.model.pipeline import FittedPipeline
 
 
@@ -36,27 +36,6 @@ class Split:
     validation: Indices | None
     digest: str
     """Equal for equal values and labels of the training rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """Rows by true (first axis) and predicted class: (n_classes, n_classes)."""
-
-    counts: npt.NDArray[np.int64]
-    weighted: npt.NDArray[np.float64] | None
-    """Sums of weights; None if the rows have none."""
-
-    @classmethod
-    def total(cls, counts: Sequence[Any], weighted: Sequence[Any]) -> Confusion:
-        """The sum of several; `weighted` is empty if the rows have no weights."""
-        return cls(np.sum(counts, axis=0), np.sum(weighted, axis=0) if weighted else None)
-
-    def metrics(self) -> dict[str, Any]:
-        """With the weighted ones, if there are weights."""
-        metrics = classification_metrics(self.counts)
-        if self.weighted is None:
-            return metrics
-        return {**metrics, "weighted": weighted_metrics(self.weighted)}
 
 
 def count_seen(measured: Words, trained: Words) -> int:
@@ -162,8 +141,8 @@ class LabeledRows:
         start = 0
         for X in pieces(self._X):
             self._interrupted()
-            some = slice(start, start + X.shape[0])
-            found[some] = row_hashes(X, self._codes[some])
+            some = np.arange(start, start + X.shape[0])
+            found[some] = row_hashes(X, self.truth(some))
             start += X.shape[0]
         return found
 
@@ -175,32 +154,48 @@ class LabeledRows:
             if each.validation is not None
         )
 
-    def scores(
-        self, fitted: FittedPipeline, rows: Indices
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """(n, n_problems) scores of these rows, and (n,) their classes by number."""
-        scores = [fitted.problem_scores(X) for X in self._pieces(fitted, rows)]
-        return np.concatenate(scores), self.codes(rows)
+    def scores(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.float64]:
+        """(n, n_problems) scores of these rows."""
+        return np.concatenate([fitted.problem_scores(X) for X in self._pieces(fitted, rows)])
+
+    def numbers(self, rows: Indices) -> npt.NDArray[np.float64]:
+        """(n,) numeric targets of these rows."""
+        assert self._values is not None
+        return self._values[rows]
+
+    def truth(self, rows: Indices) -> npt.NDArray[Any]:
+        """(n,) classes of these rows, by number, or numeric targets."""
+        return self.codes(rows) if self._values is None else self._values[rows]
 
     def codes(self, rows: Indices) -> npt.NDArray[np.int64]:
         """(n,) classes of these rows, by number."""
         return self._codes[rows].astype(np.int64)
 
-    def confusion(self, fitted: FittedPipeline, rows: Indices) -> Confusion:
-        """How the model classifies these rows."""
-        n_classes = len(self._labels)
-        total = np.zeros((n_classes, n_classes), dtype=np.int64)
-        weighted = None if self._weights is None else np.zeros((n_classes, n_classes))
-        start = 0
-        for X in self._pieces(fitted, rows):
-            some = rows[start : start + X.shape[0]]
-            start += X.shape[0]
-            predicted = np.searchsorted(fitted.classes, fitted.predict(X))
-            codes = self._codes[some]
-            total += confusion_matrix(codes, predicted, n_classes)
-            if weighted is not None and self._weights is not None:
-                weighted += confusion_matrix(codes, predicted, n_classes, self._weights[some])
-        return Confusion(total, weighted)
+    def baseline(self, rows: Indices) -> Baseline | None:
+        """What to compare a model with that was trained on these rows; of classes the metrics say
+        it."""
+        return None if self._values is None else Baseline.of(self._values[rows])
+
+    def measures(
+        self, fitted: FittedPipeline, rows: Indices, baseline: Baseline | None
+    ) -> Measures:
+        """How well the model predicts these rows."""
+        predicted = [fitted.predict(X) for X in self._pieces(fitted, rows)]
+        return self.measures_of(fitted, rows, np.concatenate(predicted), baseline)
+
+    def measures_of(
+        self,
+        fitted: FittedPipeline,
+        rows: Indices,
+        predicted: npt.NDArray[Any],
+        baseline: Baseline | None,
+    ) -> Measures:
+        """The same, from what was predicted: labels or numbers."""
+        weights = None if self._weights is None else self._weights[rows]
+        if fitted.target is not None:
+            return Errors(self.numbers(rows), predicted, fitted.target, baseline, weights)
+        codes = np.searchsorted(fitted.classes, predicted)
+        return Confusion.of(self._codes[rows], codes, len(self._labels), weights)
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
         """The rows in pieces of a size that bounds the memory for features and scores."""

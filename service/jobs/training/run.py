@@ -15,6 +15,7 @@ from service.jobs.core.leases import Outcome
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.jobs.training import summary, training_sequence
+from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import JobCreate
 from service.storage.arrays import Arrays, below, pack, under
 from service.storage.disk import file_errors_reported
@@ -32,6 +33,10 @@ FEW_ROWS = 1000
 FEW_FOR_STEPS = (
     "The isotonic steps of the probabilities were fitted on {:,} rows: below "
     f"{FEW_ROWS:,} they follow chance. `sigmoid` needs fewer rows."
+)
+NO_INTERVALS = (
+    "The model has no prediction intervals, which need rows that played no part in its training: "
+    "give `validation` a `fraction` or another dataset, and no `patience`."
 )
 NOT_MEASURED = (
     "The error of the probabilities is not known: a class has a single row in the validation set, "
@@ -53,23 +58,25 @@ def run(context: RunContext, attempt: Attempt) -> None:
         sequence, warnings = context.resume(attempt.job, begin)
         canceled = sequence.run()
     result = sequence.model
-    metrics = trainings.metrics(result, sequence.folds)
     fitted = result.fitted
+    metrics = trainings.metrics(fitted, sequence.folds, sequence.scores)
+    notes: tuple[str, ...] = ()
     if spec.calibration is not None:
-        held_out = trainings.held_out(result, sequence.scores)
+        held_out = trainings.held_out(fitted, sequence.scores)
         if held_out is None:
             warnings = (*warnings, NOT_CALIBRATED)
         else:
             fitted, measured, said = _calibrated(spec, fitted, *held_out)
             metrics["validation"]["calibration"] = measured
             warnings = (*warnings, *said)
-    if "validation" in metrics:
-        measured = metrics["validation"]
-        total = sum(map(sum, measured["confusion_matrix"]))
-        said = summary.warn_of_trained_rows(measured["trained_rows"], total, "validation rows")
-        warnings = (*warnings, *said)
+    if fitted.target is not None:
+        if (unseen := trainings.unseen) is None:
+            notes = (NO_INTERVALS,)
+        else:
+            fitted = fitted.with_intervals(unseen.actual, unseen.predicted)
+            metrics["validation"]["conformal"] = summary.coverages_of(fitted)
     warnings += explain_unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
-    measures = summary.result_of(result, metrics)
+    measures = summary.result_of(result, metrics, notes)
     if canceled:
         measures["stop_reason"] = "canceled"
     attempt.show(summary.final_progress(attempt, canceled, measures))
@@ -95,12 +102,13 @@ def run(context: RunContext, attempt: Attempt) -> None:
 
 
 def _calibrated(
-    spec: JobCreate, fitted: FittedPipeline, scores: Vector, codes: Indices
+    spec: JobCreate, fitted: FittedPipeline, rows: LabeledRows, some: Indices, scores: Vector
 ) -> tuple[FittedPipeline, dict[str, Any] | None, tuple[str, ...]]:
     """The model with probabilities, their metrics, and warnings. The metrics are those of
     cross-fitted probabilities, None if a class has too few rows for these."""
     assert spec.calibration is not None
     assert spec.seed is not None
+    codes = rows.codes(some)
     calibrated = fitted.calibrated(spec.calibration, scores, codes)
     warnings: tuple[str, ...] = ()
     if spec.calibration == "isotonic" and len(scores) < FEW_ROWS:

@@ -13,10 +13,10 @@ from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
-from service.jobs.training.rows import Confusion
 from service.models.files import describe_table
 from service.storage.database.tables import ModelOrigin
 from svm.data.matrices import Indices
+from svm.model.measures import Measures
 from svm.model.pipeline import FittedPipeline
 from svm.stopping import Stopping, StopReason
 from svm.training.curve import Progress
@@ -69,12 +69,14 @@ def warn_of_trained_rows(trained: int | None, n_samples: int, what: str) -> tupl
     count = "All" if trained == n_samples else f"{trained:,}"
     return (
         f"{count} of the {n_samples:,} {what} are equal to training rows, labels included: on new "
-        "rows the accuracy is probably lower.",
+        "rows the model is probably worse.",
     )
 
 
-def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The `result` of a job and of its model version."""
+def result_of(
+    result: TrainingResult, metrics: Mapping[str, Any], notes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The `result` of a job and of its model version, with more notes."""
     table = describe_table(result.fitted)
     encoding = {} if table is None else {"encoding": table["notes"]}
     return {
@@ -84,7 +86,29 @@ def result_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, A
         "converged": result.converged,
         "epochs": result.epochs,
         "updates": result.updates,
-        "notes": list(result.notes),
+        "notes": [*result.notes, *notes],
+    }
+
+
+COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""Of prediction intervals; what these are worth is recorded."""
+
+
+def coverages_of(fitted: FittedPipeline) -> dict[str, Any]:
+    """What is known about the prediction intervals of a model, for usual coverages."""
+    conformal = fitted.conformal
+    assert conformal is not None
+    return {
+        "n_samples": len(conformal.residuals),
+        "coverages": [
+            {
+                "coverage": coverage,
+                "half_width": width,
+                "mean_share": conformal.mean_share(coverage),
+                "least_share": conformal.least_share(coverage),
+            }
+            for coverage, width in conformal.half_widths(COVERAGES)
+        ],
     }
 
 
@@ -98,14 +122,17 @@ def fold_of(result: TrainingResult, metrics: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def metrics_of_folds(confusion: Confusion, folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Metrics of all rows, each predicted by the training that did not see it; `confusion` is the
-    sum of all folds."""
-    accuracies = [fold["accuracy"] for fold in folds]
+def metrics_of_folds(measures: Measures, folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Metrics of all rows, each predicted by the training that did not see it; `measures` are those
+    of all folds together. Without folds they are those of the validation set."""
+    if not folds:
+        return measures.metrics()
+    name = measures.SCORES[0]
+    scores = [fold[name] for fold in folds]
     return {
-        **confusion.metrics(),
-        "accuracy_mean": float(np.mean(accuracies)),
-        "accuracy_std": float(np.std(accuracies, ddof=1)) if len(folds) > 1 else None,
+        **measures.metrics(),
+        f"{name}_mean": float(np.mean(scores)),
+        f"{name}_std": float(np.std(scores, ddof=1)) if len(folds) > 1 else None,
         "folds": list(folds),
     }
 

@@ -23,12 +23,13 @@ from service.jobs.parts.lending import Lending
 from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import summary
 from service.jobs.training.admission import labeled_as, load_start, rows_stay_in_files
-from service.jobs.training.rows import Confusion, LabeledRows, count_seen, rare_classes, rows_of
+from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.settings import Settings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
+from svm.model.measures import Confusion, Errors, Measures
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.training.curve import Evaluation, Progress
 from svm.training.preparation import Prepared
@@ -93,6 +94,8 @@ class JobTrainings:
         rare = rare_classes(spec.validation, dataset.only(spec.classes))
         self.warnings = rare if start is None else (*rare, *start[1])
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
+        self.unseen: Errors | None = None
+        """Once measured: on rows that played no part in the training of the model."""
         self._settings = context.settings
         self._connection = context.connection
         self.work = work
@@ -133,52 +136,69 @@ class JobTrainings:
     def measure(self, number: int, result: TrainingResult) -> tuple[dict[str, Any], Vector | None]:
         """The metrics of fold `number`, 1 …, as JSON; and the scores of its rows, if they are
         kept."""
-        validation = self.splits[number].validation
-        assert validation is not None
-        measured = summary.fold_of(result, _metrics_of(self.rows, validation, result))
-        keeps = self.spec.calibration is not None
-        return measured, self.rows.scores(result.fitted, validation)[0] if keeps else None
+        fitted, split = result.fitted, self.splits[number]
+        assert split.validation is not None
+        baseline = self.rows.baseline(split.training)
+        metrics = self.rows.measures(fitted, split.validation, baseline).metrics()
+        keeps = self.spec.calibration is not None or fitted.target is not None
+        scores = self.rows.scores(fitted, split.validation) if keeps else None
+        return summary.fold_of(result, metrics), scores
 
     def metrics(
-        self, result: TrainingResult, folds: Mapping[int, Mapping[str, Any]]
+        self,
+        fitted: FittedPipeline,
+        folds: Mapping[int, Mapping[str, Any]],
+        scores: Mapping[int, Vector],
     ) -> dict[str, Any]:
         """By part of the data. Of folds, by number, each row was predicted by the training that did
-        not see it."""
-        metrics = {"train": _metrics_of(self.rows, self.splits[0].training, result)}
+        not see it; `scores` as for `held_out`."""
+        training = self.splits[0].training
+        baseline = self.rows.baseline(training)
+        measures: Measures
+        metrics = {"train": self.rows.measures(fitted, training, baseline).metrics()}
         if self._watched is not None:
             rows, some = self._watched
-            trained = self.rows.hashes[self.splits[0].training]
-            metrics["validation"] = {
-                **_metrics_of(rows, some, result),
-                "trained_rows": count_seen(rows.hashes[some], trained),
-            }
+            measures = rows.measures(fitted, some, baseline)
+            if isinstance(measures, Errors) and self.spec.stopping.patience is None:
+                self.unseen = measures
+            seen = count_seen(rows.hashes[some], self.rows.hashes[training])
+            metrics["validation"] = {**measures.metrics(), "trained_rows": seen}
+            self._warn_of(seen, measures)
         elif folds:
             each = list(folds.values())
-            weighted = [f["weighted"]["confusion_matrix"] for f in each if "weighted" in f]
-            confusion = Confusion.total([f["confusion_matrix"] for f in each], weighted)
+            if fitted.target is None:
+                measures = Confusion.total([Confusion.of_metrics(one) for one in each])
+            else:
+                some, given = self._of_folds(scores)
+                predicted = fitted.values_from_scores(given)
+                measures = self.rows.measures_of(fitted, some, predicted, baseline)
+            seen = self.rows.seen([self.splits[k] for k in folds])
             metrics["validation"] = {
-                **summary.metrics_of_folds(confusion, each),
-                "trained_rows": self.rows.seen([self.splits[k] for k in folds]),
+                **summary.metrics_of_folds(measures, each),
+                "trained_rows": seen,
             }
+            self._warn_of(seen, measures)
         return metrics
 
     def held_out(
-        self, model: TrainingResult, of_folds: Mapping[int, Vector]
-    ) -> tuple[Vector, Indices] | None:
-        """Scores of rows by a training that did not see them, and their classes by number; None if
-        a job with folds was canceled before any of them was done. `of_folds`: by number."""
+        self, fitted: FittedPipeline, of_folds: Mapping[int, Vector]
+    ) -> tuple[LabeledRows, Indices, Vector] | None:
+        """Rows and their scores by a training that did not see them; None if a job with folds was
+        canceled before any of them was done. `of_folds`: scores by number."""
         if self._watched is not None:
-            return self._watched[0].scores(model.fitted, self._watched[1])
-        if not of_folds:
-            return None
-        of_rows = [self.splits[k].validation for k in sorted(of_folds)]
-        rows = [some for some in of_rows if some is not None]
-        scores = [of_folds[k] for k in sorted(of_folds)]
-        return np.concatenate(scores), self.rows.codes(np.concatenate(rows))
+            rows, some = self._watched
+            return rows, some, rows.scores(fitted, some)
+        return (self.rows, *self._of_folds(of_folds)) if of_folds else None
 
+    def _warn_of(self, seen: int, measures: Measures) -> None:
+        said = summary.warn_of_trained_rows(seen, measures.n_samples, "validation rows")
+        self.warnings = (*said, *self.warnings)
 
-def _metrics_of(rows: LabeledRows, some: Indices, result: TrainingResult) -> dict[str, Any]:
-    return rows.confusion(result.fitted, some).metrics()
+    def _of_folds(self, scores: Mapping[int, Vector]) -> tuple[Indices, Vector]:
+        """The rows of the folds, and their scores."""
+        numbers = sorted(scores)
+        rows = [some for k in numbers if (some := self.splits[k].validation) is not None]
+        return np.concatenate(rows), np.concatenate([scores[k] for k in numbers])
 
 
 SHORTEST_S = 1e-3
@@ -455,8 +475,8 @@ def trace_rows(progress: Progress, before_s: float, training: Training) -> list[
     `before_s` seconds besides this training."""
     evaluation = progress.evaluation
     points = [*progress.points, *([] if evaluation is None else [evaluation])]
-    classes, split = training.classes.tolist(), training.prepared.splits[progress.pair]
-    names = [classes[i] for i in split.classes]
+    classes = training.classes.tolist()
+    names = [classes[i] for i in training.prepared.problem_classes[progress.pair]]
     return [
         {**_values_of(point), "classes": names, "elapsed_s": before_s + point.elapsed_s}
         for point in points

@@ -12,8 +12,8 @@ from svm.data.matrices import Matrix, is_sparse
 Words = npt.NDArray[np.uint64]
 
 
-def row_hashes(X: Matrix, codes: npt.NDArray[Any]) -> Words:
-    """(n_samples,) from the values, in which NaN means missing, and the class numbers."""
+def row_hashes(X: Matrix, truth: npt.NDArray[Any]) -> Words:
+    """(n_samples,) from the values, NaN for missing, and class numbers or targets."""
     if is_sparse(X):
         hashes = np.zeros(X.shape[0], dtype=np.uint64)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
@@ -22,7 +22,9 @@ def row_hashes(X: Matrix, codes: npt.NDArray[Any]) -> Words:
         values = np.ascontiguousarray(X) + 0.0  # of two zeros one
         values[np.isnan(values)] = np.nan  # and of many NaNs
         hashes = dense_hashes(values, multipliers(X.shape[1]))
-    return mixed(hashes) + mixed(codes.astype(np.uint64) + np.uint64(1))
+    if truth.dtype.kind == "f":
+        return mixed(hashes) + mixed((truth + 0.0).view(np.uint64))
+    return mixed(hashes) + mixed(truth.astype(np.uint64) + np.uint64(1))
 
 
 def dense_hashes(block: npt.NDArray[np.float64], multipliers: Words) -> Words:

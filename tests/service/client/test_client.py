@@ -130,6 +130,19 @@ def test_outputs(client: Client, iris: str) -> None:
     assert set(explanation["explanation"][0][0]["terms"]) == set(NAMES)
 
 
+def test_models_have_the_methods_of_estimators(client: Client, iris: str) -> None:
+    """A model and its versions; y may be a list, an array or a column of a frame."""
+    for model in (client.model(iris), client.model(iris).version(1)):
+        assert np.array_equal(model.predict_proba(X), client.predict(iris, X, "probability"))
+        assert np.array_equal(model.decision_function(X), client.predict(iris, X, "decision"))
+        expected = np.mean(client.predict(iris, X) == SPECIES)
+        for y in (SPECIES, SPECIES.tolist(), pandas.Series(SPECIES)):
+            assert model.score(X, y) == expected
+        assert model.score(X, np.arange(150)) == 0.0
+        with pytest.raises(ValueError, match="149 entries of y for 150 rows"):
+            model.score(X, SPECIES[:-1])
+
+
 def test_same_data_in_any_format(client: Client, tmp_path: Path) -> None:
     """A frame, an array with names, and a file are the same dataset."""
     frame = pandas.DataFrame(X, columns=NAMES)
@@ -269,7 +282,7 @@ def test_errors_have_their_own_classes(client: Client, iris: str) -> None:
     with pytest.raises(InvalidContent, match="/solver/C"):
         client.train("latest", "m", {"name": "newton", "C": -1})
     with pytest.raises(InvalidContent, match="did you mean `gaussian`"):
-        client.train("latest", "m", {"name": "smo", "kernel": "rbf"})
+        client.train("latest", "m", {"name": "smo", "kernel": "RBF"})
     misplaced: dict[str, Any] = {"C": 1}
     with pytest.raises(InvalidContent, match="did you mean `C` in `solver`"):
         client.train("latest", "m", "newton", **misplaced)

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from service.dashboard.charts import STEPS, precision_recall
 from service.dashboard.formatting import between, counted, hardest_class, roughly
 from service.jobs.engine.worker_process import Worker
-from service.models.card import interval
+from svm.model.measures import interval
 from svm.model.metrics import roc_curve
 from tests.service.dashboard.browser import Browser
 

@@ -1,0 +1,251 @@
+"""What a model's predictions of some rows are worth, in one form for both kinds of targets:
+`Confusion` of classes, `Errors` of numbers.
+
+Intervals have 95 % confidence: Wilson's for shares; for the mean absolute error, the root of the
+mean square and 1 - R² the normal one of their logarithm by the delta method, with Student's
+quantile; for the median those two errors whose ranks are the ends of Wilson's interval of one half.
+With few rows and long tails that of `rmse` is too narrow: an error that is not among the rows is
+not in it. Weights wᵢ count as (Σ wᵢ)²/Σ wᵢ² rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from svm.data.matrices import Array, Mask, Vector
+from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
+from svm.model.target import Target
+
+LEVEL = 0.975
+DEVIATIONS = 1.959964
+"""The quantile of the normal distribution at `LEVEL`."""
+SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+class Measures(Protocol):
+    """Predictions of some rows, and what was true."""
+
+    SCORES: ClassVar[tuple[str, ...]]
+    """The metrics by which models are compared, the usual one first."""
+
+    @property
+    def n_samples(self) -> int: ...
+    def metrics(self) -> dict[str, Any]:
+        """As JSON, those with weights in `weighted` if the rows have weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Rows by true (first axis) and predicted class: (n_classes, n_classes)."""
+
+    SCORES: ClassVar[tuple[str, ...]] = ("accuracy", "balanced_accuracy", "macro_f1")
+
+    counts: Array
+    weighted: Vector | None
+    """Sums of weights; None if the rows have none."""
+
+    @classmethod
+    def of(
+        cls, true: Array, predicted: Array, n_classes: int, weights: Vector | None = None
+    ) -> Confusion:
+        """From class numbers, (n,) each."""
+        counts = confusion_matrix(true, predicted, n_classes)
+        if weights is None:
+            return cls(counts, None)
+        return cls(counts, confusion_matrix(true, predicted, n_classes, weights))
+
+    @classmethod
+    def of_metrics(cls, metrics: Mapping[str, Any]) -> Confusion:
+        """Those of which `metrics` were these."""
+        weighted = metrics.get("weighted")
+        return cls(
+            np.asarray(metrics["confusion_matrix"]),
+            None if weighted is None else np.asarray(weighted["confusion_matrix"]),
+        )
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.counts.sum())
+
+    def metrics(self) -> dict[str, Any]:
+        metrics = classification_metrics(self.counts)
+        if self.weighted is None:
+            return metrics
+        return {**metrics, "weighted": weighted_metrics(self.weighted)}
+
+    @classmethod
+    def total(cls, parts: Sequence[Confusion]) -> Confusion:
+        weighted = [one.weighted for one in parts if one.weighted is not None]
+        counts: Array = np.sum([one.counts for one in parts], axis=0)
+        return cls(counts, np.sum(weighted, axis=0) if weighted else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a model without features always predicts: the training rows' median, which has the
+    smallest absolute errors, or their mean, which has the smallest squares."""
+
+    median: float
+    mean: float
+
+    @classmethod
+    def of(cls, values: Vector) -> Baseline:
+        return cls(float(np.median(values)), float(values.mean()))
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """True and predicted numbers, (n,) each, one or more."""
+
+    SCORES: ClassVar[tuple[str, ...]] = ("mae", "rmse", "r2", "median_absolute_error")
+
+    actual: Vector
+    predicted: Vector
+    target: Target
+    """Of the model."""
+    baseline: Baseline | None
+    """None if the training rows are not known."""
+    weights: Vector | None = None
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.actual)
+
+    @property
+    def absolute(self) -> Vector:
+        """(n,)"""
+        errors: Vector = np.abs(self.actual - self.predicted)
+        return errors
+
+    def within(self, width: float) -> Mask:
+        """(n,) which errors are at most this large; of a model of logarithms, those of these."""
+        inside: Mask = self.target.errors(self.actual, self.predicted) <= width
+        return inside
+
+    def metrics(self) -> dict[str, Any]:
+        """`mae`, `rmse`, `r2`, `median_absolute_error`, `share_inside_epsilon`, the `intervals` of
+        these, and the values of the `baseline`: of its mean `rmse` and `r2`, of its median the
+        others.
+
+        `r2` is None if all numbers are equal; intervals are None if they need more than one row.
+        """
+        values = {
+            "n_samples": self.n_samples,
+            "epsilon": self.target.epsilon,
+            **self._measured(None),
+        }
+        if self.baseline is not None:
+            values["baseline"] = self._of_baseline(self.baseline)
+        if self.weights is not None and self.weights.any():
+            values["weighted"] = self._measured(self.weights)
+        return values
+
+    def _of_baseline(self, baseline: Baseline) -> dict[str, Any]:
+        by_median = self.always(baseline.median)._measured(None)
+        by_mean = self.always(baseline.mean)._measured(None)
+        del by_median["intervals"]
+        return {**asdict(baseline), **by_median, "rmse": by_mean["rmse"], "r2": by_mean["r2"]}
+
+    def always(self, value: float) -> Errors:
+        """The errors if this is predicted for every row."""
+        return replace(self, predicted=np.full(self.n_samples, value))
+
+    def _measured(self, weights: Vector | None) -> dict[str, Any]:
+        rows, errors = _Rows(self.n_samples, weights), self.absolute
+        distances = np.abs(self.actual - rows.mean(self.actual))
+        scale = float(max(errors.max(), distances.max())) or 1.0  # 1e100 has no fourth power
+        squares, spread = np.square(errors / scale), np.square(distances / scale)
+        mse, variance = rows.mean(squares), rows.mean(spread)
+        mae, rmse = rows.mean(errors), scale * math.sqrt(mse)
+        inside = self.within(self.target.epsilon)
+        median, ends = rows.median(errors)
+        r2, unexplained = None, None
+        if variance > 0.0:
+            r2 = 1.0 - mse / variance
+            unexplained = rows.around(mse / variance, squares / (mse or 1.0) - spread / variance)
+        return {
+            "mae": mae,
+            "rmse": rmse,
+            "r2": r2,
+            "median_absolute_error": median,
+            "share_inside_epsilon": rows.mean(inside),
+            "intervals": {
+                "mae": rows.around(mae, errors / (mae or 1.0)),
+                "rmse": rows.around(rmse, squares / (2.0 * (mse or 1.0))),
+                "r2": unexplained and [1.0 - end for end in reversed(unexplained)],
+                "median_absolute_error": ends,
+                "share_inside_epsilon": list(interval(rows.mean(inside), rows.count)),
+            },
+        }
+
+
+class _Rows:
+    """Means over rows with weights, or without, and how sure they are."""
+
+    def __init__(self, n: int, weights: Vector | None) -> None:
+        self._weights = weights
+        self._each: Any = np.ones(n) if weights is None else weights
+        self._total = float(self._each.sum())
+        self.count = self._total**2 / float(np.square(self._each).sum())
+        """The number of rows of equal weights that say as much."""
+
+    def mean(self, values: Array) -> float:
+        return float(np.average(values, weights=self._weights))
+
+    def margin(self, values: Vector) -> float | None:
+        """Between the mean and the ends of its interval; None if rows cannot be compared."""
+        from scipy.special import stdtrit  # only where models are measured
+
+        if self.count < 2.0:
+            return None
+        squares = np.square(values - self.mean(values)) * self._each
+        variance = self.mean(squares) / self._total * self.count / (self.count - 1.0)
+        return float(stdtrit(self.count - 1.0, LEVEL)) * math.sqrt(variance)
+
+    def around(self, value: float, slopes: Vector) -> list[float] | None:
+        """The interval of a positive value. Its logarithm has the standard error of the mean of
+        `slopes`."""
+        margin = self.margin(slopes)
+        factor = 1.0 if margin is None else math.exp(margin)
+        return None if margin is None else [value / factor, value * factor]
+
+    def median(self, values: Vector) -> tuple[float, list[float] | None]:
+        """Of two middle values the mean."""
+        order = np.argsort(values, kind="stable")
+        ascending, until = values[order], np.cumsum(self._each[order])
+        last = len(values) - 1
+
+        def at(share: float, side: Literal["left", "right"]) -> int:
+            return int(np.searchsorted(until, share * until[-1], side))
+
+        middle = [ascending[min(at(0.5, side), last)] for side in SIDES]
+        if self.count < 2.0:
+            return float(np.mean(middle)), None
+        low, high = interval(0.5, self.count)
+        ends = max(at(low, "right") - 1, 0), min(at(high, "left") + 1, last)
+        return float(np.mean(middle)), [float(ascending[end]) for end in ends]
+
+
+def mean_difference(errors: Vector, others: Vector) -> tuple[float, list[float] | None]:
+    """By how much the mean of the absolute errors of a model is larger than that of another one on
+    the same rows, and the interval, from the differences of single rows."""
+    rows, differences = _Rows(len(errors), None), errors - others
+    mean, margin = rows.mean(differences), rows.margin(differences)
+    return mean, None if margin is None else [mean - margin, mean + margin]
+
+
+def interval(share: float, n: float) -> tuple[float, float]:
+    """The interval in which a share that was measured on `n` rows is, with 95 % confidence.
+
+    Wilson, Journal of the American Statistical Association 22 (1927).
+    """
+    z = DEVIATIONS
+    middle = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = ((middle + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
+    return max(0.0, low), min(1.0, high)

@@ -1,0 +1,149 @@
+"""What predictions are worth: of numbers, with intervals, beside a baseline; in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import metrics as peer
+
+from svm.data.matrices import Vector
+from svm.model.measures import Baseline, Confusion, Errors, mean_difference
+from svm.model.target import Target
+
+NAMES = ("mae", "rmse", "r2", "median_absolute_error", "share_inside_epsilon")
+
+
+def target_of(epsilon: float) -> Target:
+    return Target(center=0.0, scale=1.0, epsilon=epsilon)
+
+
+def errors(n: int, seed: int = 0, scale: float = 1.0, weights: Vector | None = None) -> Errors:
+    """Numbers 3 ± 1 of which half of the spread is predicted, and skewed errors."""
+    random = np.random.default_rng(seed)
+    predicted = 3.0 + random.normal(size=n)
+    actual = predicted + random.exponential(size=n) - 1.0
+    baseline = Baseline.of(scale * actual)
+    return Errors(scale * actual, scale * predicted, target_of(0.5 * scale), baseline, weights)
+
+
+@pytest.mark.parametrize("n", [2, 11, 400])
+def test_metrics_equal_scikit_learns(n: int) -> None:
+    """Without weights and with them."""
+    some = errors(n, weights=np.random.default_rng(n).integers(0, 4, n) + (np.arange(n) == 1.0))
+    measured = some.metrics()
+    for weights, found in ((None, measured), (some.weights, measured["weighted"])):
+        pair: Any = some.actual, some.predicted
+        inside = np.abs(some.actual - some.predicted) <= 0.5
+        wanted = {
+            "mae": peer.mean_absolute_error(*pair, sample_weight=weights),
+            "rmse": peer.root_mean_squared_error(*pair, sample_weight=weights),
+            "r2": peer.r2_score(*pair, sample_weight=weights),
+            "share_inside_epsilon": np.average(inside, weights=weights),
+        }
+        assert {name: found[name] for name in wanted} == pytest.approx(wanted)
+    assert measured["median_absolute_error"] == peer.median_absolute_error(*pair)
+    assert measured["n_samples"] == n
+
+
+def test_whole_weights_count_as_repeated_rows() -> None:
+    """Also of the median, of which two rows may be the middle."""
+    times = np.array([1, 0, 3, 2, 2, 4])
+    some = errors(6, weights=times.astype(np.float64))
+    repeated = errors(6)
+    repeated = Errors(
+        repeated.actual.repeat(times), repeated.predicted.repeat(times), target_of(0.5), None
+    )
+    weighted, whole = some.metrics()["weighted"], repeated.metrics()
+    assert [weighted[name] for name in NAMES] == pytest.approx([whole[name] for name in NAMES])
+
+
+@pytest.mark.parametrize("n", [40, 300])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intervals_contain_the_true_values_as_often_as_they_say(n: int, weighted: bool) -> None:
+    """Of 400 samples about 95 %; those of the squares of few, skewed errors less."""
+    true = errors(400_000, seed=1).metrics()
+    counts = dict.fromkeys(NAMES, 0)
+    for seed in range(400):
+        weights = np.random.default_rng(seed).uniform(0.2, 1.0, n) if weighted else None
+        measured = errors(n, seed, weights=weights).metrics()
+        intervals = measured["weighted" if weighted else "intervals"]
+        intervals = intervals["intervals"] if weighted else intervals
+        for name in NAMES:
+            low, high = intervals[name]
+            counts[name] += low <= true[name] <= high
+    assert min(counts.values()) > (320 if n == 40 else 358), counts
+    assert max(counts.values()) < 399, counts
+
+
+def test_baseline_predicts_the_training_median_and_mean() -> None:
+    training = np.array([0.0, 1.0, 8.0])
+    actual, predicted = np.array([1.0, 2.0, 6.0]), np.array([1.0, 2.0, 5.0])
+    some = Errors(actual, predicted, target_of(0.5), Baseline.of(training))
+    baseline = some.metrics()["baseline"]
+    assert baseline == {
+        "median": 1.0,
+        "mean": 3.0,
+        "mae": pytest.approx(2.0),
+        "rmse": pytest.approx(np.sqrt(14.0 / 3.0)),
+        "r2": pytest.approx(0.0),
+        "median_absolute_error": 1.0,
+        "share_inside_epsilon": pytest.approx(1 / 3),
+    }
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-6, 1e6, 1e100])
+def test_metrics_have_the_unit_of_the_target(scale: float) -> None:
+    """And no overflow on the way, not even if the training rows had another one."""
+    own, other = errors(50).metrics(), errors(50, scale=scale).metrics()
+    assert np.isfinite(
+        replace(errors(50), baseline=Baseline(scale, scale)).metrics()["baseline"]["r2"]
+    )
+    for name in NAMES:
+        unit = 1.0 if name in ("r2", "share_inside_epsilon") else scale
+        assert other[name] == pytest.approx(unit * own[name])
+        wanted = [unit * end for end in own["intervals"][name]]
+        assert other["intervals"][name] == pytest.approx(wanted)
+
+
+def test_epsilon_of_a_model_of_logarithms_is_a_factor() -> None:
+    """A number that is not positive has no logarithm, and is outside."""
+    actual, predicted = np.array([1.0, 10.0, 3.0, -1.0]), np.array([1.2, 12.0, 1.0, 1.0])
+    some = Errors(actual, predicted, replace(target_of(0.2), logarithm=True), None)
+    assert some.metrics()["share_inside_epsilon"] == 0.5
+    assert some.metrics()["mae"] == pytest.approx(1.55)
+
+
+def test_equal_numbers_and_single_rows_have_fewer_measures() -> None:
+    same = Errors(np.full(4, 2.0), np.full(4, 2.0), target_of(0.0), None).metrics()
+    assert (same["rmse"], same["r2"], same["share_inside_epsilon"]) == (0.0, None, 1.0)
+    assert same["intervals"]["rmse"] == [0.0, 0.0]
+    single = Errors(np.full(1, 2.0), np.full(1, 3.0), target_of(0.0), None, np.zeros(1)).metrics()
+    assert (single["mae"], single["rmse"], single["r2"]) == (1.0, 1.0, None)
+    assert {single["intervals"][name] for name in NAMES[:-1]} == {None}
+    assert "weighted" not in single  # all weights are 0
+
+
+def test_confusion_of_pieces_is_that_of_all_rows() -> None:
+    true, predicted = np.random.default_rng(0).integers(0, 3, (2, 90))
+    all_rows = Confusion.of(true, predicted, 3, np.arange(90.0))
+    halves = [
+        Confusion.of(true[some], predicted[some], 3, np.arange(90.0)[some])
+        for some in (slice(0, 45), slice(45, 90))
+    ]
+    assert Confusion.total(halves).metrics() == all_rows.metrics()
+    assert all_rows.n_samples == 90
+
+
+def test_models_are_compared_row_by_row() -> None:
+    """The difference of two similar models is known much better than the error of either."""
+    one = errors(200)
+    other = Errors(one.actual, one.predicted + 0.1, target_of(0.5), None)
+    larger, ends = mean_difference(other.absolute, one.absolute)
+    assert larger == pytest.approx(other.metrics()["mae"] - one.metrics()["mae"])
+    assert ends is not None
+    low, high = one.metrics()["intervals"]["mae"]
+    assert ends[1] - ends[0] < 0.2 * (high - low)
+    assert mean_difference(one.absolute, one.absolute) == (0.0, [0.0, 0.0])
