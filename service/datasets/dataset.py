@@ -69,8 +69,9 @@ class Dataset(Summarized):
             return classes and replace(self, classes=classes, class_counts=counts)
         if kind_of(self.classes) != "number" or self.classes is None:
             return None
+        ends = {"min": float(self.classes[0]), "max": float(self.classes[-1])}
         both = {"classes": self.classes, "counts": self.class_counts}
-        statistics = {**self.statistics, "target": {**known, **both}}
+        statistics = {**self.statistics, "target": {**known, **ends, **both}}
         return replace(self, classes=None, class_counts=None, statistics=statistics)
 
     def labels_of(

@@ -274,8 +274,8 @@ class DatasetSplit(WriteModel):
 
     fraction: Annotated[float, Field(gt=0, lt=1)]
     """Share of the rows in `test`."""
-    stratify: bool = True
-    """Take the same share of every class."""
+    stratify: bool | None = None
+    """Take the same share of every class. Default: if there are classes."""
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     """Decides which rows: the same as for a job with this seed and such a `validation`."""
 

@@ -297,7 +297,8 @@ class SplitSpec:
     stored: Stored
     fraction: float
     """Share of the rows in the test part, in (0, 1)."""
-    stratify: bool
+    stratify: bool | None
+    """None if there are classes."""
     seed: int
     train: str
     """Folder that gets the arrays of the train part."""

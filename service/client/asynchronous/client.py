@@ -192,7 +192,7 @@ class AsyncDataset(fields.DatasetFields):
         return AsyncDataset(self._session, await self._session.json(call))
 
     async def split(
-        self, fraction: float, *, stratify: bool = True, seed: int = 0
+        self, fraction: float, *, stratify: bool | None = None, seed: int = 0
     ) -> tuple[AsyncDataset, AsyncDataset]:
         """Create two datasets, for training and test; `fraction` of the rows are in the second."""
         body = {"fraction": fraction, "stratify": stratify, "seed": seed}

@@ -192,7 +192,7 @@ class Dataset(fields.DatasetFields):
         return Dataset(self._session, self._session.json(call))
 
     def split(
-        self, fraction: float, *, stratify: bool = True, seed: int = 0
+        self, fraction: float, *, stratify: bool | None = None, seed: int = 0
     ) -> tuple[Dataset, Dataset]:
         """Create two datasets, for training and test; `fraction` of the rows are in the second."""
         body = {"fraction": fraction, "stratify": stratify, "seed": seed}

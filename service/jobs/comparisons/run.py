@@ -31,7 +31,7 @@ from service.jobs.core.leases import Outcome, error_of
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.jobs.training import summary
-from service.jobs.training.admission import rows_stay_in_files
+from service.jobs.training.admission import labeled_as, rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split, rare_classes
 from service.jobs.training.training_sequence import SHORTEST_S, begin_training, threads_of
 from service.storage.arrays import Arrays
@@ -300,7 +300,9 @@ class ChainRun:
         self.body = body = ComparisonCreate.from_spec(work.job.spec)
         assert body.seed is not None
         self.entries = entries = entries_of(body)
-        self.dataset = dataset = context.datasets.get(work.job.dataset_id)
+        found = context.datasets.get(work.job.dataset_id)
+        limits = context.settings.limits
+        self.dataset = dataset = labeled_as(self.body.target_kind, found, limits.classes)
         self._work = work
         self._settings = settings = context.settings
         self._seed = body.seed

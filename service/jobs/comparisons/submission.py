@@ -14,7 +14,13 @@ from service.jobs.comparisons.entries import check_sizes, entries_of, size_of, s
 from service.jobs.comparisons.results import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
 from service.jobs.kinds import COMPARISON
-from service.jobs.training.admission import check_labels, check_spec, peak_bytes, rows_stay_in_files
+from service.jobs.training.admission import (
+    check_labels,
+    check_spec,
+    labeled_as,
+    peak_bytes,
+    rows_stay_in_files,
+)
 from service.jobs.training.schemas import Folds, JobCreate
 from service.settings import Limits
 from svm.errors import InvalidHyperparameter
@@ -48,7 +54,9 @@ class Comparisons(Submission[ComparisonCreate]):
         self, body: ComparisonCreate
     ) -> tuple[ComparisonCreate, Dataset, list[JobCreate], list[InvalidContent | None]]:
         """The request with defaults filled in, and its entries with their errors."""
-        dataset = self.stores.datasets.find(body.dataset_id)
+        found = self.stores.datasets.find(body.dataset_id)
+        body = body.with_loss(found)
+        dataset = labeled_as(body.target_kind, found, self.stores.limits.classes)
         body = body.on(dataset)
         labels = dataset.only(body.classes)
         check_labels(labels, self.stores.limits.classes)

@@ -123,6 +123,7 @@ class LabeledRows:
         chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
         match validation:
             case ValidationSplit(fraction=fraction, stratify=stratify):
+                stratify = stratify is not False
                 training, held_out = split(codes, fraction, stratify=stratify, seed=seed)
                 chosen = [(everything[training], everything[held_out])]
             case Folds(folds=count):
@@ -248,7 +249,7 @@ def rare_classes(
 def check_measured(spec: JobCreate, dataset: Dataset) -> None:
     """Raises InvalidContent if too few rows are held out: none for a fold, or of a class none to
     learn its probability from. `dataset` has the classes that are trained on."""
-    counts = dataset.class_counts or ()
+    counts = dataset.class_counts or [dataset.n_samples]
     match spec.validation:
         case Folds(folds=folds):
             pointer, least = "/validation/folds", folds
@@ -260,7 +261,9 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
             return
     code = "class-too-small"
     if sum(held_out) < least:
-        message = "the classes have too few rows to hold some of them out"
+        message = "the data have too few rows to hold some of them out"
+        if dataset.classes is not None:
+            message = "the classes have too few rows to hold some of them out"
         raise InvalidContent.at(pointer, code, message, "use no validation, or give more rows")
     if spec.calibration is not None and 0 in held_out:
         number = held_out.index(0)
@@ -274,8 +277,11 @@ def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> 
     """Raises InvalidContent if the rows of `validation` cannot measure a model that is trained on
     the dataset."""
     with _refused():
-        numbers = class_numbers(validation, dataset.classes or ())
         recode_onto(validation, dataset, dataset.kinds)
+    if validation.target_kind == "numbers":
+        return
+    with _refused():
+        numbers = class_numbers(validation, dataset.classes or ())
     kept = dataset.only(spec.classes).classes or ()
     trained = {number for number, label in enumerate(dataset.classes or ()) if label in kept}
     if trained.isdisjoint(numbers.tolist()):
@@ -289,8 +295,9 @@ def rows_of(
 ) -> LabeledRows:
     """The rows of `validation` in the columns and classes of the dataset; those of classes that the
     training leaves out are left out, too. Raises InvalidContent and InvalidData."""
-    assert data.codes is not None
-    codes = class_numbers(validation, dataset.classes or ()).astype(np.int32)[data.codes]
+    codes = data.codes
+    if codes is not None:
+        codes = class_numbers(validation, dataset.classes or ()).astype(np.int32)[codes]
     taken = recode_onto(validation, dataset, dataset.kinds)
 
     def taken_as(X: Any) -> Any:

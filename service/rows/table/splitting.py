@@ -36,6 +36,7 @@ def divide(spec: SplitSpec) -> Divided:
 
 def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[np.int64]:
     classes = spec.stored.classes
+    stratify = classes is not None if spec.stratify is None else spec.stratify
     if spec.stratify and labels is None:
         raise _refusal("target-missing", "/stratify", "there are no labels to stratify by")
     if spec.stratify and classes is None:
@@ -45,7 +46,7 @@ def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[
         raise _refusal("class-too-small", "/fraction", "one row cannot be split")
     codes = np.zeros(spec.stored.n_samples) if labels is None or classes is None else labels
     try:
-        return split(codes, spec.fraction, stratify=spec.stratify, seed=spec.seed)[0]
+        return split(codes, spec.fraction, stratify=stratify, seed=spec.seed)[0]
     except InvalidData as error:
         raise _refusal(error.code, "/fraction", str(error)) from None
 
