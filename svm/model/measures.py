@@ -24,6 +24,8 @@ from svm.model.target import Target
 LEVEL = 0.975
 DEVIATIONS = 1.959964
 """The quantile of the normal distribution at `LEVEL`."""
+ERROR_BYTES = 100
+"""Of a row while its error is measured: the true and the predicted number, and all in between."""
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 

@@ -24,6 +24,7 @@ from service.jobs.training.admission import (
 from service.jobs.training.schemas import Folds, JobCreate
 from service.settings import Limits
 from svm.errors import InvalidHyperparameter
+from svm.model.measures import Confusion, Errors
 
 
 class Comparisons(Submission[ComparisonCreate]):
@@ -62,6 +63,7 @@ class Comparisons(Submission[ComparisonCreate]):
         if body.sizes is not None:
             check_sizes(body.sizes, body.validation, labels)
         entries = self._entries(body)
+        body = _ranked(body, entries[0])
         refusals = refusals_of(entries, dataset, self.stores.limits)
         if None not in refusals:
             assert refusals[0] is not None
@@ -85,6 +87,18 @@ class Comparisons(Submission[ComparisonCreate]):
                 "split the request, or take fewer values",
                 limit=limit,
             ) from None
+
+
+def _ranked(body: ComparisonCreate, entry: JobCreate) -> ComparisonCreate:
+    """With a score that ranks entries as this one. Raises InvalidContent."""
+    numeric = entry.pipeline().predicts_numbers
+    scores = (Errors if numeric else Confusion).SCORES
+    if body.rank_by is not None and body.rank_by not in scores:
+        message = f"the entries predict {'numbers' if numeric else 'classes'}, which have no "
+        message += body.rank_by
+        hint = "leave out `rank_by`, or give one of " + ", ".join(scores)
+        raise InvalidContent.at("/rank_by", "invalid-field", message, hint)
+    return body.model_copy(update={"rank_by": body.rank_by or scores[0]})
 
 
 def refusals_of(

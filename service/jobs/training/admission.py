@@ -24,6 +24,7 @@ from service.storage.database.tables import ModelVersion
 from svm.data.matrices import LARGEST, Indices
 from svm.data.splitting import held_out_rows
 from svm.errors import InvalidData
+from svm.model.measures import ERROR_BYTES
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
 from svm.solvers.protocol import HasDualCoefficients
@@ -284,7 +285,11 @@ def data_size(dataset: Dataset) -> DataSize:
 
 
 def _with_scores(spec: JobCreate, training: int, n_samples: int, n_classes: int) -> int:
-    """Trainings together with the scores that probabilities are fitted on."""
+    """Trainings together with the scores that probabilities are fitted on, or that are measured."""
+    if spec.target_kind == "numbers":
+        if isinstance(spec.validation, Folds):  # of all folds so far, and two copies to save them
+            training += 3 * 8 * n_samples
+        return max(training, ERROR_BYTES * n_samples)
     if spec.calibration is None:
         return training
     each = 8 * len(splits_of(spec.multiclass, n_classes))

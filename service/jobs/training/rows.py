@@ -180,7 +180,7 @@ class LabeledRows:
         self, fitted: FittedPipeline, rows: Indices, baseline: Baseline | None
     ) -> Measures:
         """How well the model predicts these rows."""
-        predicted = [fitted.predict(X) for X in self._pieces(fitted, rows)]
+        predicted = [_predicted(fitted, X) for X in self._pieces(fitted, rows)]
         return self.measures_of(fitted, rows, np.concatenate(predicted), baseline)
 
     def measures_of(
@@ -190,12 +190,11 @@ class LabeledRows:
         predicted: npt.NDArray[Any],
         baseline: Baseline | None,
     ) -> Measures:
-        """The same, from what was predicted: labels or numbers."""
+        """The same, from what was predicted: class numbers or numeric targets."""
         weights = None if self._weights is None else self._weights[rows]
         if fitted.target is not None:
             return Errors(self.numbers(rows), predicted, fitted.target, baseline, weights)
-        codes = np.searchsorted(fitted.classes, predicted)
-        return Confusion.of(self._codes[rows], codes, len(self._labels), weights)
+        return Confusion.of(self._codes[rows], predicted, len(self._labels), weights)
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
         """The rows in pieces of a size that bounds the memory for features and scores."""
@@ -212,6 +211,12 @@ class LabeledRows:
         if isinstance(X, StoredRows):
             return X.rewritten(lambda piece: recoded(np.asarray(piece)))
         return recoded(X)
+
+
+def _predicted(fitted: FittedPipeline, X: Matrix) -> npt.NDArray[Any]:
+    if fitted.target is not None:
+        return fitted.predict(X)
+    return fitted.codes_from_decision(fitted.decision_function(X)).astype(np.int32)
 
 
 POINTER = "/validation/dataset_id"

@@ -307,7 +307,7 @@ def test_scores_of_the_other_kind_are_refused(client: TestClient, labels: str) -
     }
     reply = client.post("/v1/comparisons", json=body)
     assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (422, "/rank_by")
-    assert f"the entries predict {labels}" in reply.json()["detail"]
+    assert f"the entries predict {labels}, which have no" in reply.json()["detail"]
 
 
 def test_usual_coverages_ascend() -> None:
