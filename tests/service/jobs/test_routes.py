@@ -308,7 +308,13 @@ def test_unknown_dataset_is_not_found(client: TestClient) -> None:
         (csv_of(), {}, {"solver": NUMERIC}, "label-mismatch", "/dataset_id"),
         (MEASURED, {"target": "none"}, {"solver": NUMERIC}, "target-missing", "/dataset_id"),
         ("a,y\n1,.5\n2,.5\n", {}, {}, "single-class", "/dataset_id"),
-        ("a,y\n1,.5\n2,1.5\n", {}, {"validation": {"folds": 5}}, "class-too-small", "/validation/folds"),
+        (
+            "a,y\n1,.5\n2,1.5\n",
+            {},
+            {"validation": {"folds": 5}},
+            "class-too-small",
+            "/validation/folds",
+        ),
     ],
     ids=[
         *("unlabeled", "one class", "101 classes", "class of one row", "folds", "measured"),
