@@ -155,6 +155,11 @@ def test_another_dataset_measures_the_model(client: TestClient, worker: Worker) 
     job = train(client, worker, dataset_id=first, validation={"dataset_id": other})
     assert job["metrics"]["validation"]["n_samples"] == 70
     assert job["metrics"]["validation"]["conformal"]["n_samples"] == 70
+    classes = upload(client, csv_of(30).replace("x0,x1,x2,label", "size,age,noise,price"))
+    body = job_body(first, solver=NEWTON, validation={"dataset_id": classes})
+    reply = client.post("/v1/jobs", json=body)
+    assert (reply.status_code, reply.json()["code"]) == (422, "label-mismatch")
+    assert reply.json()["errors"][0]["pointer"] == "/validation/dataset_id"
 
 
 def test_weights_of_rows_are_counted(client: TestClient, worker: Worker) -> None:
