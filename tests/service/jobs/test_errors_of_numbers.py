@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from service.jobs.engine.worker_process import Worker
 from service.jobs.training.summary import COVERAGES
 from service.settings import Settings
-from tests.service.jobs.data import carry_out, csv_of, job_body, upload
+from tests.service.jobs.data import carry_out, csv_of, job_body, prices, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -25,18 +25,6 @@ NEWTON = {"name": "newton"}
 @pytest.fixture
 def worker(client: TestClient, settings: Settings) -> Worker:
     return Worker(settings, threading.Event())
-
-
-def prices(n: int, seed: int = 0, weight: bool = False) -> tuple[str, np.ndarray]:
-    """CSV whose price is 100 + 30 size - 20 age, and noise; and the prices."""
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(n, 3))
-    price = np.round(100 + 30 * X[:, 0] - 20 * X[:, 1] + 5 * random.normal(size=n), 3)
-    head, columns = "size,age,noise,price", [*X.T, price]
-    if weight:
-        head, columns = f"{head},weight", [*columns, random.integers(0, 3, n)]
-    lines = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
-    return "\n".join([head, *lines]) + "\n", price
 
 
 def train(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
