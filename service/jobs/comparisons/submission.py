@@ -63,7 +63,7 @@ class Comparisons(Submission[ComparisonCreate]):
         if body.sizes is not None:
             check_sizes(body.sizes, body.validation, labels)
         entries = self._entries(body)
-        body = _ranked(body, entries[0])
+        body = _ranked(body)
         refusals = refusals_of(entries, dataset, self.stores.limits)
         if None not in refusals:
             assert refusals[0] is not None
@@ -89,12 +89,11 @@ class Comparisons(Submission[ComparisonCreate]):
             ) from None
 
 
-def _ranked(body: ComparisonCreate, entry: JobCreate) -> ComparisonCreate:
-    """With a score that ranks entries as this one. Raises InvalidContent."""
-    numeric = entry.pipeline().predicts_numbers
-    scores = (Errors if numeric else Confusion).SCORES
+def _ranked(body: ComparisonCreate) -> ComparisonCreate:
+    """With a score that ranks its entries. Raises InvalidContent."""
+    scores = (Errors if body.target_kind == "numbers" else Confusion).SCORES
     if body.rank_by is not None and body.rank_by not in scores:
-        message = f"the entries predict {'numbers' if numeric else 'classes'}, which have no "
+        message = f"the entries predict {body.target_kind}, which have no "
         message += body.rank_by
         hint = "leave out `rank_by`, or give one of " + ", ".join(scores)
         raise InvalidContent.at("/rank_by", "invalid-field", message, hint)
