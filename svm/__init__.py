@@ -52,7 +52,7 @@ from svm.transforms.features import (
 )
 
 if TYPE_CHECKING:
-    from svm.estimator import SVMClassifier
+    from svm.estimator import SVMClassifier, SVMRegressor
 
 __all__ = [
     "SMO",
@@ -85,6 +85,7 @@ __all__ = [
     "RandomFourier",
     "SVMClassifier",
     "SVMError",
+    "SVMRegressor",
     "Square",
     "Stopping",
     "SubGradient",
@@ -96,9 +97,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # It needs scikit-learn, which nothing else here does.
-    if name == "SVMClassifier":
-        from svm.estimator import SVMClassifier
+    # They need scikit-learn, which nothing else here does.
+    if name in ("SVMClassifier", "SVMRegressor"):
+        from svm import estimator
 
-        return SVMClassifier
+        return getattr(estimator, name)
     raise AttributeError(f"module 'svm' has no attribute {name!r}")

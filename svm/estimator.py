@@ -1,4 +1,4 @@
-"""`SVMClassifier`: parameters, `fit` and `predict`.
+"""`SVMClassifier` and `SVMRegressor`: parameters, `fit` and `predict`.
 
 Solver, kernel and features are names or objects, whose own parameters are reached as `solver__C`,
 `kernel__gamma`, `features__n_components`.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from dataclasses import fields, replace
+from typing import Any, Self, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
@@ -22,30 +22,30 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from svm.data.columns import PlainColumns
-from svm.data.matrices import Array, Indices, Matrix, Vector
+from svm.data.matrices import Array, Indices, Vector, is_sparse
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.hyperparameters import Checked
-from svm.kernel.kernels import KERNELS, LinearKernel
+from svm.hyperparameters import NUMERIC_LOSSES, Checked, LossName
+from svm.kernel.kernels import KERNELS, OTHER_NAMES, LinearKernel
 from svm.model.calibration import CalibrationName
-from svm.model.multiclass import BinarySplit, codes_of, label_name, splits_of
+from svm.model.multiclass import label_name, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.model.scorers import unscale
-from svm.problem.problem import Problem
 from svm.solvers import CHOICES
 from svm.solvers.other_names import did_you_mean
 from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
-from svm.training.preparation import row_weights
+from svm.training.online import OnlineTraining
 from svm.training.training import Execution, Training
 from svm.training.warm_start import WarmStart
-from svm.transforms.features import FEATURES, Identity, fit_features
-from svm.transforms.scaling import fit_scaling
+from svm.transforms.features import FEATURES, Identity
 
 NAMED: dict[str, dict[str, type[Any]]] = {
     "solver": CHOICES,
     "kernel": KERNELS,
     "features": FEATURES,
 }
+SMALL = 1 << 20
+"""Values of a sparse matrix, zeros included, that may be made dense: 8 MiB."""
 FOLDS = 5
 """Calibration learns from scores of rows that were left out of a training."""
 
@@ -61,7 +61,172 @@ def _streams(estimator: Any) -> bool:
         return False
 
 
-class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
+    """What the estimators share: parameters by name, and the training."""
+
+    _predicts_numbers: bool
+
+    def __init__(
+        self,
+        solver: Any,
+        C: float | None,
+        regularization: float | None,
+        kernel: Any,
+        scaling: str,
+        features: Any,
+        loss: str | None,
+        duality_gap: float | None,
+        max_epochs: int | None,
+        random_state: Any,
+    ) -> None:
+        self.solver = solver
+        self.C = C
+        self.regularization = regularization
+        self.kernel = kernel
+        self.scaling = scaling
+        self.features = features
+        self.loss = loss
+        self.duality_gap = duality_gap
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; `deep`: also those of solver, kernel and features, as `solver__C`."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name in NAMED:
+                params |= list_nested(name, params[name])
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `solver__C` makes another solver, as solvers do not change."""
+        inner: dict[str, dict[str, Any]] = defaultdict(dict)
+        outer = {}
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if rest and name in NAMED:
+                inner[name][rest] = value
+            else:
+                outer[key] = value
+        super().set_params(**outer)
+        for name, changes in inner.items():
+            setattr(self, name, change(name, getattr(self, name), changes))
+        return self
+
+    def _fit(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
+        training = self._train(pipeline, X, y, weights)
+        self.result_ = training.result()
+        if not self.result_.converged:
+            warnings.warn(
+                f"the training ended with {self.result_.stop_reason}: "
+                f"{self.result_.certificate.summary(training.classes)}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.n_iter_ = self.result_.epochs
+        self._keep(self.result_.fitted)
+        return training
+
+    def _train(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
+        names = getattr(self, "feature_names_in_", None)
+        training = Training(
+            *(pipeline, X, y),
+            weights=weights,
+            columns=None if names is None else PlainColumns(names.tolist(), len(names)),
+            seed=self._seed(),
+            how=Execution(threads=self._threads()),
+        )
+        for _ in training:
+            pass
+        return training
+
+    def _scores(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return self.fitted_.problem_scores(X)
+
+    def _check(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool = True
+    ) -> tuple[Any, Any, Any]:
+        X, y = validate_data(
+            *(self, X, y),
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=self._predicts_numbers,
+            ensure_min_samples=2 if self._predicts_numbers else 1,
+            reset=reset,
+        )
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return X, y, sample_weight
+
+    def _keep(self, fitted: FittedPipeline) -> None:
+        """The model, and none of what an earlier `fit` learned beside it."""
+        for name in ("coef_", "support_", "support_vectors_", "n_support_", "dual_coef_"):
+            self.__dict__.pop(name, None)
+        self.fitted_ = fitted
+        self.__dict__.update(linear_attributes(fitted))
+
+    def _in_form(self, X: Any) -> Any:
+        """The rows as they are trained: small sparse ones as dense ones, unless the caller chose
+        the solver."""
+        small = is_sparse(X) and X.shape[0] * X.shape[1] <= SMALL
+        return X.toarray() if small and self.solver is None else X
+
+    def _solver(self, X: Any) -> Any:
+        """The solver asked for, or a fast one for these rows."""
+        named, kernel = self.solver, self.kernel
+        if kernel is not None:
+            kernel = as_object("kernel", kernel)
+        linear = isinstance(kernel, LinearKernel | None)
+        if named is None:
+            named = ("auto" if is_sparse(X) else "newton") if linear else "smo"
+        solver = as_object("solver", named)
+        options: dict[str, Any] = {"dtype": X.dtype.name} if isinstance(named, str) else {}
+        if self.C is not None or self.regularization is not None:
+            options |= {"C": self.C, "lambda_": self.regularization}
+        if self.loss is not None:
+            options["loss"] = self.loss
+        if hasattr(solver, "kernel"):
+            options |= {} if kernel is None else {"kernel": kernel}
+        elif not linear:
+            raise InvalidHyperparameter(
+                "solver", named, f"smo or None with the kernel {kernel.name}"
+            )
+        return replace(solver, **options)
+
+    def _pipeline(self, X: Any, **settings: Any) -> Pipeline:
+        stopping = Stopping(duality_gap=self.duality_gap, max_epochs=self.max_epochs)
+        settings |= {
+            "solver": self._solver(X),
+            "features": as_object("features", self.features),
+            "scaling": self.scaling,
+            "stopping": stopping,
+        }
+        pipeline = Pipeline(**settings)
+        if self._predicts_numbers:
+            pipeline = pipeline.for_numbers()
+        if pipeline.predicts_numbers != self._predicts_numbers:
+            losses = [one for one in get_args(LossName) if one not in NUMERIC_LOSSES]
+            expected = " or ".join(NUMERIC_LOSSES if self._predicts_numbers else losses)
+            raise InvalidHyperparameter("loss", pipeline.solver.loss, expected)
+        return pipeline
+
+    def _threads(self) -> int:
+        return 1
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # untyped
     """Support vector classifier with a certificate, for `clone`, `GridSearchCV` and pipelines.
 
     Parameters
@@ -69,18 +234,22 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
     solver
         a solver such as `svm.Newton(C=1.0)`, or the name of one in `svm.SOLVERS`, or `auto`,
         which chooses one for the data. Its hyperparameters are also `solver__C` and so on.
+        None: `smo` with a kernel, `auto` for sparse rows, else `newton`; sparse rows of at most a
+        million values, zeros included, are trained as dense ones.
     C
         weight of the sum of the losses against ½‖w‖², in place of the solver's own; 1 if neither
         is given.
     regularization
         weight λ of ½‖w‖² against the mean loss, in place of C.
     kernel
-        a kernel such as `svm.GaussianKernel(gamma=0.5)`, or its name, for the solvers that
-        take one; also `kernel__gamma` and so on.
+        a kernel such as `svm.GaussianKernel(gamma=0.5)`, or its name, also `rbf` and `poly`, for
+        the solvers that take one; also `kernel__gamma` and so on.
     scaling
         `none`, `standardize`, `min-max` or `max-abs`.
     features
         a feature map such as `svm.Nystroem(n_components=500)`, or its name.
+    loss
+        `hinge`, the default, or `squared-hinge`, in place of the solver's own.
     multiclass
         `one-vs-one` or `one-vs-rest`.
     class_weight
@@ -126,15 +295,18 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
     lower class at once.
     """
 
+    _predicts_numbers = False
+
     def __init__(
         self,
-        solver: Any = "newton",
+        solver: Any = None,
         *,
         C: float | None = None,
         regularization: float | None = None,
         kernel: Any = None,
         scaling: str = "none",
         features: Any = "identity",
+        loss: str | None = None,
         multiclass: str = "one-vs-one",
         class_weight: Any = None,
         duality_gap: float | None = 1e-3,
@@ -143,42 +315,14 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         random_state: Any = 0,
         n_jobs: int = 1,
     ) -> None:
-        self.solver = solver
-        self.C = C
-        self.regularization = regularization
-        self.kernel = kernel
-        self.scaling = scaling
-        self.features = features
+        super().__init__(
+            *(solver, C, regularization, kernel, scaling, features, loss),
+            *(duality_gap, max_epochs, random_state),
+        )
         self.multiclass = multiclass
         self.class_weight = class_weight
-        self.duality_gap = duality_gap
-        self.max_epochs = max_epochs
         self.calibration = calibration
-        self.random_state = random_state
         self.n_jobs = n_jobs
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters; `deep`: also those of solver, kernel and features, as `solver__C`."""
-        params: dict[str, Any] = super().get_params(deep=False)
-        if deep:
-            for name in NAMED:
-                params |= list_nested(name, params[name])
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; `solver__C` makes another solver, as solvers do not change."""
-        inner: dict[str, dict[str, Any]] = defaultdict(dict)
-        outer = {}
-        for key, value in params.items():
-            name, _, rest = key.partition("__")
-            if rest and name in NAMED:
-                inner[name][rest] = value
-            else:
-                outer[key] = value
-        super().set_params(**outer)
-        for name, changes in inner.items():
-            setattr(self, name, change(name, getattr(self, name), changes))
-        return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on X (n_samples, n_features), dense or sparse, and labels y (n_samples,).
@@ -188,24 +332,15 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
         reached.
         """
         X, y, weights = self._check(X, y, sample_weight)
-        pipeline = self._pipeline(X.dtype, y)
-        training = self._train(pipeline, X, y, weights)
-        self.result_ = training.result()
-        if not self.result_.converged:
-            warnings.warn(
-                f"the training ended with {self.result_.stop_reason}: "
-                f"{self.result_.certificate.summary(training.classes)}",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        rows = self._in_form(X)
+        pipeline = self._pipeline_for(rows, y)
+        training = self._fit(pipeline, rows, y, weights)
         self.__dict__.pop("_online", None)
-        self.n_iter_ = self.result_.epochs
-        self._keep(self.result_.fitted)
         codes: Array = np.searchsorted(training.classes, y)
         if len(self.result_.warm_start.rows):
             self.__dict__.update(support_attributes(self.result_.warm_start, X, codes))
         if self.calibration is not None:
-            self.fitted_ = self._calibrate(pipeline, X, y, codes, weights)
+            self.fitted_ = self._calibrate(pipeline, rows, y, codes, weights)
         return self
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
@@ -223,7 +358,7 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             if classes is None:
                 raise ValueError("classes must be given in the first call of partial_fit")
             online = OnlineTraining.begin(
-                self._pipeline(X.dtype, y), np.unique(classes), X, self._seed()
+                self._pipeline_for(X, y), np.unique(classes), X, self._seed()
             )
             self.n_iter_ = 0
         elif classes is not None and not np.array_equal(np.unique(classes), online.model.classes):
@@ -269,40 +404,16 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             return online
         return OnlineTraining.continued(self.result_.warm_start)
 
-    def _scores(self, X: Any) -> Vector:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return self.fitted_.problem_scores(X)
-
-    def _check(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[Any, ...]:
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset
-        )
-        check_classification_targets(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return X, y, sample_weight
+    def _check(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool = True
+    ) -> tuple[Any, Any, Any]:
+        checked = super()._check(X, y, sample_weight, reset)
+        check_classification_targets(checked[1])
+        return checked
 
     def _keep(self, fitted: FittedPipeline) -> None:
-        """The model, and none of what an earlier `fit` learned beside it."""
-        for name in ("coef_", "support_", "support_vectors_", "n_support_", "dual_coef_"):
-            self.__dict__.pop(name, None)
-        self.fitted_ = fitted
+        super()._keep(fitted)
         self.classes_: Array = fitted.classes
-        self.__dict__.update(linear_attributes(fitted))
-
-    def _train(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
-        names = getattr(self, "feature_names_in_", None)
-        training = Training(
-            *(pipeline, X, y),
-            weights=weights,
-            columns=None if names is None else PlainColumns(names.tolist(), len(names)),
-            seed=self._seed(),
-            how=Execution(threads=self._threads()),
-        )
-        for _ in training:
-            pass
-        return training
 
     def _calibrate(
         self, pipeline: Pipeline, X: Any, y: Any, codes: Array, weights: Any
@@ -319,29 +430,14 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             scores[others] = fold.problem_scores(X[others])
         return self.fitted_.calibrated(self.calibration, scores, codes)
 
-    def _pipeline(self, dtype: np.dtype[Any], labels: Array) -> Pipeline:
-        solver = as_object("solver", self.solver)
-        options: dict[str, Any] = {"dtype": dtype.name} if isinstance(self.solver, str) else {}
-        if self.C is not None or self.regularization is not None:
-            options |= {"C": self.C, "lambda_": self.regularization}
-        if self.kernel is not None:
-            kernel = as_object("kernel", self.kernel)
-            solver = change("solver", solver, {"kernel": kernel})
+    def _pipeline_for(self, X: Any, labels: Array) -> Pipeline:
         weights = self.class_weight
         if isinstance(weights, dict):
             classes = {label: label_name(label) for label in np.unique(labels).tolist()}
             weights = {
                 classes.get(label, str(label)): float(weight) for label, weight in weights.items()
             }
-        settings: dict[str, Any] = {
-            "solver": replace(solver, **options),
-            "features": as_object("features", self.features),
-            "scaling": self.scaling,
-            "multiclass": self.multiclass,
-            "class_weight": weights,
-        }
-        stopping = Stopping(duality_gap=self.duality_gap, max_epochs=self.max_epochs)
-        return Pipeline(stopping=stopping, **settings)
+        return self._pipeline(X, multiclass=self.multiclass, class_weight=weights)
 
     def _threads(self) -> int:
         if self.n_jobs == 0:
@@ -350,49 +446,128 @@ class SVMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # un
             return self.n_jobs
         return max(1, (os.cpu_count() or 1) + 1 + self.n_jobs)
 
-    def _seed(self) -> int:
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+class SVMRegressor(RegressorMixin, SVMEstimator):  # type: ignore[misc]  # untyped
+    """Support vector regression with a certificate: a numeric target in any unit.
+
+    Parameters
+    ----------
+    solver, C, regularization, kernel, scaling, features, duality_gap, max_epochs, random_state
+        as of `SVMClassifier`; no default depends on the unit of the target, which is centered and
+        scaled inside.
+    loss
+        `epsilon-insensitive`, the default, or `squared-epsilon-insensitive`, which weighs large
+        errors more.
+    epsilon
+        errors below it cost nothing; in the unit of the target. None: half the robust spread of
+        the errors of a first fit.
+    target_scale
+        `logarithmic` trains on the logarithm of the target, for positive and skewed ones.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_, n_iter_, result_, fitted_
+        as of `SVMClassifier`; `fitted_.target.epsilon` is ε.
+    coef_, intercept_
+        of linear models without a feature map: (n_features,), and a number, for rows as they are
+        given and the target, or its logarithm, in its unit. Others have `intercept_` alone.
+    support_, support_vectors_, n_support_, dual_coef_
+        of solvers with dual coefficients: the rows that have one, as they are given, their number,
+        and (1, n_support) the signed coefficient of each in the unit of the target.
+    """
+
+    _predicts_numbers = True
+
+    def __init__(
+        self,
+        solver: Any = None,
+        *,
+        C: float | None = None,
+        regularization: float | None = None,
+        kernel: Any = None,
+        scaling: str = "none",
+        features: Any = "identity",
+        loss: str | None = None,
+        epsilon: float | None = None,
+        target_scale: str = "linear",
+        duality_gap: float | None = 1e-3,
+        max_epochs: int | None = 1000,
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(
+            *(solver, C, regularization, kernel, scaling, features, loss),
+            *(duality_gap, max_epochs, random_state),
+        )
+        self.epsilon = epsilon
+        self.target_scale = target_scale
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on X (n_samples, n_features), dense or sparse, and targets y (n_samples,).
+
+        A row of `sample_weight` 2 counts as two equal rows; `scaling` counts each row once. Warns
+        (`ConvergenceWarning`) if neither the duality gap nor the solver's own rule was reached.
+        """
+        X, y, weights = self._check(X, y, sample_weight)
+        rows = self._in_form(X)
+        self._fit(self._pipeline(rows, target_scale=self.target_scale), rows, y, weights)
+        if len(self.result_.warm_start.rows):
+            self.__dict__.update(support_attributes(self.result_.warm_start, X))
+        return self
+
+    def predict(self, X: Any) -> Vector:
+        """Targets (n_samples,)."""
+        scores = self._scores(X)
+        return self.fitted_.values_from_scores(scores)
+
+    def _solver(self, X: Any) -> Any:
+        solver = super()._solver(X)
+        return solver if self.epsilon is None else replace(solver, epsilon=self.epsilon)
 
 
 def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:
     """`coef_` (n_problems, n_features) and `intercept_` (n_problems,) for the rows as given, of a
-    linear model without a feature map; otherwise the intercepts alone."""
+    linear model without a feature map; otherwise the intercepts alone. Of a numeric target
+    (n_features,), and a number."""
     kernel = fitted.kernel
     linear = kernel is None or isinstance(kernel, LinearKernel)
     if not linear or not isinstance(fitted.features.spec, Identity):
-        return {"intercept_": fitted.intercepts}
+        return {"intercept_": fitted.intercepts if fitted.target is None else fitted.intercepts[0]}
     coefficients = fitted.coefficients
     if kernel is not None:
         vectors: Any = fitted.support_vectors
         coefficients = coefficients @ vectors
     weights, offset = unscale(fitted.scaling, coefficients)
-    return {"coef_": weights, "intercept_": fitted.intercepts - weights @ offset}
+    intercepts = fitted.intercepts - weights @ offset
+    if fitted.target is not None:
+        return {"coef_": weights[0], "intercept_": float(intercepts[0])}
+    return {"coef_": weights, "intercept_": intercepts}
 
 
-def support_attributes(warm_start: WarmStart, X: Any, codes: Indices) -> dict[str, Any]:
+def support_attributes(
+    warm_start: WarmStart, X: Any, codes: Indices | None = None
+) -> dict[str, Any]:
     """`support_`, `support_vectors_`, `n_support_` and `dual_coef_` of a solver with dual
-    coefficients. X are the rows as given, `codes` their class numbers."""
-    fitted = warm_start.fitted
+    coefficients. X are the rows as given, `codes` their class numbers; None of numeric targets."""
+    fitted, target = warm_start.fitted, warm_start.fitted.target
     support = np.unique(warm_start.rows)
     dual = np.zeros((len(warm_start.ends), len(support)))
     parts = np.split(np.arange(len(warm_start.rows)), warm_start.ends[:-1])
-    for row, part, split in zip(
-        dual, parts, splits_of(fitted.multiclass, len(fitted.classes)), strict=True
-    ):
+    for k, part in enumerate(parts):
         rows = warm_start.rows[part]
-        sides: Vector = np.where(codes[rows] == split.positive, 1.0, -1.0)
-        row[np.searchsorted(support, rows)] = sides * warm_start.dual_coefficients[part]
+        factors: float | Vector = 1.0 if target is None else target.scale
+        if codes is not None:
+            split = splits_of(fitted.multiclass, len(fitted.classes))[k]
+            factors = np.where(codes[rows] == split.positive, 1.0, -1.0)
+        dual[k, np.searchsorted(support, rows)] = factors * warm_start.dual_coefficients[part]
+    counts = (
+        [len(support)]
+        if codes is None
+        else np.bincount(codes[support], minlength=len(fitted.classes))
+    )
     return {
         "support_": support,
         "support_vectors_": X[support],
-        "n_support_": np.bincount(codes[support], minlength=len(fitted.classes)),
+        "n_support_": counts,
         "dual_coef_": dual,
     }
 
@@ -400,8 +575,10 @@ def support_attributes(warm_start: WarmStart, X: Any, codes: Indices) -> dict[st
 def as_object(parameter: str, value: Any) -> Any:
     """The solver, kernel or feature map that a name means, with its defaults; objects as given."""
     kinds = NAMED[parameter]
-    if isinstance(value, str) and value in kinds:
-        return kinds[value]()
+    if parameter == "solver" and value is None:
+        value = "newton"
+    if isinstance(value, str) and (name := OTHER_NAMES.get(value, value)) in kinds:
+        return kinds[name]()
     if isinstance(value, tuple(kinds.values())):
         return value
     expected = f"an object, or one of {', '.join(kinds)}"
@@ -431,114 +608,3 @@ def change(parameter: str, value: Any, changes: dict[str, Any]) -> Any:
 
 def _names(made: Checked) -> list[str]:
     return [field.name for field in fields(made) if field.name != "name"]
-
-
-@dataclass
-class OnlineTraining:
-    """One update for each row, in the order given; the state of every pair of classes.
-
-    Scaling and feature map are learned from the first rows, and kept.
-    """
-
-    solver: Any
-    """A solver that `LearnsOnline`."""
-    model: FittedPipeline
-    """Its classes, scaling and feature map; the coefficients are not up to date."""
-    regularization: Vector
-    """(n_problems,) λ of each pair."""
-    states: dict[int, Any] = field(default_factory=dict)
-
-    @classmethod
-    def begin(
-        cls,
-        pipeline: Pipeline,
-        classes: Array,
-        X: Matrix,
-        seed: int,
-    ) -> OnlineTraining:
-        """No updates yet. X (n_samples, n_features) are the first rows.
-
-        Raises InvalidHyperparameter for a solver without λ: a stream has no n that C refers to.
-        """
-        solver, multiclass = pipeline.solver, pipeline.multiclass
-        assert isinstance(solver, LearnsOnline)
-        if solver.lambda_ is None:
-            raise InvalidHyperparameter(
-                "regularization", None, "λ > 0 in place of C, as a stream has no number of rows"
-            )
-        scaling = fit_scaling(pipeline.scaling, X)
-        features = fit_features(pipeline.features, scaling.transform(X), seed)
-        none = np.empty(0)
-        model = FittedPipeline(
-            classes=classes,
-            scaling=scaling,
-            features=features,
-            coefficients=none,
-            intercepts=none,
-            multiclass=multiclass,
-        )
-        weights = np.full(len(splits_of(multiclass, len(classes))), solver.lambda_)
-        return cls(solver, model, weights)
-
-    @classmethod
-    def continued(cls, earlier: WarmStart) -> OnlineTraining:
-        """From the end of a training by such a solver, with its λ."""
-        solver, fitted = earlier.pipeline.solver, earlier.fitted
-        assert isinstance(solver, LearnsOnline)
-        online = cls(solver, fitted, earlier.regularization)
-        for k in range(len(earlier.regularization)):
-            problem = online._empty_problem(k)
-            inherited = earlier.of_problem(k, problem)
-            online.states[k] = solver.start(problem, inherited)
-        return online
-
-    def update(self, X: Matrix, labels: Array, weights: Vector) -> None:
-        """Make one update for each row X (n_samples, n_features) in every pair that it belongs to.
-
-        A weight (n_samples,) multiplies the row's loss; rows of weight 0 are left out.
-        Raises InvalidData (`bad-labels`, `bad-weights`): no label may be another than the classes.
-        """
-        codes = codes_of(self.model.classes, labels)
-        if (codes < 0).any():
-            unknown = labels[codes < 0][0]
-            raise InvalidData("bad-labels", f"{unknown!r} is not one of the classes given first")
-        codes[row_weights(weights, len(labels)) == 0.0] = -1
-        mapped = self.model.features.transform(self.model.scaling.transform(X))
-        for k, split in enumerate(self._splits):
-            problem = self._problem(k, split, mapped, codes, weights)
-            state = self.states.get(k) or self.solver.start(problem)
-            self.states[k] = self.solver.learn(problem, state)
-
-    @property
-    def _splits(self) -> list[BinarySplit]:
-        return splits_of(self.model.multiclass, len(self.model.classes))
-
-    def _problem(
-        self, k: int, split: BinarySplit, X: Matrix, codes: Indices, weights: Vector
-    ) -> Problem:
-        rows, y = split.rows_and_sides(codes)
-        return Problem(
-            X=X,
-            some_rows=rows,
-            y=y,
-            unequal_weights=weights if rows is None else weights[rows],
-            regularization=float(self.regularization[k]),
-            intercept=self.solver.intercept,
-            pair=k,
-        )
-
-    def _empty_problem(self, k: int) -> Problem:
-        X = np.empty((0, self.model.features.n_outputs), dtype=self.solver.dtype)
-        return self._problem(k, self._splits[k], X, np.empty(0, dtype=np.intp), np.empty(0))
-
-    def fitted(self) -> FittedPipeline:
-        """The model so far."""
-        classifiers = [
-            self.solver.classifier(self._empty_problem(k), self.states[k])
-            for k in range(len(self._splits))
-        ]
-        return replace(
-            self.model,
-            coefficients=np.array([classifier.coefficients for classifier in classifiers]),
-            intercepts=np.array([classifier.intercept for classifier in classifiers]),
-        )

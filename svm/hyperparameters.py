@@ -51,6 +51,27 @@ class Doc:
         return {**handler(core_schema), "description": self.text}
 
 
+@dataclass(frozen=True, eq=False)
+class ByName:
+    """JSON may have a name in place of an object of that name, and names that are used elsewhere.
+
+    Pydantic calls the method, as that of `Doc`, on the type that is annotated.
+    """
+
+    others: Mapping[str, str]
+    """The name here, by that elsewhere."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        function = {"type": "no-info", "function": self._as_object}
+        return {"type": "function-before", "function": function, "schema": handler(source)}
+
+    def _as_object(self, given: Any) -> Any:
+        if isinstance(given, str):
+            given = {"name": given}
+        name = given.get("name") if isinstance(given, dict) else None
+        return {**given, "name": self.others.get(name, name)} if isinstance(name, str) else given
+
+
 _LOSSES = Doc(
     "For classes `hinge`, the default: max(0, 1 - m) of the margin m = y f(x); `squared-hinge`: "
     "its square, which weighs rows far on the wrong side more, and is often better for texts and "
@@ -251,7 +272,7 @@ def _holds(constraint: object, value: Any) -> bool:
             return bool(constraint.func(value))
         except OverflowError:  # an integer beyond all floating-point numbers
             return False
-    if isinstance(constraint, Doc):
+    if isinstance(constraint, Doc | ByName):
         return True
     raise TypeError(f"unknown constraint {constraint!r}")
 
@@ -263,7 +284,7 @@ def _describe(annotation: Any) -> str:
         words = [
             f"{bound[0]} {getattr(c, bound[1])}" if (bound := BOUNDS.get(type(c))) else "finite"
             for c in constraints
-            if not isinstance(c, Doc)
+            if not isinstance(c, Doc | ByName)
         ]
         return " ".join([_describe(base), *words])
     if origin is Literal:

@@ -40,8 +40,9 @@ def split(
         float, typer.Option(min=0, max=1, help="Share of the rows for the second dataset.")
     ] = 0.25,
     stratify: Annotated[
-        bool, typer.Option(help="Keep the shares of the classes in both datasets.")
-    ] = True,
+        bool | None,
+        typer.Option(help="Keep the shares of the classes in both datasets: the default for them."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the choice of the rows.")] = 0,
 ) -> None:
     """Split a dataset in two, for training and test."""

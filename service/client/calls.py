@@ -186,12 +186,9 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _setting(value: Any) -> Any:
-    """A solver, features or stopping rules for JSON: a solver and its kernel can be a name, each of
-    them one of the classes of `svm`."""
+    """A solver, features or stopping rules for JSON: a name, or one of the classes of `svm`."""
     if isinstance(value, str):
         return {"name": value}
-    if isinstance(value, Mapping) and isinstance(value.get("kernel"), str):
-        return {**value, "kernel": {"name": value["kernel"]}}
     given = is_dataclass(value) and not isinstance(value, type)
     return _public(asdict(value)) if given else value
 

@@ -23,8 +23,12 @@ class DatasetMembers:
     sparse: bool
     target: str | None
     """Name of the label column, if it has one."""
+    target_kind: str | None
+    """What the labels are: classes, or numbers, which models of the dataset predict. Numbers are
+    classes if they are at most 20 different whole ones, or of a LIBSVM file whole ones; `schema`
+    decides otherwise. Null without labels."""
     classes: list[Any] | None
-    """Sorted labels; null without labels, and if they are too many to be classes."""
+    """Sorted labels; null without labels, and if these are numbers."""
     class_counts: list[int] | None
     n_distinct_labels: int
     """How many different labels there are, 0 without labels."""
@@ -38,6 +42,8 @@ class DatasetMembers:
     one is complete by itself."""
     inherited_rows: int | None
     """Made by append: this many first rows are the parent's, in its order."""
+    target_statistics: dict[str, Any] | None
+    """Null if the labels are classes."""
     columns: list[dict[str, Any]] | None
     """The features; null for sparse data of very many columns."""
     weight: str | None
@@ -88,10 +94,14 @@ class JobMembers:
     """What was chosen on the way, such as the solver."""
     metrics: dict[str, Any] | None
     """By part of the data (`train`, and `validation` if there is a validation set): accuracy,
-    confusion matrix (rows are the true classes), precision, recall and F1 of each class. With
+    confusion matrix (rows are the true classes), precision, recall and F1 of each class. Of models
+    of numbers `mae`, `rmse`, `r2`, `median_absolute_error` and `share_inside_epsilon`, their
+    `intervals` with 95 % confidence, the same of a `baseline` that always predicts the training
+    median or mean, and in `validation` what prediction intervals are worth (`conformal`). With
     folds, `validation` is of all rows, each predicted by the training that did not see it, and has
-    `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds. `trained_rows`:
-    validation rows that are equal to training rows."""
+    `folds`, and mean and standard deviation (divisor k - 1) of the single folds: `accuracy_mean`
+    and `accuracy_std`, of numbers `mae_mean` and `mae_std`. `trained_rows`: validation rows that
+    are equal to training rows."""
     certificate: dict[str, Any] | None
     """What is proven about the model's cost, in the pair of classes with the largest gap: `primal`,
     `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),
@@ -184,10 +194,13 @@ class TrainSpec(TypedDict, total=False):
     features: Any
     """What the solver sees instead of the scaled features. Default: `{"name": "identity"}`."""
     multiclass: str
-    """How several classes become binary problems: one for each pair, or one for each class."""
+    """How several classes become binary problems: one for each pair, or one for each class. A
+    numeric target is one problem."""
     class_weight: str | Mapping[str, float] | None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
-    for the others."""
+    for the others. Not for a numeric target."""
+    target_scale: str
+    """Of a numeric target: `logarithmic` trains on its logarithm, for positive and skewed ones."""
     stopping: Any
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs. Default:
     `{}`."""

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.rows.spec import Label, Parsed, Summarized
+from service.rows.spec import Label, Parsed, Summarized, TargetKind
+from service.rows.table.labels import kind_of
 from svm.data.stored_rows import StoredRows
 
 if TYPE_CHECKING:  # SciPy is imported only for sparse matrices
@@ -56,6 +57,32 @@ class Dataset(Summarized):
             n_samples=sum(count for _, count in kept),
             statistics={"columns": self.of_columns},
         )
+
+    def taken_as(self, kind: TargetKind) -> Dataset | None:
+        """The dataset with labels of this kind, as a training may take whole numbers for classes,
+        and classes that are numbers for values; None if they cannot be taken so."""
+        known = self.statistics.get("target") or {}
+        if kind == self.target_kind:
+            return self
+        if kind == "classes":
+            classes, counts = known.get("classes"), known.get("counts")
+            return classes and replace(self, classes=classes, class_counts=counts)
+        if kind_of(self.classes) != "number" or self.classes is None:
+            return None
+        ends = {"min": float(self.classes[0]), "max": float(self.classes[-1])}
+        both = {"classes": self.classes, "counts": self.class_counts}
+        statistics = {**self.statistics, "target": {**known, **ends, **both}}
+        return replace(self, classes=None, class_counts=None, statistics=statistics)
+
+    def labels_of(
+        self, codes: npt.NDArray[np.int32] | None, values: npt.NDArray[np.float64] | None
+    ) -> tuple[npt.NDArray[np.int32] | None, npt.NDArray[np.float64] | None]:
+        """The codes, or else the values, of labels that are stored as the other."""
+        if self.classes is not None and values is not None:
+            codes = np.searchsorted(np.array(self.classes), values).astype(np.int32)
+        elif self.classes is None and codes is not None:
+            values = np.array(self.statistics["target"]["classes"], dtype=np.float64)[codes]
+        return (None, values) if self.classes is None else (codes, None)
 
     def read_from(self, parsed: Parsed) -> Dataset:
         """With what another file of the same content was read from."""
@@ -105,6 +132,8 @@ class LoadedData:
     """(n_samples,) positions in `classes`; None if there are no classes."""
     weights: npt.NDArray[np.float64] | None = None
     """(n_samples,), finite and not negative."""
+    values: npt.NDArray[np.float64] | None = None
+    """(n_samples,) of a numeric target; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +143,4 @@ class DataInFiles:
     X: StoredRows
     codes: npt.NDArray[np.int32] | None
     weights: npt.NDArray[np.float64] | None = None
+    values: npt.NDArray[np.float64] | None = None

@@ -13,7 +13,7 @@ from service.common.schemas import ReadModel, TagKey, TagValue, Timestamp, Write
 from service.datasets.dataset import Dataset, Origin
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.cell_texts.reading import ANY_DELIMITER
-from service.rows.spec import Label, Parsed, Summarized
+from service.rows.spec import Label, Parsed, Summarized, TargetKind
 from svm.data.columns import Column
 
 MAX_NAME = 200
@@ -77,9 +77,10 @@ class UploadOptions(BaseModel):
     those of a column can be read either way. Default: such a column is a category."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
-    number, category, boolean and date, roles feature, label, weight and ignored; the label is a
-    number or a category, in which no word means that it is missing. Columns without names are
-    called by their position from 0. Default: what the reply shows."""
+    number, category, boolean and date, roles feature, label, weight and ignored. The label is a
+    `number`, which models predict, however few there are, or a `category`: classes, in which no
+    word means that it is missing. Columns without names are called by their position from 0.
+    Default: what the reply shows."""
     missing_labels: Literal["auto", "drop", "refuse"] = "auto"
     """Rows without a label. `auto`: they are left out, if these are at most half of the rows and
     two classes are left, and a warning has their number; else, and with `refuse`, they are an
@@ -146,7 +147,8 @@ class DatasetWarning(ReadModel):
     """Something that is not an error, but worth knowing before training."""
 
     code: str
-    """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `many-labels`, `ignored-column`,
+    """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `numeric-target`, `many-labels`,
+    `ignored-column`,
     `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `may-be-codes`,
     `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`,
     `similar-levels`, `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`,
@@ -172,8 +174,12 @@ class DatasetSummary(ReadModel):
     sparse: bool
     target: str | None
     """Name of the label column, if it has one."""
+    target_kind: TargetKind | None
+    """What the labels are: classes, or numbers, which models of the dataset predict. Numbers are
+    classes if they are at most 20 different whole ones, or of a LIBSVM file whole ones; `schema`
+    decides otherwise. Null without labels."""
     classes: list[Label] | None
-    """Sorted labels; null without labels, and if they are too many to be classes."""
+    """Sorted labels; null without labels, and if these are numbers."""
     class_counts: list[int] | None
     n_distinct_labels: int
     """How many different labels there are, 0 without labels."""
@@ -193,9 +199,22 @@ class DatasetSummary(ReadModel):
         return cls.model_validate(dataset)
 
 
+class TargetStatistics(ReadModel):
+    """A numeric target. Null if a number is beyond the range of float64."""
+
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    std: float | None = None
+    """Of these rows: the mean square is divided by n."""
+    median: float | None = None
+
+
 class DatasetRead(DatasetSummary):
     """A dataset."""
 
+    target_statistics: TargetStatistics | None
+    """Null if the labels are classes."""
     columns: list[ColumnRead] | None
     """The features; null for sparse data of very many columns."""
     weight: str | None
@@ -255,8 +274,8 @@ class DatasetSplit(WriteModel):
 
     fraction: Annotated[float, Field(gt=0, lt=1)]
     """Share of the rows in `test`."""
-    stratify: bool = True
-    """Take the same share of every class."""
+    stratify: bool | None = None
+    """Take the same share of every class. Default: if there are classes."""
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     """Decides which rows: the same as for a job with this seed and such a `validation`."""
 

@@ -293,19 +293,24 @@ class DatasetStore(DatasetFiles):
 
     def load(self, dataset: Dataset) -> LoadedData:
         """The arrays, in memory. Raises Corrupt if a file is not what was stored."""
-        codes, weights = (self._array_if_any(dataset, name) for name in ("y", "weights"))
+        labels = self._labels(dataset)
         if not dataset.sparse:
-            return LoadedData(self._dense(dataset), codes, weights)
+            return LoadedData(self._dense(dataset), **labels)
         from scipy.sparse import csr_array
 
         parts = tuple(self._array(dataset, name) for name in ("data", "indices", "indptr"))
         shape = (dataset.n_samples, dataset.n_features)
-        return LoadedData(csr_array(parts, shape=shape), codes, weights)
+        return LoadedData(csr_array(parts, shape=shape), **labels)
 
     def open(self, dataset: Dataset) -> DataInFiles:
         """The arrays, of X only what is needed to read it. Raises Corrupt."""
-        codes, weights = (self._array_if_any(dataset, name) for name in ("y", "weights"))
-        return DataInFiles(self.rows_in_files(dataset), codes, weights)
+        return DataInFiles(self.rows_in_files(dataset), **self._labels(dataset))
+
+    def _labels(self, dataset: Dataset) -> dict[str, Any]:
+        stored = (self._array_if_any(dataset, name) for name in ("y", "values"))
+        codes, values = dataset.labels_of(*stored)
+        weights = self._array_if_any(dataset, "weights")
+        return {"codes": codes, "values": values, "weights": weights}
 
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.
@@ -379,7 +384,11 @@ class KeptDatasets(DatasetStore):
         return self._kept(dataset_id)[0]
 
     def load(self, dataset: Dataset) -> LoadedData:
-        return self._kept(dataset.id)[1] or super().load(dataset)
+        data = self._kept(dataset.id)[1]
+        if data is None:
+            return super().load(dataset)
+        codes, values = dataset.labels_of(data.codes, data.values)
+        return replace(data, codes=codes, values=values)
 
     def _read(self, dataset_id: str) -> tuple[Dataset, LoadedData | None]:
         dataset = super().get(dataset_id)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Work
 from service.jobs.core.leases import CANCELED
-from service.jobs.core.model_columns import adapt_rows, labeled_for, true_labels
+from service.jobs.core.model_columns import adapt_rows, labeled_for
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.storage.arrays import pack
@@ -80,8 +80,13 @@ class Scoring:
     @cached_property
     def truth(self) -> npt.NDArray[Any]:
         """(n_samples,) class numbers of the model, or numeric targets. Raises InvalidData."""
-        labeled = labeled_for(self.dataset, self.version)
-        return true_labels(self._datasets.open(labeled), labeled, self.version)
+        labeled, numbers = labeled_for(self.dataset, self.version.classes)
+        data = self._datasets.open(labeled)
+        if numbers is None:
+            assert data.values is not None
+            return data.values
+        assert data.codes is not None
+        return numbers[data.codes]
 
     def read(self, rows: Indices) -> Matrix:
         """Some rows, as the model takes them."""

@@ -42,7 +42,7 @@ from service.settings import Limits
 from svm.data.columns import Column, Columns
 from svm.data.matrices import Vector, is_sparse
 from svm.errors import InvalidData
-from svm.kernel.kernels import AnyKernel, GaussianKernel
+from svm.kernel.kernels import AnyKernel
 from svm.model.calibration import Calibration
 from svm.model.multiclass import MulticlassName
 from svm.model.pipeline import FittedPipeline
@@ -438,7 +438,7 @@ def _check_kernel(model: FittedPipeline) -> None:
 
 
 def _check_gamma(kernel: AnyKernel, part: str) -> None:
-    if isinstance(kernel, GaussianKernel) and kernel.gamma == "median":
+    if isinstance(getattr(kernel, "gamma", None), str):
         raise _invalid("gamma must be a number in a trained model", part)
 
 

@@ -119,7 +119,7 @@ def read(spec: ParseSpec) -> Parsed:
         table = without_row_numbers(spec, table, folder)
     table = without_unlabeled(spec, table, folder)
     if spec.onto is not None:
-        table = append(spec.onto, table, folder, spec.limits)
+        table = append(spec, spec.onto, table, folder)
     _check_labels(table.labels, spec.limits.cell_bytes)
     table = replace(table, reading=_with_positions(table))
     parsed = describe(folder, table, spec.limits.columns)

@@ -20,6 +20,8 @@ from svm.data.matrices import Matrix
 
 Label: TypeAlias = str | int | float | bool
 LabelKind: TypeAlias = Literal["category", "number"]
+TargetKind: TypeAlias = Literal["classes", "numbers"]
+"""What the labels of a dataset are."""
 Header: TypeAlias = Literal["auto", "present", "absent"]
 
 TableColumn: TypeAlias = dict[str, Any]
@@ -101,7 +103,7 @@ class Description:
     target: str | None = None
     """Name of the label column, None if it has none."""
     classes: list[Label] | None = None
-    """Sorted labels; None without labels, and if they are too many to be classes."""
+    """Sorted labels; None without labels, and if these are numbers."""
     table: list[TableColumn] = field(default_factory=list)
     """The features with their kinds; empty if all of them are numbers without gaps."""
     weight: str | None = None
@@ -138,7 +140,8 @@ class Summarized(Description):
     class_counts: list[int] | None
     statistics: dict[str, Any]
     """`columns`: min, max, mean and std of each, if they are not too many; `target`: how many
-    labels are different, and whether they are too many to be classes and not all whole."""
+    labels are different, and of numbers the same, the median and, if they could be classes, their
+    `classes` and `counts`."""
     warnings: list[dict[str, Any]]
     matrix_digest: str
     """Of values and labels, not of the format."""
@@ -156,9 +159,16 @@ class Summarized(Description):
         return int(target["distinct"])
 
     @property
-    def continuous_target(self) -> bool:
-        """Whether the labels are too many to be classes, and not all of them are whole numbers."""
-        return bool((self.statistics.get("target") or {}).get("continuous"))
+    def target_kind(self) -> TargetKind | None:
+        """None without labels."""
+        if self.n_distinct_labels == 0:
+            return None
+        return "numbers" if self.classes is None else "classes"
+
+    @property
+    def target_statistics(self) -> dict[str, Any] | None:
+        """Of a numeric target."""
+        return self.statistics.get("target") if self.target_kind == "numbers" else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,7 +297,8 @@ class SplitSpec:
     stored: Stored
     fraction: float
     """Share of the rows in the test part, in (0, 1)."""
-    stratify: bool
+    stratify: bool | None
+    """None if there are classes."""
     seed: int
     train: str
     """Folder that gets the arrays of the train part."""

@@ -12,9 +12,9 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.data.stored_rows import Rows, StoredRows
+from svm.data.stored_rows import Rows, StoredRows, pieces, stored_values
 from svm.errors import InvalidData
-from svm.hyperparameters import Checked, NonNegative, Positive, by_name
+from svm.hyperparameters import ByName, Checked, NonNegative, Positive, by_name
 
 MEDIAN_ROWS = 1000
 """Rows for the median distance."""
@@ -29,6 +29,11 @@ UNDERFLOW_ROWS = 200
 FAR = 1e-30, 1e-8
 """Mean squared distance of rows from their mean, relative to the mean ‖x‖²: equal rows have less
 than the first, by rounding; with less than the second, kernel values lose half of their digits."""
+
+Gamma: TypeAlias = Positive | Literal["median", "scale", "auto"]
+"""γ, or a rule: scikit-learn's `scale` is 1 / (d · variance of all entries), its `auto` 1 / d."""
+OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}
+"""What scikit-learn calls kernels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +65,16 @@ class GaussianKernel(Checked):
     """exp(-γ ‖x - z‖²), which is exp(-‖x - z‖²/(2σ²)) with γ = 1/(2σ²)."""
 
     name: Literal["gaussian"] = "gaussian"
-    gamma: Positive | Literal["median"] = "median"
+    gamma: Gamma = "median"
     """γ > 0, which is 1/(2σ²) for a kernel given by its width σ: 0.5 for σ = 1, 2 for σ = 0.5. Or
-    `median`: one over the median squared distance between rows, a good first choice."""
+    `median`: one over the median squared distance between rows, a good first choice. Or
+    scikit-learn's `scale`, 1/(d · variance of all entries), or `auto`, 1/d."""
 
     def fitted(self, X: Rows) -> GaussianKernel:
-        """With γ as a number: from the distances between at most 1,000 rows, evenly spread."""
+        """With γ as a number; `median`: from the distances between at most 1,000 rows, evenly
+        spread."""
         if self.gamma != "median":
-            return self
+            return replace(self, gamma=_gamma(self.gamma, X))
         Z = _spread_rows(X, MEDIAN_ROWS)
         norms = np.einsum("ij,ij->i", Z, Z)
         distances = norms[:, None] + norms - 2.0 * (Z @ Z.T)
@@ -104,19 +111,19 @@ class PolynomialKernel(Checked):
     name: Literal["polynomial"] = "polynomial"
     degree: Annotated[int, Ge(1), Le(20)] = 3
     """The exponent."""
-    gamma: Positive = 1.0
-    """Weight of the inner product."""
+    gamma: Positive | Literal["scale", "auto"] = 1.0
+    """Weight of the inner product, or `scale` or `auto` as of the Gaussian kernel."""
     coef0: NonNegative = 1.0
     """At least 0: with less the kernel is not positive semi-definite."""
 
     def fitted(self, X: Rows) -> PolynomialKernel:
-        """This kernel: it learns nothing from the data."""
-        return self
+        """With γ as a number."""
+        return replace(self, gamma=_gamma(self.gamma, X))
 
     def of_products(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
         """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
         with np.errstate(over="ignore", under="ignore"):
-            products *= self.gamma
+            products *= float(self.gamma)
             products += self.coef0
             products **= self.degree
         return products
@@ -124,14 +131,15 @@ class PolynomialKernel(Checked):
     def of_norms(self, norms: Vector) -> Vector:
         """k(x, x) from ‖x‖², (n,)."""
         with np.errstate(over="ignore", under="ignore"):
-            powers: Vector = (self.gamma * norms + self.coef0) ** self.degree
+            powers: Vector = (float(self.gamma) * norms + self.coef0) ** self.degree
         return powers
 
     def steepness(self, norms: Vector) -> Vector:
         """p √γ (γ‖x‖² + coef0)^((p - 1)/2), from the derivative of φ."""
         with np.errstate(over="ignore", under="ignore"):
-            root = (self.gamma * norms + self.coef0) ** (0.5 * (self.degree - 1))
-            steepness: Vector = self.degree * np.sqrt(self.gamma) * root
+            gamma = float(self.gamma)
+            root = (gamma * norms + self.coef0) ** (0.5 * (self.degree - 1))
+            steepness: Vector = self.degree * np.sqrt(gamma) * root
         return steepness
 
 
@@ -140,9 +148,29 @@ MEDIAN_GAUSSIAN = GaussianKernel()
 LINEAR = LinearKernel()
 """What a problem without a kernel has."""
 
-AnyKernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
+_Kernel: TypeAlias = LinearKernel | GaussianKernel | PolynomialKernel
+AnyKernel: TypeAlias = Annotated[_Kernel, ByName(OTHER_NAMES)]
 
-KERNELS: dict[str, type[Checked]] = by_name(AnyKernel)
+KERNELS: dict[str, type[Checked]] = by_name(_Kernel)
+
+
+def _gamma(gamma: float | str, X: Rows) -> float:
+    """γ as a number; 1 by `scale` if all entries are equal, up to rounding."""
+    if not isinstance(gamma, str):
+        return gamma
+    n, d = X.shape
+    if gamma == "auto":
+        return 1.0 / float(d)
+    mean = sum(float(_values(piece).sum(dtype=np.float64)) for piece in pieces(X)) / (n * d)
+    squares = (n * d - stored_values(X)) * mean * mean
+    for piece in pieces(X):
+        squares += float(np.square(_values(piece).astype(np.float64) - mean).sum())
+    variance = squares / (n * d)
+    return 1.0 / float(d * variance) if variance > max(1e-24 * mean * mean, 1e-300) else 1.0
+
+
+def _values(X: Matrix) -> Any:
+    return X.data if is_sparse(X) else X
 
 
 def require_moderate_values(kernel: AnyKernel, norms: Vector) -> None:

@@ -19,7 +19,7 @@ from svm.data.matrices import Vector
 from svm.errors import InvalidData
 
 KEPT = 9_999
-"""At most so many errors are kept: a coverage of four digits, in 80 kB."""
+"""Errors at most: enough for a coverage of four digits, in 80 kB."""
 RISK = 0.05
 """One model in twenty covers less than `least_share`."""
 
@@ -47,11 +47,17 @@ class Conformal:
     def is_sound(self) -> bool:
         """Whether these are errors in order."""
         residuals = self.residuals
-        return residuals.ndim == 1 and bool((np.diff(residuals, prepend=0.0) >= 0.0).all())
+        return residuals.ndim == 1 and bool(
+            (residuals >= 0.0).all() and (residuals[1:] >= residuals[:-1]).all()
+        )
 
     def allows(self, coverage: float) -> bool:
         """Whether there are errors enough."""
-        return self._rank(coverage) <= int(np.isfinite(self.residuals).sum())
+        return self._rank(coverage) <= self._n_finite
+
+    @property
+    def _n_finite(self) -> int:
+        return int(np.isfinite(self.residuals).sum())
 
     def _rank(self, coverage: float) -> int:
         exact = Fraction(repr(float(coverage)))
@@ -65,7 +71,7 @@ class Conformal:
         if not self.allows(coverage):
             message = (
                 f"a coverage of {coverage:g} needs the errors of {least_rows(coverage):,} rows or "
-                f"more that the model was not trained on; this one has {len(self.residuals):,}"
+                f"more that the model was not trained on; this one has {self._n_finite:,}"
             )
             raise InvalidData("invalid-field", message)
         return self._rank(coverage)

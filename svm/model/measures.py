@@ -24,6 +24,8 @@ from svm.model.target import Target
 LEVEL = 0.975
 DEVIATIONS = 1.959964
 """The quantile of the normal distribution at `LEVEL`."""
+ERROR_BYTES = 100
+"""Of a row while its error is measured: the true and the predicted number, and all in between."""
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
@@ -192,7 +194,7 @@ class _Rows:
         self._each: Any = np.ones(n) if weights is None else weights
         self._total = float(self._each.sum())
         self.count = self._total**2 / float(np.square(self._each).sum())
-        """As so many rows of equal weights."""
+        """The number of rows of equal weights that say as much."""
 
     def mean(self, values: Array) -> float:
         return float(np.average(values, weights=self._weights))

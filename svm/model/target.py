@@ -32,13 +32,16 @@ class Target:
     """ε ≥ 0 of the loss, in the unit of t."""
 
     @classmethod
-    def of(cls, values: Vector, scale: TargetScale, *, centered: bool) -> Target:
-        """The target of the training rows; raises InvalidData."""
+    def of(
+        cls, values: Vector, scale: TargetScale, weights: Vector | None = None, *, centered: bool
+    ) -> Target:
+        """The target of the training rows; a row of weight 2 counts as two. Raises InvalidData."""
         values = _linear(values, logarithm=scale == "logarithmic")
-        deviation = float(values.std())
+        mean = np.average(values, weights=weights)
+        deviation = float(np.sqrt(np.average(np.square(values - mean), weights=weights)))
         if deviation <= 1e-12 * float(np.abs(values).max()):
             raise InvalidData("single-class", "all rows have the same target: there is no choice")
-        center = float(np.median(values)) if centered else 0.0
+        center = median(values, weights) if centered else 0.0
         return cls(center, deviation, scale == "logarithmic")
 
     def standardized(self, values: Any) -> Vector:
@@ -81,6 +84,16 @@ def numbers(values: Any) -> Vector:
             f"between {-LARGEST:g} and {LARGEST:g}",
         )
     return given
+
+
+def median(values: Vector, weights: Vector | None = None) -> float:
+    """The median, if a value of weight 2 counts as two."""
+    if weights is None:
+        return float(np.median(values))
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    middle = [np.searchsorted(reached, 0.5 * reached[-1], side) for side in ("left", "right")]
+    return float(values[order[middle]].mean())
 
 
 def is_skewed(values: Vector) -> bool:

@@ -65,7 +65,7 @@ def primal_of(problem: Problem, penalized: float, losses: float) -> float:
 def mean_weight(problem: Problem) -> float:
     """The mean of the weights sᵢ."""
     weights = problem.unequal_weights
-    return 1.0 if weights is None else float(weights.mean())
+    return problem.equal_weight if weights is None else float(weights.mean())
 
 
 def at_zero(problem: Problem) -> tuple[float, float]:

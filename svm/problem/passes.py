@@ -102,9 +102,9 @@ class Leaves:
     margins: Vector | None
     """None if all are 1."""
     weights: Vector | None
-    """None if all are 1."""
-    ones: Vector
-    """As many as the longest leaf has rows: its weights, if all are 1."""
+    """None if all are equal."""
+    equal_weights: Vector
+    """As many as the longest leaf has rows: its weights, if all are equal."""
     of: Sequence[RowValues]
     made: Sequence[Vector]
     notes: Floats
@@ -121,7 +121,7 @@ class Leaves:
             edges=edges,
             y=self.y[rows],
             margins=None if self.margins is None else self.margins[rows],
-            weights=self.ones if self.weights is None else self.weights[rows],
+            weights=self.equal_weights if self.weights is None else self.weights[rows],
             of=tuple(v if isinstance(v, Chosen) else v[rows] for v in self.of),
             out=out,
             notes=self.notes[leaves],
@@ -143,7 +143,7 @@ class Run:
     margins: Vector | None
     """None if all are 1."""
     weights: Vector
-    """Or ones for the rows of the longest leaf, if all weights are 1."""
+    """Or those of the longest leaf, if all weights are equal."""
     of: tuple[RowValues, ...]
     """What the pass reads; `Chosen` rows can be more than those of this run."""
     out: Sum
@@ -183,7 +183,7 @@ class Run:
             weights = self.weights[rows]
             return weights
         n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        weights = self.weights[:n] if n <= len(self.weights) else np.ones(n)
+        weights = self.weights[:n] if n <= len(self.weights) else np.full(n, self.weights[0])
         return weights
 
 

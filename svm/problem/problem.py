@@ -114,7 +114,7 @@ class Problem:
     margins: Vector | None = None
     """(n_samples,) qᵢ: the loss is that of the shortfall qᵢ - yᵢ f(xᵢ); None if all are 1."""
     unequal_weights: Vector | None = None
-    """(n_samples,) weight sᵢ > 0 of each loss; None if all are 1."""
+    """(n_samples,) weight sᵢ > 0 of each loss; None if all are `equal_weight`."""
     loss: Loss = HINGE
     regularization: float
     """λ > 0."""
@@ -149,7 +149,19 @@ class Problem:
     @cached_property
     def weights(self) -> Vector:
         """(n_samples,) weight sᵢ > 0 of each loss."""
-        return np.ones(self.n_samples) if self.unequal_weights is None else self.unequal_weights
+        if self.unequal_weights is not None:
+            return self.unequal_weights
+        return np.full(self.n_samples, self.equal_weight)
+
+    @property
+    def equal_weight(self) -> float:
+        """1; or 2 of a side of a row, as P is a mean over sides, of which each row has two."""
+        return float(self.loss.n_sides)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows, those with two sides counted once."""
+        return self.n_samples // self.loss.n_sides
 
     @cached_property
     def upper(self) -> Vector:
@@ -171,9 +183,9 @@ class Problem:
         return (1.0 if self.margins is None else self.margins) - self.y * scores
 
     @cached_property
-    def _ones_of_a_leaf(self) -> Vector:
-        """Ones, as many as the longest leaf has rows."""
-        return np.ones(int(np.diff(self.leaves).max()))
+    def _equal_weights(self) -> Vector:
+        """Equal weights, as many as the longest leaf has rows."""
+        return np.full(int(np.diff(self.leaves).max()), self.equal_weight)
 
     @property
     def n_features(self) -> int:
@@ -290,7 +302,7 @@ class Problem:
                 y=self.y,
                 margins=self.margins,
                 weights=self.unequal_weights,
-                ones=self._ones_of_a_leaf,
+                equal_weights=self._equal_weights,
                 of=of,
                 made=made,
                 notes=noted,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from svm.data.stored_rows import StoredRows
 from svm.hyperparameters import Doc, Hyperparameters, Intercept, Loss
-from svm.kernel.kernels import AnyKernel
+from svm.kernel.kernels import AnyKernel, LinearKernel
 from svm.problem.problem import Problem
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import SAMPLED_FROM, Newton
@@ -55,12 +55,21 @@ class Auto(Hyperparameters):
 
     name: Literal["auto"] = "auto"
     kernel: Annotated[
-        AnyKernel | None, Doc("Inner products in a feature space; none for a linear model.")
+        AnyKernel | None,
+        Doc(
+            "Inner products in a feature space, or the name of a kernel, such as `rbf`; none, or "
+            "`linear`, for a linear model."
+        ),
     ] = None
     intercept: Intercept = "augmented"
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `free`: not penalized,
     which only `newton` and `smo` solve. `none`: the hyperplane passes through the origin."""
     loss: Loss = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.kernel, LinearKernel):
+            object.__setattr__(self, "kernel", None)
 
     @property
     def streams(self) -> bool:
@@ -89,10 +98,10 @@ class Auto(Hyperparameters):
         if isinstance(problem.X, StoredRows):
             return Newton, "the rows stay in files"
         if sum(map(len, small_ones(problems).values())) == len(problems):
-            return SMO, f"there are {len(problems)} pairs of at most {problem.n_samples} rows"
+            return SMO, f"there are {len(problems)} pairs of at most {problem.n_rows} rows"
         if self.intercept == "free":
             return Newton, "the intercept is free"
-        shape = f"{problem.n_samples} rows of {problem.n_features} features"
+        shape = f"{problem.n_rows} rows of {problem.n_features} features"
         if is_broad(problem):
             return DualCoordinateDescent, f"there are {shape}"
         n = problem.n_samples

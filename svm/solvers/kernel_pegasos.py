@@ -59,7 +59,7 @@ class KernelPegasos(Hyperparameters):
 
     name: Literal["kernel-pegasos"] = "kernel-pegasos"
     kernel: AnyKernel = MEDIAN_GAUSSIAN
-    """Inner products in the feature space."""
+    """Inner products in the feature space, or the name of a kernel, such as `rbf`."""
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""

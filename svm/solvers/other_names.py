@@ -15,6 +15,8 @@ _MEANT: dict[str, dict[str, str]] = {
     "linear": {"newton": "for a linear model"},
     "svc": {"smo": "for a model with a kernel"},
     "svm": {"smo": "for a model with a kernel"},
+    "svr": {"smo": "whose loss `epsilon-insensitive` is for a numeric target"},
+    "linearsvr": {"newton": "whose loss `epsilon-insensitive` is for a numeric target"},
     "libsvm": {"smo": "for a model with a kernel"},
     "linearsvc": {"newton": "for a linear model"},
     "liblinear": {"dual-coordinate-descent": "which is LIBLINEAR's method"},
@@ -44,14 +46,10 @@ _MEANT: dict[str, dict[str, str]] = {
     "iterations": {"max_updates": "for a count of updates"},
     "steps": {"max_updates": "for a count of updates"},
     "tol": {"duality_gap": "which is relative"},
-    "scale": {"median": "`scale` elsewhere is the number 1 / (n_features · variance of X)"},
-    "auto": {"median": "`auto` elsewhere is the number 1 / n_features"},
 }
 """By the name in small letters without `-` and `_`: what it may mean, and what to know of that."""
 
 _NOT_OFFERED = {
-    "svr": "only classifiers are trained, no regressions",
-    "linearsvr": "only classifiers are trained, no regressions",
     "sigmoid": "a sigmoid kernel is not positive semi-definite, so that there is no certificate",
 }
 
@@ -72,7 +70,5 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 
 def _question(meant: str, note: str) -> str:
-    if note.startswith("`"):
-        return f"did you mean `{meant}`? {note}"
-    separator = "" if not note else ", " if note.startswith("which") else " "
+    separator = "" if not note else ", " if note.startswith(("which", "whose")) else " "
     return f"did you mean `{meant}`{separator}{note}?"

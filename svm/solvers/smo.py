@@ -57,8 +57,8 @@ class SMO(Hyperparameters):
 
     name: Literal["smo"] = "smo"
     kernel: AnyKernel | None = MEDIAN_GAUSSIAN
-    """Inner products in the feature space; none for a linear model, which has weights instead of
-    support vectors."""
+    """Inner products in the feature space, or the name of a kernel, such as `rbf`; none for a
+    linear model, which has weights instead of support vectors."""
     intercept: Intercept = "free"
     """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖f‖²;
     the kernel plus 1. `none`: no intercept."""

@@ -50,7 +50,7 @@ def problems(
             some_rows=rows,
             y=y,
             margins=margins,
-            unequal_weights=_weights(pipeline, prepared, rows, y),
+            unequal_weights=_weights(pipeline, prepared, rows, y, loss.n_sides),
             loss=loss,
             regularization=pipeline.solver.regularization(
                 _total(prepared, rows, len(y)) / loss.n_sides
@@ -140,19 +140,17 @@ def _total(prepared: Prepared, rows: Indices | None, n: int) -> float:
 
 
 def _weights(
-    pipeline: Pipeline, prepared: Prepared, rows: Indices | None, y: Signs
+    pipeline: Pipeline, prepared: Prepared, rows: Indices | None, y: Signs, n_sides: int
 ) -> Vector | None:
-    """sᵢ = cᵢ, or with weights rᵢ of rows cᵢ rᵢ n / Σ r; None if all are 1. A side of a numeric
-    target has twice the weight, as there are twice as many."""
+    """sᵢ = cᵢ, or with weights rᵢ of rows cᵢ rᵢ n / Σ r, times the sides of a row; None if all are
+    equal."""
     weights = _class_weights(pipeline, prepared, rows, y)
-    if prepared.target is not None:
-        weights = np.full(len(y), 2.0)  # without classes
     if prepared.weights is None:
         return weights
     scaled: Vector = _of(rows, prepared.weights)
     scaled = scaled if weights is None else weights * scaled
-    scaled = scaled * (len(y) / _total(prepared, rows, len(y)))
-    return None if (scaled == 1.0).all() else scaled
+    scaled = scaled * (n_sides * len(y) / _total(prepared, rows, len(y)))
+    return None if (scaled == n_sides).all() else scaled
 
 
 def _class_weights(

@@ -26,6 +26,7 @@ from svm.solvers.smoothing.smoothed_hinge import (
     LEAVES,
 )
 from svm.solvers.working_sets import MANY, MOST_ROWS, SMALL, WORKING_SET
+from svm.training.default_epsilon import MOST_ROWS as MOST_ROWS_OF_FIRST_FIT
 from svm.training.kernel_bound import LEAST_WORK, VALUE_COST
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
 from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial, Square, n_outputs
@@ -38,6 +39,8 @@ KEPT_VECTORS = 5
 BOUND_ROW_VALUES = 24
 BOUND_VALUES = 1 << 22
 """For each row, and in all, while the kernel itself bounds a model on Nyström features."""
+FIRST_FIT = 5
+"""Square matrices of the fit that the default ε comes from."""
 VALUES = {"number": 1, "boolean": 1, "date": 4}
 """Outputs of a column of each kind, without its indicator."""
 PASSING_VECTORS = 12
@@ -87,7 +90,10 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     threads = min(len(problems), THREADS)
     per_row, per_problem = pipeline.solver.row_values
     per_row += SPARSE_ROW_VALUES if still_sparse else 0
-    total = n * (FLOAT_BYTES * (per_row + per_problem * shares) + 3 * size.label_bytes)
+    sides = 2 if pipeline.predicts_numbers else 1  # of each row, beside X
+    total = n * (sides * FLOAT_BYTES * (per_row + per_problem * shares) + 3 * size.label_bytes)
+    if pipeline.predicts_numbers:
+        total += FIRST_FIT * FLOAT_BYTES * min(n, MOST_ROWS_OF_FIRST_FIT) ** 2
     kept = KEPT_VECTORS
     if pipeline.stopping.patience is not None:  # the state of the lowest error
         kept += 1

@@ -56,7 +56,7 @@ def bound_of(prepared: Prepared, pair: BinaryTraining) -> float:
     assert X is not None
     problem, classifier = _served(prepared, pair)
     n, m = problem.X.shape
-    work = 0.5 * n * m * (prepared.steps.features.n_inputs + m) / len(prepared.splits)
+    work = 0.5 * n * m * (prepared.steps.features.n_inputs + m) / len(prepared.problem_classes)
     with np.errstate(over="ignore", under="ignore"):
         return kernel_bound(problem, classifier, spec.kernel, X, work)
 

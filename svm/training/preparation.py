@@ -246,7 +246,7 @@ def prepare(
         target = warm_start.fitted.target if warm_start is not None else None
         if target is None:
             centered = pipeline.solver.intercept != "none"
-            target = Target.of(labels, pipeline.target_scale, centered=centered)
+            target = Target.of(labels, pipeline.target_scale, weights, centered=centered)
         targets = target.standardized(labels)
         if not target.logarithm and is_skewed(labels):
             warnings = (SKEWED_TARGET,)

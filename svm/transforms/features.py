@@ -17,9 +17,9 @@ from svm.data.matrices import Floats, Matrix, Vector, is_sparse
 from svm.data.randomness import generator
 from svm.data.stored_rows import Rows, is_csr
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.hyperparameters import Checked, Positive, PositiveInt, by_name
+from svm.hyperparameters import Checked, PositiveInt, by_name
 from svm.kernel import kernels
-from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel, GaussianKernel
+from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel, Gamma, GaussianKernel
 from svm.kernel.row_products import KernelEvaluator, RowProducts
 
 MAX_OUTPUTS = 20_000
@@ -103,8 +103,9 @@ class RandomFourier(Checked):
     name: Literal["random-fourier"] = "random-fourier"
     n_components: PositiveInt = 1000
     """D, the number of features made."""
-    gamma: Positive | Literal["median"] = "median"
-    """γ of exp(-γ ‖x - z‖²), which is 1/(2σ²) for a width σ."""
+    gamma: Gamma = "median"
+    """γ of exp(-γ ‖x - z‖²), which is 1/(2σ²) for a width σ; or `median`, `scale` or `auto`, as of
+    the Gaussian kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,7 @@ class Nystroem(Checked):
     n_components: PositiveInt = 500
     """Rows drawn to span it; at most the number of training rows."""
     kernel: AnyKernel = MEDIAN_GAUSSIAN
-    """Inner products in the space to span."""
+    """Inner products in the space to span, or the name of a kernel, such as `rbf`."""
 
 
 AnyFeatures: TypeAlias = (

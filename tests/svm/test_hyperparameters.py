@@ -17,7 +17,7 @@ from pydantic.type_adapter import TypeAdapter
 
 from svm import SVMClassifier
 from svm.errors import InvalidHyperparameter
-from svm.hyperparameters import Checked, Doc, LossName
+from svm.hyperparameters import ByName, Checked, Doc, LossName
 from svm.kernel.kernels import KERNELS
 from svm.model.pipeline import Pipeline
 from svm.solvers import CHOICES, SOLVERS, DualCoordinateDescent, Newton, Pegasos
@@ -54,7 +54,7 @@ def bad_values(annotation: Any) -> list[Any]:
                     bad += [bound, bound + 1, math.nan]
                 case Predicate():
                     bad += [math.inf, -math.inf, math.nan, 10**400]
-                case Doc():
+                case Doc() | ByName():
                     pass
                 case _:
                     raise AssertionError(f"a new kind of constraint: {constraint!r}")
@@ -202,7 +202,9 @@ def test_unknown_constraint_is_a_programming_error() -> None:
         ("bandwidth", ("gamma", "name"), "which is 1 / (2 bandwidth²)"),
         ("max_iter", ("max_epochs",), "`max_epochs`"),
         ("OvO", ("one-vs-one", "one-vs-rest"), "`one-vs-one`"),
-        ("svr", CHOICES, "no regressions"),
+        ("svr", CHOICES, "`smo`, whose loss `epsilon-insensitive` is for a numeric target?"),
+        ("epsilon_insensitive", get_args(LossName), "did you mean `epsilon-insensitive`?"),
+        ("sigmoid", KERNELS, "not positive semi-definite"),
     ],
 )
 def test_names_of_other_libraries(name: str, known: Any, said: str) -> None:
@@ -213,7 +215,7 @@ def test_names_of_other_libraries(name: str, known: Any, said: str) -> None:
 
 def test_every_other_name_leads_to_a_known_one() -> None:
     """A solver, kernel, feature map, multiclass scheme, choice or hyperparameter of today."""
-    known = {*CHOICES, *KERNELS, *FEATURES, "one-vs-one", "one-vs-rest", "median"}
+    known = {*CHOICES, *KERNELS, *FEATURES, "one-vs-one", "one-vs-rest"}
     known |= set(get_args(LossName))
     for kind in (*CHOICES.values(), *KERNELS.values(), Stopping):
         known |= {field.name.rstrip("_") for field in fields(kind)}
@@ -227,6 +229,6 @@ def test_estimator_says_what_was_meant() -> None:
     with pytest.raises(ValueError, match="did you mean `smo` for a model with a kernel"):
         SVMClassifier(solver="svc").fit(X, y)
     with pytest.raises(ValueError, match="did you mean `gaussian`"):
-        SVMClassifier(solver="smo", kernel="rbf").fit(X, y)
+        SVMClassifier(solver="smo", kernel="RBF").fit(X, y)
     with pytest.raises(ValueError, match=r"did you mean `gamma`, which is 1 / \(2 sigma²\)"):
         SVMClassifier(solver="smo", kernel="gaussian").set_params(kernel__sigma=1.0)

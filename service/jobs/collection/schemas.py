@@ -185,10 +185,14 @@ class JobRead(JobSummary):
 
     metrics: dict[str, Any] | None
     """By part of the data (`train`, and `validation` if there is a validation set): accuracy,
-    confusion matrix (rows are the true classes), precision, recall and F1 of each class. With
+    confusion matrix (rows are the true classes), precision, recall and F1 of each class. Of models
+    of numbers `mae`, `rmse`, `r2`, `median_absolute_error` and `share_inside_epsilon`, their
+    `intervals` with 95 % confidence, the same of a `baseline` that always predicts the training
+    median or mean, and in `validation` what prediction intervals are worth (`conformal`). With
     folds, `validation` is of all rows, each predicted by the training that did not see it, and has
-    `folds`, `accuracy_mean` and `accuracy_std` (divisor k - 1) of the single folds.
-    `trained_rows`: validation rows that are equal to training rows."""
+    `folds`, and mean and standard deviation (divisor k - 1) of the single folds: `accuracy_mean`
+    and `accuracy_std`, of numbers `mae_mean` and `mae_std`. `trained_rows`: validation rows that
+    are equal to training rows."""
     certificate: dict[str, Any] | None
     """What is proven about the model's cost, in the pair of classes with the largest gap: `primal`,
     `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),

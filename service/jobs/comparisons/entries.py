@@ -216,7 +216,7 @@ def check_sizes(sizes: Sizes, validation: object, dataset: Dataset) -> None:
         raise InvalidContent.at(
             "/validation", "invalid-field", message, "give `validation` a `fraction`"
         )
-    counts = dataset.class_counts or ()
+    counts = dataset.class_counts or [dataset.n_samples]
     groups = counts if validation.stratify else (sum(counts),)
     most = sum(n - held_out_rows(n, validation.fraction) for n in groups)
     for number, rows in enumerate(sizes.rows or []):

@@ -24,7 +24,7 @@ from service.jobs.training.schemas import JobCreate
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch
-from svm.model.measures import Confusion, Measures
+from svm.model.measures import Confusion
 from svm.model.serialization import from_arrays, to_arrays
 from svm.training.preparation import preprocessing_key
 from svm.training.results import TrainingResult
@@ -49,9 +49,8 @@ COSTS = ("mae", "rmse", "median_absolute_error")
 """Scores of which the lowest is the best."""
 
 
-def kept_of(measures: Measures) -> dict[str, Any] | None:
+def kept_of(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
     """The `measured` of a split."""
-    metrics = measures.metrics()
     if "confusion_matrix" not in metrics:
         return None
     return {name: metrics[name] for name in ("confusion_matrix", "weighted") if name in metrics}

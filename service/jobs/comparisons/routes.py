@@ -55,8 +55,14 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         comparisons,
         schemas.ComparisonCreate,
         EXAMPLE,
-        *("invalid-name", "target-missing", "target-continuous", "single-class"),
-        *("too-many-classes", "class-too-small", "scaling-unsupported", "features-unsupported"),
+        *("invalid-name", "target-missing", "target-continuous", "label-mismatch"),
+        *(
+            "single-class",
+            "too-many-classes",
+            "class-too-small",
+            "scaling-unsupported",
+            "features-unsupported",
+        ),
         *("plan-too-large", "unknown-class"),
         summary="Compare trainings, or search hyperparameters",
         description="Queues one job that trains every entry on the same rows, ranks them by their "

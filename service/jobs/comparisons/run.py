@@ -31,7 +31,7 @@ from service.jobs.core.leases import Outcome, error_of
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.jobs.training import summary
-from service.jobs.training.admission import rows_stay_in_files
+from service.jobs.training.admission import labeled_as, rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split, rare_classes
 from service.jobs.training.training_sequence import SHORTEST_S, begin_training, threads_of
 from service.storage.arrays import Arrays
@@ -262,6 +262,12 @@ class ComparisonSequence:
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""
+NO_INTERVALS = (
+    "The model has no prediction intervals, since its validation rows chose it among the entries: "
+    "a job with its `spec` and another `seed` learns them."
+)
+MEASURED_ROWS = 20_000
+"""For which a comparison keeps the predictions of each model of numbers."""
 OUT_OF_MEMORY: results.Error = {
     "code": "out-of-memory",
     "detail": "a worker's memory is too small for this entry",
@@ -278,6 +284,9 @@ class ChainRun:
 
     splits: list[Split]
     """Rows: the first split trains the models, the others the folds."""
+    measured: list[Indices | None]
+    """Of each split the validation rows that models are measured on: of numbers not all of many,
+    since their errors are kept."""
     chains: list[Chain]
     """All chains of the comparison, in order."""
 
@@ -291,7 +300,9 @@ class ChainRun:
         self.body = body = ComparisonCreate.from_spec(work.job.spec)
         assert body.seed is not None
         self.entries = entries = entries_of(body)
-        self.dataset = dataset = context.datasets.get(work.job.dataset_id)
+        found = context.datasets.get(work.job.dataset_id)
+        limits = context.settings.limits
+        self.dataset = dataset = labeled_as(self.body.target_kind, found, limits.classes)
         self._work = work
         self._settings = settings = context.settings
         self._seed = body.seed
@@ -311,7 +322,12 @@ class ChainRun:
         wanted = {in_files[k] for k, refusal in enumerate(refusals) if refusal is None}
         self._rows = {some: self._open(some) for some in wanted or {True}}
         some = next(iter(self._rows.values()))
-        self.splits = some.splits(body.validation, body.seed)
+        self.splits = splits = some.splits(body.validation, body.seed)
+        self.measured = [each.validation for each in splits]
+        if entries[0].pipeline().predicts_numbers:
+            count = sum(len(rows) for rows in self.measured if rows is not None)
+            apart = -(-count // MEASURED_ROWS)
+            self.measured = [rows if rows is None else rows[::apart] for rows in self.measured]
         self.chains = chains_of(
             entries, len(self.splits), in_files, body.warm_starts and not body.sizes
         )
@@ -458,16 +474,16 @@ class ChainRun:
         """Record the result of a finished training. Nothing is changed before all of it is known:
         it may be interrupted."""
         assert self._training is not None
-        state, split, rows = self.state, self.splits[step.split], self._rows_of(step)
+        state, rows = self.state, self._rows_of(step)
         chosen, fitted = self._training_rows(step), result.fitted
         baseline = rows.baseline(chosen)
         measures = measured = fold = None
-        if split.validation is not None:
-            measures = rows.measures(fitted, split.validation, baseline)
-            measured = results.kept_of(measures)
+        if (some := self.measured[step.split]) is not None:
+            measures = rows.measures(fitted, some, baseline)
+            metrics, name = measures.metrics(), measures.SCORES[0]
+            measured = results.kept_of(metrics)
             if step.split > 0:
-                name = measures.SCORES[0]
-                fold = summary.fold_of(result, {name: measures.metrics()[name]})
+                fold = summary.fold_of(result, {name: metrics[name]})
         done = results.SplitResult(
             elapsed_s=self._training.elapsed_s, cpu_s=state.cpu_s, measured=measured, fold=fold
         )
@@ -475,13 +491,13 @@ class ChainRun:
         now = replace(before, splits={**before.splits, step.split: done})
         best = None
         if step.split == 0:
-            train = rows.measures(fitted, chosen, baseline)
+            train = rows.measures(fitted, chosen, baseline).metrics()
             if measures is None:
                 measures = self._of_folds(step, fitted, now, chosen)
             entry, start = self.entries[step.entry], _start(state, step)
             now = replace(
                 now,
-                model=results.model_result(result, train.metrics()),
+                model=results.model_result(result, train),
                 validation=summary.metrics_of_folds(measures, now.folds),
                 curve=state.curve,
                 objective=results.objective_of(entry, result),
@@ -489,12 +505,13 @@ class ChainRun:
                 warm_start_from=None if start is None else start.entry,
             )
             if self.body.model_name is not None:
-                metrics = {"train": train.metrics(), "validation": now.validation}
+                subsets = {"train": train, "validation": now.validation}
+                notes = () if fitted.target is None else (NO_INTERVALS,)
                 named = entry.model_copy(update={"set_alias": self.body.set_alias})
                 spec = named.with_solver(result.warm_start.pipeline.solver)
-                record = {"spec": spec, "result": summary.result_of(result, metrics)}
+                record = {"spec": spec, "result": summary.result_of(result, subsets, notes)}
                 best = results.Model(step.entry, result.warm_start, record)
-        if isinstance(measures, Errors) and split.validation is not None:
+        if isinstance(measures, Errors) and some is not None:
             state.predicted[results.place_of(step.entry, step.split)] = measures.predicted
         state.results[step.entry] = now
         state.latest = results.Model(step.entry, result.warm_start, {})
@@ -513,9 +530,9 @@ class ChainRun:
         """Rows that the same training did not see, and the numbers that were predicted for them."""
         predicted = self.state.predicted
         parts = [
-            (split.validation, predicted[results.place_of(entry, number)])
-            for number, split in enumerate(self.splits)
-            if split.validation is not None
+            (rows, predicted[results.place_of(entry, number)])
+            for number, rows in enumerate(self.measured)
+            if rows is not None
         ]
         return np.concatenate([rows for rows, _ in parts]), np.concatenate([p for _, p in parts])
 

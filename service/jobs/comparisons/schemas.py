@@ -9,12 +9,17 @@ from pydantic import Field, model_validator
 
 from service.common.names import ModelName
 from service.common.schemas import ReadModel, WriteModel
+from service.datasets.dataset import Dataset
+from service.errors import InvalidContent
 from service.jobs.collection.schemas import JobErrorRead, JobModelRead, KindRead, TraceRead
 from service.jobs.core.job import Job
 from service.jobs.training import schemas as training
+from service.rows.spec import TargetKind
 from svm.encoding.encoder import Encoding
-from svm.hyperparameters import Moderate, Positive
+from svm.hyperparameters import Moderate
+from svm.kernel.kernels import Gamma
 from svm.model.multiclass import MulticlassName
+from svm.solvers import AnyChoice
 from svm.stopping import Stopping
 from svm.transforms.scaling import ScalingName
 
@@ -46,7 +51,7 @@ class Grid(WriteModel):
     solver: Annotated[list[training.SolverChoice], MinLen(1)]
     C: Annotated[list[Moderate], MinLen(1)] | None = None
     lambda_: Annotated[list[Moderate], MinLen(1)] | None = Field(None, alias="lambda")
-    gamma: Annotated[list[Positive | Literal["median"]], MinLen(1)] | None = None
+    gamma: Annotated[list[Gamma], MinLen(1)] | None = None
     features: Annotated[list[training.FeaturesChoice], MinLen(1)] | None = None
     scaling: Annotated[list[ScalingName], MinLen(1)] | None = None
 
@@ -95,6 +100,31 @@ class ComparisonCreate(training.TrainingOptions):
     of the next larger λ. False: all trainings begin at zero, and so do their curves."""
     model_name: ModelName | None = None
     """The best entry becomes a version of this model; without a name no model is kept."""
+
+    @property
+    def target_kind(self) -> TargetKind:
+        """What all entries take the labels for. Raises InvalidContent if they differ."""
+        kinds = set(map(training.kind_of_target, self._solvers))
+        if len(kinds) > 1:
+            message = "some entries predict classes and others numbers, by their `loss`: give all "
+            message += "of them one for classes, or one for numbers"
+            raise InvalidContent.at("/specs" if self.specs else "/grid", "invalid-field", message)
+        return kinds.pop()
+
+    @property
+    def _solvers(self) -> list[AnyChoice]:
+        return [*(spec.solver for spec in self.specs), *(self.grid.solver if self.grid else ())]
+
+    def with_loss(self, dataset: Dataset) -> Self:
+        """This request with the loss, for entries that name none, that the dataset asks for."""
+        solvers = iter([training.loss_for(solver, dataset) for solver in self._solvers])
+        specs = [spec.model_copy(update={"solver": next(solvers)}) for spec in self.specs]
+        grid = self.grid and self.grid.model_copy(update={"solver": list(solvers)})
+        return self.model_copy(update={"specs": specs, "grid": grid})
+
+    def on(self, dataset: Dataset) -> Self:
+        validation = training.stratified(self.validation, dataset)
+        return super().on(dataset).model_copy(update={"validation": validation})
 
     @property
     def ranking(self) -> RankBy:

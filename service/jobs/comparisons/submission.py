@@ -14,10 +14,17 @@ from service.jobs.comparisons.entries import check_sizes, entries_of, size_of, s
 from service.jobs.comparisons.results import Error
 from service.jobs.comparisons.schemas import ComparisonCreate, ComparisonPlanRead, EntryPlanRead
 from service.jobs.kinds import COMPARISON
-from service.jobs.training.admission import check_labels, check_spec, peak_bytes, rows_stay_in_files
+from service.jobs.training.admission import (
+    check_labels,
+    check_spec,
+    labeled_as,
+    peak_bytes,
+    rows_stay_in_files,
+)
 from service.jobs.training.schemas import Folds, JobCreate
 from service.settings import Limits
 from svm.errors import InvalidHyperparameter
+from svm.model.measures import Confusion, Errors
 
 
 class Comparisons(Submission[ComparisonCreate]):
@@ -47,13 +54,16 @@ class Comparisons(Submission[ComparisonCreate]):
         self, body: ComparisonCreate
     ) -> tuple[ComparisonCreate, Dataset, list[JobCreate], list[InvalidContent | None]]:
         """The request with defaults filled in, and its entries with their errors."""
-        dataset = self.stores.datasets.find(body.dataset_id)
+        found = self.stores.datasets.find(body.dataset_id)
+        body = body.with_loss(found)
+        dataset = labeled_as(body.target_kind, found, self.stores.limits.classes)
         body = body.on(dataset)
         labels = dataset.only(body.classes)
         check_labels(labels, self.stores.limits.classes)
         if body.sizes is not None:
             check_sizes(body.sizes, body.validation, labels)
         entries = self._entries(body)
+        body = _ranked(body)
         refusals = refusals_of(entries, dataset, self.stores.limits)
         if None not in refusals:
             assert refusals[0] is not None
@@ -77,6 +87,17 @@ class Comparisons(Submission[ComparisonCreate]):
                 "split the request, or take fewer values",
                 limit=limit,
             ) from None
+
+
+def _ranked(body: ComparisonCreate) -> ComparisonCreate:
+    """With a score that ranks its entries. Raises InvalidContent."""
+    scores = (Errors if body.target_kind == "numbers" else Confusion).SCORES
+    if body.rank_by is not None and body.rank_by not in scores:
+        message = f"the entries predict {body.target_kind}, which have no "
+        message += body.rank_by
+        hint = "leave out `rank_by`, or give one of " + ", ".join(scores)
+        raise InvalidContent.at("/rank_by", "invalid-field", message, hint)
+    return body.model_copy(update={"rank_by": body.rank_by or scores[0]})
 
 
 def refusals_of(

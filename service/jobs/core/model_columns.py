@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import DataInFiles, Dataset, LoadedData
+from service.datasets.dataset import Dataset
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.faults import listed
 from service.rows.spec import Label
@@ -67,34 +67,25 @@ def unused_columns(dataset: Dataset, version: ModelVersion) -> list[str]:
     return [name for name in dataset.columns if name not in used][:MAX_FAULTS]
 
 
-def labeled_for(dataset: Dataset, version: ModelVersion) -> Dataset:
-    """The dataset with labels of the kind that the model predicts.
+def labeled_for(
+    dataset: Dataset, classes: Sequence[Label]
+) -> tuple[Dataset, npt.NDArray[np.int64] | None]:
+    """The dataset with labels of the kind that a model predicts, and for each of its classes the
+    number among those of the model. Without `classes` the model predicts numbers: None.
 
-    Raises InvalidData: `target-missing`, `target-continuous`, `label-mismatch`.
+    Raises InvalidData: `target-missing`, `target-continuous`, `label-mismatch`, and `unknown-class`
+    for a label that the model does not know.
     """
+    labeled = dataset.taken_as("classes" if classes else "numbers")
+    if classes:
+        return labeled or dataset, class_numbers(labeled or dataset, classes)
     if dataset.n_distinct_labels == 0:
         raise InvalidData("target-missing", "the dataset has no labels to compare with")
-    labeled = dataset.taken_as(version.target_kind)
-    if labeled is not None:
-        return labeled
-    if version.target_kind == "numbers":
-        message = (
-            f"the model predicts numbers, the labels are classes such as {dataset.classes[0]!r}"
-        )
+    if labeled is None:
+        shown = ", ".join(repr(label) for label in (dataset.classes or ())[:3])
+        message = f"the model predicts numbers, and the labels of the dataset are classes: {shown}"
         raise InvalidData("label-mismatch", message)
-    message = f"the model predicts classes, the dataset has a numeric target"
-    raise InvalidData("target-continuous", message)
-
-
-def true_labels(
-    data: LoadedData | DataInFiles, labeled: Dataset, version: ModelVersion
-) -> npt.NDArray[Any]:
-    """(n_samples,) of the data: class numbers of the model, or numeric targets. Raises InvalidData
-    (`unknown-class`)."""
-    if data.values is not None:
-        return data.values
-    assert data.codes is not None
-    return class_numbers(labeled, version.classes)[data.codes]
+    return labeled, None
 
 
 def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.int64]:
@@ -106,7 +97,8 @@ def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.
     if dataset.n_distinct_labels == 0:
         raise InvalidData("target-missing", "the dataset has no labels to compare with")
     if dataset.classes is None:
-        message = f"the labels have {dataset.n_distinct_labels} different values: not classes"
+        many = f"{dataset.n_distinct_labels:,} different values"
+        message = f"the model predicts classes, and the labels of the dataset are numbers: {many}"
         raise InvalidData("target-continuous", message)
     numbers = match_labels(dataset.classes, classes)
     if None in numbers:

@@ -11,7 +11,6 @@ from service.jobs.collection.submission import Draft, Stores, Submission
 from service.jobs.core.job import Job
 from service.jobs.core.model_columns import (
     check_columns,
-    class_numbers,
     labeled_for,
     unused_columns,
 )
@@ -32,9 +31,7 @@ class Evaluations(Submission[EvaluationCreate]):
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         with refuse_at("/dataset_id"):
-            labeled = labeled_for(dataset, version)
-            if version.target_kind == "classes":
-                class_numbers(labeled, version.classes)
+            labeled_for(dataset, version.classes)
             check_columns(dataset, version)
         if body.importance and version.n_features > MAX_COLUMNS:
             message = (

@@ -75,7 +75,7 @@ def help(context: RunContext, part: PartWork) -> None:
 
 def outputs_of(version: ModelVersion) -> list[str]:
     """The outputs that an evaluation needs for every row."""
-    if version.target_kind == "numbers":
+    if not version.classes:
         return ["value"]
     return ["decision"] if version.calibration is None else ["decision", "probability"]
 
@@ -213,9 +213,10 @@ def trained_rows(context: RunContext, scoring: Scoring, attempt: Attempt) -> int
     if version.dataset_id is None or version.seed is None:
         return None
     try:
-        dataset = context.datasets.get(version.dataset_id)
-        data = context.datasets.open(dataset)
         spec = JobCreate.from_spec(version.spec)
+        dataset = context.datasets.get(version.dataset_id)
+        dataset = dataset.taken_as(spec.target_kind) or dataset
+        data = context.datasets.open(dataset)
     except (NotFound, Corrupt, ValidationError):
         return None
     trained = LabeledRows(data, dataset, spec.classes)

@@ -267,7 +267,7 @@ class PassWorker:
             y=self._join(LABELS, cells),
             margins=None,  # a problem of numeric targets is not spread
             weights=self._join(WEIGHTS, cells) if layout.weighted else None,
-            ones=self._ones,
+            equal_weights=self._ones,
             of=of,
             made=made,
             notes=noted,

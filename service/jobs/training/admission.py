@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import numpy as np
 from pydantic import ValidationError
@@ -16,18 +17,49 @@ from service.jobs.core.model_columns import check_columns
 from service.jobs.training.rows import check_measured, check_validation
 from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit, require_class
 from service.models.registry import ModelRegistry
-from service.rows.spec import Label
+from service.rows.spec import TargetKind
+from service.rows.table.labels import kind_of
 from service.settings import Limits
 from service.storage.database.tables import ModelVersion
-from svm.data.matrices import Indices
+from svm.data.matrices import LARGEST, Indices
 from svm.data.splitting import held_out_rows
 from svm.errors import InvalidData
+from svm.model.measures import ERROR_BYTES
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
 from svm.solvers.protocol import HasDualCoefficients
 from svm.training.estimates import DataSize, rows_bytes, training_bytes
 from svm.training.warm_start import WarmStart, check_warm_start
 from svm.transforms.features import Terms, check_features, check_terms
+
+TWO_SIDES = 1, -1
+"""A numeric target is one problem of two sides, as two classes are."""
+
+
+def labeled_as(
+    kind: TargetKind, dataset: Dataset, max_classes: int, pointer: str = "/dataset_id"
+) -> Dataset:
+    """The dataset with its labels as classes or numbers. Raises InvalidContent if they cannot be
+    taken so. `pointer`: the field that names the dataset."""
+    labeled = dataset.taken_as(kind)
+    if labeled is not None or dataset.target_kind is None:
+        return labeled or dataset
+    if kind == "numbers":
+        shown = dataset.classes[0] if dataset.classes else None
+        raise InvalidContent.at(
+            pointer,
+            "label-mismatch",
+            f"this loss is for numeric targets, and the labels are classes such as {shown!r}",
+            "leave out `loss`, or upload the data again with a column of numbers as `target`",
+        )
+    known = dataset.target_statistics or {}
+    many = f"the labels have {dataset.n_distinct_labels:,} different values"
+    hint = "leave out `loss` to predict the number, or group them into classes"
+    if not known.get("continuous"):
+        message = f"{many}; at most {max_classes} classes are allowed"
+        raise InvalidContent.at(pointer, "too-many-classes", message, hint, limit=max_classes)
+    message = f"{many}, not all of them whole: these are numbers, not classes"
+    raise InvalidContent.at(pointer, "target-continuous", message, hint)
 
 
 def check_trainable(
@@ -43,7 +75,6 @@ def check_trainable(
 
 def check_labels(dataset: Dataset, max_classes: int) -> None:
     """Checks of the data that every training needs. Raises InvalidContent."""
-    many = f"the labels have {dataset.n_distinct_labels} different values"
     if dataset.n_distinct_labels == 0:
         raise InvalidContent.at(
             "/dataset_id",
@@ -55,20 +86,17 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
         raise InvalidContent.at(
             "/dataset_id",
             "single-class",
-            "all rows have the same label; training needs two classes or more",
+            "all rows have the same label; training needs two different ones or more",
         )
-    if dataset.n_distinct_labels > max_classes:
-        if dataset.continuous_target or not _all_whole(dataset.classes):
-            raise InvalidContent.at(
-                "/dataset_id",
-                "target-continuous",
-                f"{many}: these are measurements, not classes",
-                "group them into classes, or give another column as `target`",
-            )
+    if len(dataset.classes or ()) > max_classes:
         raise InvalidContent.at(
             "/dataset_id",
             "too-many-classes",
-            f"{many}; at most {max_classes} classes are allowed",
+            f"the labels have {dataset.n_distinct_labels} different values; at most {max_classes} "
+            "classes are allowed",
+            'if they are amounts, train with `loss: "epsilon-insensitive"`'
+            if kind_of(dataset.classes) == "number"
+            else None,
             limit=max_classes,
         )
 
@@ -78,6 +106,7 @@ def check_spec(
 ) -> None:
     """The checks that depend on the training. Raises InvalidContent."""
     labels = dataset.only(spec.classes)
+    _check_target(spec, dataset)
     if dataset.sparse and spec.scaling in ("standardize", "min-max"):
         raise InvalidContent.at(
             "/scaling",
@@ -105,8 +134,34 @@ def refuse_at(pointer: str) -> Iterator[None]:
         raise InvalidContent.at(pointer, error.code, error.message) from None
 
 
-def _all_whole(classes: list[Label] | None) -> bool:
-    return all(not isinstance(label, float) or label.is_integer() for label in classes or ())
+def _check_target(spec: JobCreate, dataset: Dataset) -> None:
+    """Raises InvalidContent for a setting that is of classes only, or of numbers only."""
+
+    def refuse(pointer: str, message: str) -> NoReturn:
+        raise InvalidContent.at(pointer, "invalid-field", message)
+
+    if spec.target_kind == "classes":
+        if spec.solver.epsilon is not None:
+            refuse("/solver/epsilon", "epsilon is of numeric targets, and these labels are classes")
+        if spec.target_scale != "linear":
+            refuse("/target_scale", "classes have no scale: leave out `target_scale`")
+        return
+    if spec.class_weight is not None:
+        refuse("/class_weight", "a numeric target has no classes to weigh: leave it out")
+    if spec.calibration is not None:
+        refuse("/calibration", "a numeric target has no probabilities to calibrate: leave it out")
+    if spec.multiclass != "one-vs-one":
+        refuse("/multiclass", "a numeric target is one problem: leave out `multiclass`")
+    if isinstance(spec.validation, ValidationSplit) and spec.validation.stratify:
+        refuse("/validation/stratify", "a numeric target has no classes to stratify by")
+    known = dataset.target_statistics or {}
+    low, high = known.get("min", 1.0), known.get("max", 1.0)
+    if spec.target_scale == "logarithmic" and low <= 0.0:
+        message = f"a logarithm needs positive numbers, and the smallest label is {low:g}"
+        refuse("/target_scale", message)
+    if max(-low, high) > LARGEST:
+        message = f"the labels are {low:g} … {high:g}; numeric targets are at most {LARGEST:g}"
+        refuse("/dataset_id", message)
 
 
 def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
@@ -201,8 +256,7 @@ def peak_bytes(
     spec: JobCreate, dataset: Dataset, validation: Dataset | None = None, *, in_files: bool
 ) -> int:
     """The peak memory of a worker, with the rows in memory or in files."""
-    assert dataset.classes is not None
-    n, labels = dataset.n_samples, dataset.classes
+    n, labels = dataset.n_samples, dataset.classes or TWO_SIDES
     size = data_size(dataset)
     # The rows of a split are copied.
     copies = 1 if spec.validation is None or validation is not None else 2
@@ -216,7 +270,7 @@ def peak_bytes(
 
 def data_size(dataset: Dataset) -> DataSize:
     """The sizes of its rows, of which memory is estimated."""
-    labels = dataset.classes or ()
+    labels = dataset.classes or TWO_SIDES
     longest = max((len(label) for label in labels if isinstance(label, str)), default=2)
     return DataSize(
         n_samples=dataset.n_samples,
@@ -231,7 +285,11 @@ def data_size(dataset: Dataset) -> DataSize:
 
 
 def _with_scores(spec: JobCreate, training: int, n_samples: int, n_classes: int) -> int:
-    """Trainings together with the scores that probabilities are fitted on."""
+    """Trainings together with the scores that probabilities are fitted on, or that are measured."""
+    if spec.target_kind == "numbers":
+        if isinstance(spec.validation, Folds):  # of all folds so far, and two copies to save them
+            training += 3 * 8 * n_samples
+        return max(training, ERROR_BYTES * n_samples)
     if spec.calibration is None:
         return training
     each = 8 * len(splits_of(spec.multiclass, n_classes))

@@ -48,8 +48,14 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         trainings,
         JobCreate,
         EXAMPLE,
-        *("invalid-name", "target-missing", "target-continuous", "single-class"),
-        *("too-many-classes", "class-too-small", "scaling-unsupported", "features-unsupported"),
+        *("invalid-name", "target-missing", "target-continuous", "label-mismatch"),
+        *(
+            "single-class",
+            "too-many-classes",
+            "class-too-small",
+            "scaling-unsupported",
+            "features-unsupported",
+        ),
         *("plan-too-large", "unknown-class", "warm-start-unsupported"),
         summary="Train a model",
         description="Queues a training and answers at once; the next free worker trains. Errors "

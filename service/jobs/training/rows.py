@@ -55,18 +55,17 @@ class LabeledRows:
     ) -> None:
         """`classes`: only the rows of these. `interrupted` is called before every piece of rows
         that is scored, and may raise."""
-        assert data.codes is not None
-        assert dataset.classes is not None
         self._X: Any = data.X
-        self._codes = data.codes
-        self._values: npt.NDArray[np.float64] | None = None
-        self._labels = np.asarray(dataset.classes)
+        self._values = data.values
+        one_class = np.broadcast_to(np.int32(0), data.X.shape[:1])
+        self._codes = one_class if data.codes is None else data.codes
+        self._labels = np.asarray(dataset.classes or ())
         self._digest = dataset.matrix_digest
         if classes is not None:
             numbers = np.searchsorted(self._labels, np.asarray(classes))
             renumbered = np.full(len(self._labels), -1)
             renumbered[numbers] = np.arange(len(numbers))
-            self._codes = renumbered[data.codes]
+            self._codes = renumbered[self._codes]
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
         self._weights = data.weights
@@ -87,7 +86,10 @@ class LabeledRows:
         `like` takes it, if there is one."""
         whole = len(rows) == len(self)
         X = self._X if whole else self._X[rows]
-        labels = self._labels[self._codes if whole else self._codes[rows]]
+        if self._values is not None:
+            labels = self._values if whole else self._values[rows]
+        else:
+            labels = self._labels[self._codes if whole else self._codes[rows]]
         return X if like is None else self._as_taken_by(like, X), labels
 
     def narrowed(self, n_features: int) -> LabeledRows:
@@ -121,6 +123,7 @@ class LabeledRows:
         chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
         match validation:
             case ValidationSplit(fraction=fraction, stratify=stratify):
+                stratify = stratify is not False
                 training, held_out = split(codes, fraction, stratify=stratify, seed=seed)
                 chosen = [(everything[training], everything[held_out])]
             case Folds(folds=count):
@@ -138,8 +141,8 @@ class LabeledRows:
         start = 0
         for X in pieces(self._X):
             self._interrupted()
-            some = slice(start, start + X.shape[0])
-            found[some] = row_hashes(X, self.truth(np.arange(len(self))[some]))
+            some = np.arange(start, start + X.shape[0])
+            found[some] = row_hashes(X, self.truth(some))
             start += X.shape[0]
         return found
 
@@ -177,7 +180,7 @@ class LabeledRows:
         self, fitted: FittedPipeline, rows: Indices, baseline: Baseline | None
     ) -> Measures:
         """How well the model predicts these rows."""
-        predicted = [fitted.predict(X) for X in self._pieces(fitted, rows)]
+        predicted = [_predicted(fitted, X) for X in self._pieces(fitted, rows)]
         return self.measures_of(fitted, rows, np.concatenate(predicted), baseline)
 
     def measures_of(
@@ -187,12 +190,11 @@ class LabeledRows:
         predicted: npt.NDArray[Any],
         baseline: Baseline | None,
     ) -> Measures:
-        """The same, from what was predicted: labels or numbers."""
+        """The same, from what was predicted: class numbers or numeric targets."""
         weights = None if self._weights is None else self._weights[rows]
         if fitted.target is not None:
             return Errors(self.numbers(rows), predicted, fitted.target, baseline, weights)
-        codes = np.searchsorted(fitted.classes, predicted)
-        return Confusion.of(self._codes[rows], codes, len(self._labels), weights)
+        return Confusion.of(self._codes[rows], predicted, len(self._labels), weights)
 
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
         """The rows in pieces of a size that bounds the memory for features and scores."""
@@ -209,6 +211,12 @@ class LabeledRows:
         if isinstance(X, StoredRows):
             return X.rewritten(lambda piece: recoded(np.asarray(piece)))
         return recoded(X)
+
+
+def _predicted(fitted: FittedPipeline, X: Matrix) -> npt.NDArray[Any]:
+    if fitted.target is not None:
+        return fitted.predict(X)
+    return fitted.codes_from_decision(fitted.decision_function(X)).astype(np.int32)
 
 
 POINTER = "/validation/dataset_id"
@@ -241,7 +249,7 @@ def rare_classes(
 def check_measured(spec: JobCreate, dataset: Dataset) -> None:
     """Raises InvalidContent if too few rows are held out: none for a fold, or of a class none to
     learn its probability from. `dataset` has the classes that are trained on."""
-    counts = dataset.class_counts or ()
+    counts = dataset.class_counts or [dataset.n_samples]
     match spec.validation:
         case Folds(folds=folds):
             pointer, least = "/validation/folds", folds
@@ -253,7 +261,9 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
             return
     code = "class-too-small"
     if sum(held_out) < least:
-        message = "the classes have too few rows to hold some of them out"
+        message = "the data have too few rows to hold some of them out"
+        if dataset.classes is not None:
+            message = "the classes have too few rows to hold some of them out"
         raise InvalidContent.at(pointer, code, message, "use no validation, or give more rows")
     if spec.calibration is not None and 0 in held_out:
         number = held_out.index(0)
@@ -267,8 +277,11 @@ def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> 
     """Raises InvalidContent if the rows of `validation` cannot measure a model that is trained on
     the dataset."""
     with _refused():
-        numbers = class_numbers(validation, dataset.classes or ())
         recode_onto(validation, dataset, dataset.kinds)
+    if validation.target_kind == "numbers":
+        return
+    with _refused():
+        numbers = class_numbers(validation, dataset.classes or ())
     kept = dataset.only(spec.classes).classes or ()
     trained = {number for number, label in enumerate(dataset.classes or ()) if label in kept}
     if trained.isdisjoint(numbers.tolist()):
@@ -282,8 +295,9 @@ def rows_of(
 ) -> LabeledRows:
     """The rows of `validation` in the columns and classes of the dataset; those of classes that the
     training leaves out are left out, too. Raises InvalidContent and InvalidData."""
-    assert data.codes is not None
-    codes = class_numbers(validation, dataset.classes or ()).astype(np.int32)[data.codes]
+    codes = data.codes
+    if codes is not None:
+        codes = class_numbers(validation, dataset.classes or ()).astype(np.int32)[codes]
     taken = recode_onto(validation, dataset, dataset.kinds)
 
     def taken_as(X: Any) -> Any:

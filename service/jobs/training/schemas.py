@@ -25,7 +25,7 @@ from service.datasets.dataset import Dataset
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.collection.schemas import KindCreate
 from service.models.versions import LATEST
-from service.rows.spec import Label
+from service.rows.spec import Label, TargetKind
 from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
@@ -79,8 +79,9 @@ class ValidationSplit(WriteModel):
 
     fraction: Annotated[float, Gt(0), Lt(1)]
     """Share of the rows in the validation set."""
-    stratify: bool = True
-    """Take the same share of every class."""
+    stratify: bool | None = None
+    """Take the same share of every class. Default: true; of a numeric target, which has no classes,
+    false."""
 
 
 class Folds(WriteModel):
@@ -88,7 +89,8 @@ class Folds(WriteModel):
     fold."""
 
     folds: Annotated[int, Ge(2), Le(100)]
-    """Parts of the rows, of equal size and with the same share of every class. Each fold is one
+    """Parts of the rows, of equal size and with the same share of every class; of a numeric target
+    at random. Each fold is one
     more training. It begins at zero even if the model's training does not; all trainings share a
     time budget."""
 
@@ -150,6 +152,25 @@ def default_scaling(dataset: Dataset) -> ScalingName:
     return "none" if dataset.is_plain else "standardize"
 
 
+def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
+    """The solver, if it names no loss with the default one for a numeric target."""
+    if dataset.target_kind != "numbers":
+        return solver
+    return Pipeline(solver=solver).for_numbers().solver
+
+
+def stratified(validation: Any, dataset: Dataset) -> Any:
+    """How to measure, with what follows from the dataset."""
+    if not isinstance(validation, ValidationSplit) or validation.stratify is not None:
+        return validation
+    return validation.model_copy(update={"stratify": dataset.target_kind != "numbers"})
+
+
+def kind_of_target(solver: AnyChoice) -> TargetKind:
+    """What a training with this solver takes labels for."""
+    return "numbers" if solver.predicts_numbers else "classes"
+
+
 def classes_in(dataset: Dataset, classes: Sequence[Label] | None) -> list[Label] | None:
     """The labels of the dataset that a caller named, sorted; each as itself or as text.
 
@@ -157,6 +178,9 @@ def classes_in(dataset: Dataset, classes: Sequence[Label] | None) -> list[Label]
     """
     if classes is None:
         return None
+    if dataset.target_kind == "numbers":
+        message = "`classes` chooses among classes, and a numeric target has none: leave it out"
+        raise InvalidContent.at("/classes", "invalid-field", message)
     known = list(dataset.classes or ())
     for number, label in enumerate(classes):
         require_class(known, label, f"/classes/{number}")
@@ -196,10 +220,11 @@ class TrainingOptions(KindCreate):
     features: FeaturesChoice = Identity()
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName = "one-vs-one"
-    """How several classes become binary problems: one for each pair, or one for each class."""
+    """How several classes become binary problems: one for each pair, or one for each class. A
+    numeric target is one problem."""
     class_weight: ClassWeight | None = None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
-    for the others."""
+    for the others. Not for a numeric target."""
     target_scale: TargetScale = "linear"
     """Of a numeric target: `logarithmic` trains on its logarithm, for positive and skewed ones."""
     stopping: Stopping = Stopping()
@@ -216,7 +241,8 @@ class TrainingOptions(KindCreate):
         return cls.model_validate_json(json.dumps(spec))
 
     def on(self, dataset: Dataset) -> Self:
-        """This request with what follows from the dataset, and with a seed."""
+        """This request with what follows from the dataset, which is taken as `target_kind` says,
+        and with a seed."""
         values = {
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
@@ -257,6 +283,19 @@ class JobCreate(TrainingOptions):
     """A model version to begin with instead of zero, such as `iris/3`, or an alias, such as
     `iris/latest`. It must have the same features, classes and settings; `GET /v1/solvers` lists
     what a solver inherits from which others."""
+
+    @property
+    def target_kind(self) -> TargetKind:
+        """What the training takes the labels for."""
+        return kind_of_target(self.solver)
+
+    def with_loss(self, dataset: Dataset) -> Self:
+        """This request with the loss, if it names none, that the dataset asks for."""
+        return self.model_copy(update={"solver": loss_for(self.solver, dataset)})
+
+    def on(self, dataset: Dataset) -> Self:
+        validation = stratified(self.validation, dataset)
+        return super().on(dataset).model_copy(update={"validation": validation})
 
     def pipeline(self) -> Pipeline:
         """What to train, without the data and the limits of this service."""

@@ -10,9 +10,10 @@ from service.errors import InvalidContent, NotFound
 from service.jobs.collection.submission import Draft, Submission
 from service.jobs.kinds import TRAINING
 from service.jobs.training import admission
-from service.jobs.training.admission import check_start, find_start
+from service.jobs.training.admission import TWO_SIDES, check_start, find_start
 from service.jobs.training.rows import POINTER
 from service.jobs.training.schemas import Folds, JobCreate, ValidationDataset, ValidationSplit
+from service.rows.spec import TargetKind
 from service.storage.database.tables import ModelVersion
 from service.storage.machine_code import is_compiling
 from svm.data.shards import expected_shards
@@ -52,7 +53,7 @@ class SpreadPlanRead(ReadModel):
 def spread_plan(pipeline: Pipeline, size: DataSize, n: int) -> SpreadPlanRead | None:
     """The plan of a training on n rows of data of this size; None if other machines cannot share
     it. For `auto` the one of `newton`."""
-    if size.n_classes != 2:
+    if size.n_classes != 2 or pipeline.predicts_numbers:
         return None
     if size.table is not None:
         size = encoded_sizes(pipeline, size, size.table)[-1]
@@ -114,7 +115,7 @@ class Trainings(Submission[JobCreate]):
         body, dataset, _, validation = self._check(body)
         limit = self.stores.limits.worker_memory_bytes
         in_files = admission.rows_stay_in_files(body, dataset, limit, validation)
-        n_classes = len(body.classes or dataset.classes or ())
+        n_classes = len(body.classes or dataset.classes or TWO_SIDES)
         n_samples = dataset.only(body.classes).n_samples
         size = replace(admission.data_size(dataset), n_classes=n_classes)
         return JobPlanRead(
@@ -135,25 +136,28 @@ class Trainings(Submission[JobCreate]):
     ) -> tuple[JobCreate, Dataset, ModelVersion | None, Dataset | None]:
         """The request with what follows from the dataset, the dataset, the version that the
         training begins at, and the dataset of the validation set if it has its own."""
-        dataset, validation = self.stores.datasets.find(body.dataset_id), None
+        found, validation = self.stores.datasets.find(body.dataset_id), None
+        body = body.with_loss(found)
+        dataset = admission.labeled_as(body.target_kind, found, self.stores.limits.classes)
         body = body.on(dataset)
         if isinstance(body.validation, ValidationDataset):
-            validation = self._validation(body.validation)
-            found = ValidationDataset(dataset_id=validation.id)
-            body = body.model_copy(update={"validation": found})
+            validation = self._validation(body.validation, body.target_kind)
+            named = ValidationDataset(dataset_id=validation.id)
+            body = body.model_copy(update={"validation": named})
         admission.check_trainable(body, dataset, self.stores.limits, validation)
         start = find_start(body, self.stores.models)
         if start is not None:
             check_start(body, dataset, start, self.stores.datasets)
-            named = f"{start.model_name}/{start.version}"
-            body = body.model_copy(update={"warm_start_from": named})
+            version = f"{start.model_name}/{start.version}"
+            body = body.model_copy(update={"warm_start_from": version})
         return body, dataset, start, validation
 
-    def _validation(self, named: ValidationDataset) -> Dataset:
+    def _validation(self, named: ValidationDataset, kind: TargetKind) -> Dataset:
         try:
-            return self.stores.datasets.find(named.dataset_id)
+            found = self.stores.datasets.find(named.dataset_id)
         except NotFound as error:
             raise InvalidContent.at(POINTER, "invalid-field", error.detail) from None
+        return admission.labeled_as(kind, found, self.stores.limits.classes, POINTER)
 
 
 def _trained_rows(body: JobCreate, n_samples: int) -> int:

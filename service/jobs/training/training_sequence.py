@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Work
 from service.jobs.parts.lending import Lending
 from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import summary
-from service.jobs.training.admission import load_start, rows_stay_in_files
+from service.jobs.training.admission import labeled_as, load_start, rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.settings import Settings
@@ -68,11 +69,15 @@ class JobTrainings:
         """Read the rows. Raises what the stores raise."""
         self.spec = spec = JobCreate.from_spec(work.job.spec)
         assert spec.seed is not None
-        self.dataset = dataset = context.datasets.get(work.job.dataset_id)
+        limits = context.settings.limits
+
+        def labeled(dataset_id: str) -> Dataset:
+            return labeled_as(spec.target_kind, context.datasets.get(dataset_id), limits.classes)
+
+        self.dataset = dataset = labeled(work.job.dataset_id)
         other = None
         if isinstance(spec.validation, ValidationDataset):
-            other = context.datasets.get(spec.validation.dataset_id)
-        limits = context.settings.limits
+            other = labeled(spec.validation.dataset_id)
         in_files = rows_stay_in_files(spec, dataset, limits.worker_memory_bytes, other)
         read = context.datasets.open if in_files else context.datasets.load
         self.rows = rows = LabeledRows(read(dataset), dataset, spec.classes)
@@ -470,8 +475,8 @@ def trace_rows(progress: Progress, before_s: float, training: Training) -> list[
     `before_s` seconds besides this training."""
     evaluation = progress.evaluation
     points = [*progress.points, *([] if evaluation is None else [evaluation])]
-    classes, split = training.classes.tolist(), training.prepared.splits[progress.pair]
-    names = [classes[i] for i in split.classes]
+    classes = training.classes.tolist()
+    names = [classes[i] for i in training.prepared.problem_classes[progress.pair]]
     return [
         {**_values_of(point), "classes": names, "elapsed_s": before_s + point.elapsed_s}
         for point in points

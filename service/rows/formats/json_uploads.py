@@ -138,7 +138,7 @@ def _read_parts(spec: ParseSpec, parts: dict[str, Span], names: list[str] | None
 
     table = build(spec, n_cells, names, passes)
     if labeled:
-        table = replace(table, labels=_read_labels(path, parts["labels"], table.n_samples))
+        table = replace(table, labels=_read_labels(spec, parts["labels"], table.n_samples))
     return table
 
 
@@ -153,11 +153,11 @@ def _with_target(spec: ParseSpec, names: list[str] | None, *, labeled: bool) -> 
     return spec.asking(target=NO_TARGET) if labeled or (no_names and not said) else spec
 
 
-def _read_labels(path: Path, span: Span, n_samples: int) -> Target:
-    batches = elements(path, span)
+def _read_labels(spec: ParseSpec, span: Span, n_samples: int) -> Target:
+    batches = elements(Path(spec.file.path), span)
     if batches is None:
         raise invalid_field("/labels", "should be an array; one label for each row")
-    labels = Labels(Faults())
+    labels = Labels(Faults(), kind=spec.label_kind)
     for batch in batches:
         labels.add_json(batch)
         if labels.count > n_samples:

@@ -22,7 +22,7 @@ from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import read_list
 from service.rows.spec import ParseSpec, RowLimits, Rows
 from service.rows.table.joining import expect_rows
-from service.rows.table.labels import Labels
+from service.rows.table.labels import Labels, most_classes
 from service.rows.table.layout import NO_TARGET
 from service.rows.table.writers import SparseWriter, Table, fill_if_full, write_weights
 
@@ -72,7 +72,7 @@ def read(spec: ParseSpec) -> Table:
         beyond = "to add columns to the dataset, give n_features"
     allowed = IndexRange(base, limit, beyond, growing=spec.asked.n_features is None)
     faults = Faults()
-    labels = Labels(faults, kind=spec.label_kind)
+    labels = Labels(faults, kind=spec.label_kind, most=most_classes(spec))
     texts: bool | None = None
     weights: list[float] = []
     highest = -1

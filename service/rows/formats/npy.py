@@ -84,7 +84,7 @@ def read(spec: ParseSpec) -> Table:
         raise InvalidContent("empty-data", f"the array has shape {shape}: no row or no column")
     layout = make_layout(spec, shape[1], None)
     faults = Faults()
-    labels = labels_of(layout, faults)
+    labels = labels_of(spec, layout, faults)
     positions = [i for i in range(layout.n_cells) if i != layout.target]
     with DenseWriter(Path(spec.out), layout.n_features, spec.limits) as writer:
         writer.check(shape[0])
@@ -243,7 +243,7 @@ def read_npz(spec: ParseSpec) -> Table:
     table = read(replace(spec, file=SentFile(str(arrays["X.npy"]), NPY)).asking(target=target))
     if not labeled:
         return table
-    return replace(table, labels=_labels(arrays["y.npy"], table.n_samples))
+    return replace(table, labels=_labels(spec, arrays["y.npy"], table.n_samples))
 
 
 def _read_sparse(spec: ParseSpec, arrays: dict[str, Path]) -> Table:
@@ -317,8 +317,8 @@ def _check_indices(indices: npt.NDArray[Any], end: int) -> None:
         raise _unsafe("an index of the sparse matrix is outside of its shape")
 
 
-def _labels(path: Path, n_samples: int) -> Target:
-    labels = Labels(Faults())
+def _labels(spec: ParseSpec, path: Path, n_samples: int) -> Target:
+    labels = Labels(Faults(), kind=spec.label_kind)
     for block in read_labels(path, text_bytes=MAX_TEXT_BYTES):
         if block.dtype.kind == "U":
             labels.add_json(texts_of(block))

@@ -259,7 +259,7 @@ def _read_plain(
     row; None for any other. Raises TooLarge."""
     try:
         layout = make_layout(spec, len(columns), [column.name for column in columns])
-        labels = labels_of(layout, Faults())
+        labels = labels_of(spec, layout, Faults())
         features = [one for i, one in enumerate(columns) if i != layout.target]
         asked = layout.label_kind is not None or not layout.may_be_plain
         if n_samples == 0 or asked or any(one.is_index for one in columns):

@@ -13,12 +13,10 @@ from service.rows.kinds.deciding import MIN_ROWS_OF_IDENTIFIERS
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.gathering import Lookup
 from service.rows.spec import ParseSpec
-from service.rows.table.labels import MAX_CLASSES, Labels, Target
+from service.rows.table.labels import MAX_CLASSES, MOST_CLASSES, Labels, Target, kind_of
 from service.rows.table.layout import Layout
 from service.rows.table.left_out import target_hint
 
-MOST_FRACTIONS = 20
-"""More different labels with fractions are measurements."""
 TOO_MANY = "too-many-classes"
 
 
@@ -42,8 +40,8 @@ class LabelColumn(Labels):
         self._chosen = spec.asked.target is not None or spec.onto is not None
         self._refused: InvalidContent | None = None
         self.lacks_advice = False
-        """Whether the labels, which the caller did not choose, are rather measurements, and no
-        other column was proposed."""
+        """Whether the labels, which the caller did not choose, are many numbers, and no other
+        column was proposed."""
 
     def add(self, batch: Batch) -> None:
         """Those of some rows."""
@@ -79,23 +77,18 @@ class LabelColumn(Labels):
         if self._chosen:
             return target
         last = f"the last column, {called(self._column)},"
-        if target.classes and isinstance(target.classes[0], str):
-            if len(target.classes) == self.count >= MIN_ROWS_OF_IDENTIFIERS:
-                hint = hint or "name the label with `target`, or say target=none"
-                raise self._refusal(f"{last} has a different text in every row", hint, likely)
-        elif hint is not None and _are_measurements(target):
+        texts = kind_of(target.classes) == "text"
+        if texts and len(target.classes or ()) == self.count >= MIN_ROWS_OF_IDENTIFIERS:
+            hint = hint or "name the label with `target`, or say target=none"
+            raise self._refusal(f"{last} has a different text in every row", hint, likely)
+        measured = target.classes is None and target.n_distinct > MOST_CLASSES
+        if measured and hint is not None:
             message = f"{last} is taken as the label; {hint}"
             target.warnings.append(warning("likely-targets", message))
-        self.lacks_advice = hint is None and _are_measurements(target)
+        self.lacks_advice = measured and hint is None
         return target
 
     def _refusal(self, message: str, hint: str, likely: Sequence[str]) -> InvalidContent:
         fault = Fault(code=TOO_MANY, message=message, column=self._column, hint=hint)
         extra = {"likely_targets": likely}
         return InvalidContent(TOO_MANY, f"{message}; {hint}", (fault,), extra=extra)
-
-
-def _are_measurements(target: Target) -> bool:
-    """Whether numbers are unlikely to be classes."""
-    classes = target.classes
-    return classes is None or (len(classes) > MOST_FRACTIONS and isinstance(classes[0], float))

@@ -14,7 +14,14 @@ from service.rows.cell_texts.number_text import MAX_LEVELS, in_order
 from service.rows.faults import refuse, too_many
 from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import ArrayWriter, in_folder, rewriting, write_array
-from service.rows.table.labels import Target, as_kind, join_labels, kind_of, number_of
+from service.rows.table.labels import (
+    Target,
+    as_kind,
+    join_labels,
+    kind_of,
+    most_classes,
+    number_of,
+)
 from service.rows.table.layout import feature_order
 from service.rows.table.writers import Table, kept_kinds, raw_blocks, stored_blocks, write_rows
 from svm.data.columns import Column
@@ -60,17 +67,17 @@ def _fewer(stored: Stored, spec: ParseSpec) -> InvalidContent:
     )
 
 
-def append(stored: Stored, table: Table, folder: Path, limits: ReadLimits) -> Table:
+def append(spec: ParseSpec, stored: Stored, table: Table, folder: Path) -> Table:
     """The whole table, its arrays in `folder`: as if all had been uploaded in one piece.
 
     The arrays of `table` are in `folder`. Those stored are only read, so that all of it can be
     done again if this process dies. Raises TooLarge, and InvalidContent `feature-mismatch` or
     `label-mismatch`.
     """
-    n_samples = stored.n_samples + table.n_samples
+    limits, n_samples = spec.limits, stored.n_samples + table.n_samples
     if n_samples > limits.rows:
         raise too_many("rows", limits.rows)
-    target = _labels(stored, table)
+    target = _labels(spec, stored, table)
     if table.sparse:
         _append_sparse(stored, folder, limits)
     columns = [] if table.sparse else _append_features(stored, table, folder, limits)
@@ -105,7 +112,7 @@ def _append_sparse(stored: Stored, folder: Path, limits: ReadLimits) -> None:
         writer.finish((len(first) + len(second) - 1,))
 
 
-def _labels(stored: Stored, table: Table) -> Target | None:
+def _labels(spec: ParseSpec, stored: Stored, table: Table) -> Target | None:
     target = table.labels
     if target is None and not stored.labeled:
         return None
@@ -118,7 +125,10 @@ def _labels(stored: Stored, table: Table) -> Target | None:
     before = stored.labels()
     assert before is not None
     classes = _of_kind(stored, table, target)
-    return join_labels((stored.classes, before), (classes, target.array))
+    parts = (stored.classes, before), (classes, target.array)
+    numbers = stored.classes is None or target.demanded
+    joined = join_labels(*parts, numbers=numbers, most=most_classes(spec))
+    return replace(joined, demanded=target.demanded)
 
 
 def _of_kind(stored: Stored, table: Table, target: Target) -> list[Label] | None:

@@ -1,9 +1,10 @@
-"""Labels as sorted classes and a code for each row.
+"""Labels as sorted classes and a code for each row, or as numbers: a numeric target.
 
 Numbers are integers if every one of them is integral, so `5`, `5.0` and a CSV file's `5` are one
 class; else they are floats. Text from a file is taken as numbers if all of it is numbers that say
 the same as texts: `007` does not. Booleans are classes of their own, `True` in a text file is a
-text: labels mean what they say. A row may have no label.
+text: labels mean what they say. A row may have no label. `join_labels` is the one place that
+decides whether numbers are classes.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from service.errors import InvalidContent
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.number_text import NUMBER, is_not_finite, level_of, number_hint
 from service.rows.faults import Faults, refuse, warning
-from service.rows.spec import Label, LabelKind
+from service.rows.spec import LIBSVM, Label, LabelKind, ParseSpec
 
 _CHANGES = re.compile(r"[+-]?0[0-9]+|[+-]?[0-9]{19,}")
 """Digits that are other digits as a number."""
 _GAPS = frozenset({"nan", "na", "n/a", "null", "none", "?"})
 """Words that among numbers say that one is missing."""
+MOST_CLASSES = 20
+"""More different numbers are a numeric target, unless the caller says otherwise."""
 MAX_CLASSES = 1000
-"""More different numbers are kept as measurements; more different texts are refused."""
+"""More different numbers always are; more different texts are refused."""
 _BLOCK_ROWS = 1 << 17
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -45,8 +48,9 @@ class Labels:
         kind: LabelKind | None = None,
         missing: frozenset[str] = frozenset({""}),
         decimal: str | None = None,
+        most: int = MOST_CLASSES,
     ) -> None:
-        """`kind`: that which the caller or the dataset demands.
+        """`kind`: that which the caller or the dataset demands. `most`: as for `join_labels`.
 
         `missing`: texts of a file that say that there is no label. `decimal`: the mark that the
         caller gives.
@@ -56,6 +60,8 @@ class Labels:
         self._faults = faults
         self._column = column
         self._kind = kind
+        self._demanded = kind == "number"
+        self._most = most
         self._number = _with_comma if decimal == "," else number_of
         self._text = False  # all labels came as text, whatever they mean
         self._lookup: dict[Any, int] = {None: -1}
@@ -131,6 +137,8 @@ class Labels:
             self._missing["NaN"] += int(np.count_nonzero(missing))
             pairs = zip(labels, missing.tolist(), strict=True)
             labels = [None if gone else label for label, gone in pairs]
+        if self._kind == "category":
+            labels = [None if label is None else level_of(label) for label in labels]
         self._keep(labels)
 
     def skip(self, n_rows: int) -> None:
@@ -154,8 +162,13 @@ class Labels:
         return self._target(labels, codes)
 
     def _target(self, labels: list[Any] | None, array: npt.NDArray[Any]) -> Target:
-        target = join_labels((labels, array))
-        return replace(target, missing=dict(self._missing), warnings=self._warnings)
+        target = join_labels((labels, array), numbers=self._demanded, most=self._most)
+        return replace(
+            target,
+            demanded=self._demanded,
+            missing=dict(self._missing),
+            warnings=self._warnings,
+        )
 
     def _meanings(self, texts: list[str], codes: npt.NDArray[np.int32]) -> list[Any]:
         """What the texts of a file mean: themselves, numbers, or None for no label."""
@@ -276,7 +289,7 @@ def too_many_texts(column: str | int | None) -> InvalidContent:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The labels of a dataset: classes with codes, or numbers too many to be classes."""
+    """The labels of a dataset: classes with codes, or numbers."""
 
     classes: list[Label] | None
     counts: list[int] | None
@@ -285,7 +298,9 @@ class Target:
     if there is none."""
     n_distinct: int
     continuous: bool
-    """Too many to be classes, and not all integral."""
+    """Numbers, and not all of them whole."""
+    demanded: bool = False
+    """The caller says that they are numbers."""
     missing: dict[str, int] = field(default_factory=dict)
     """How many rows have no label, by the word that they have instead; "" for an empty cell."""
     warnings: list[dict[str, Any]] = field(default_factory=list)
@@ -323,38 +338,64 @@ def kind_of(classes: Sequence[Label] | None) -> str:
     return {str: "text", bool: "boolean"}.get(type(label), "number")
 
 
-def join_labels(*parts: tuple[Sequence[Label | None] | None, npt.NDArray[Any]]) -> Target:
+def most_classes(spec: ParseSpec) -> int:
+    """How many different whole numbers of an upload are classes: those of LIBSVM files are, and
+    those that are appended to such classes."""
+    before = (spec.onto.classes if spec.onto is not None else None) or ()
+    kept = spec.file.media_type == LIBSVM or len(before) > MOST_CLASSES
+    return MAX_CLASSES if kept else MOST_CLASSES
+
+
+def join_labels(
+    *parts: tuple[Sequence[Label | None] | None, npt.NDArray[Any]],
+    numbers: bool = False,
+    most: int = MOST_CLASSES,
+) -> Target:
     """The labels of parts one after another, as if they had come at once.
 
     A part is its classes, all of one kind in all parts, and a code for each row; or None and the
     numbers themselves. A class may be None: no label. Classes without a row must not be among them.
-    Raises InvalidContent `too-many-classes`.
+    Numbers are a numeric target if `numbers` says so, if they are more than `most` different ones,
+    or if not all are whole. Raises InvalidContent `too-many-classes`.
     """
+
+    def are_numbers(distinct: npt.NDArray[np.float64]) -> bool:
+        whole = bool((distinct == np.floor(distinct)).all())
+        return numbers or len(distinct) > most or not whole
+
     known = [list(classes) for classes, _ in parts if classes is not None]
     there = [label for classes in known for label in classes if label is not None]
     meant = dict(zip(there, _uniform(there), strict=True))
     classes = sorted(set(meant.values()))
-    if len(known) == len(parts) and len(classes) <= MAX_CLASSES:
+    named = any(isinstance(label, (str, bool)) for label in there)
+    few = len(known) == len(parts) and len(classes) <= MAX_CLASSES
+    if few and (named or not are_numbers(np.array(classes, dtype=np.float64))):
         number = {label: code for code, label in enumerate(classes)}
         place = {None: -1} | {label: number[same] for label, same in meant.items()}
-        codes = [
+        parts_codes = [
             np.array([*(place[label] for label in own), -1], dtype=np.int32)[array]
             for own, (_, array) in zip(known, parts, strict=True)
         ]
-        array = np.concatenate(codes)
+        array = np.concatenate(parts_codes)
         return Target(classes, _counts(array, len(classes)), array, len(classes), continuous=False)
-    if any(isinstance(label, (str, bool)) for label in there):
+    if named:
         raise refuse(
             "too-many-classes", f"more than {MAX_CLASSES:,} different texts cannot be classes"
         )
-    return _target_of_values(
-        np.concatenate(
-            [
-                array if own is None else np.array([*own, None], dtype=np.float64)[array]
-                for own, array in parts
-            ]
-        )
+    values = np.concatenate(
+        [
+            array if own is None else np.array([*own, None], dtype=np.float64)[array] + 0.0
+            for own, array in parts
+        ]
     )
+    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    if are_numbers(distinct):
+        continuous = not bool((distinct == np.floor(distinct)).all())
+        return Target(None, None, values, len(distinct), continuous)
+    # Few numbers, written in many ways.
+    codes = np.where(np.isnan(values), -1, np.searchsorted(distinct, values)).astype(np.int32)
+    classes = _uniform(distinct.tolist())
+    return Target(classes, counts.tolist(), codes, len(classes), continuous=False)
 
 
 def number_of(text: str) -> int | float | None:
@@ -379,16 +420,6 @@ def _blocks(codes: npt.NDArray[np.int32]) -> Iterator[npt.NDArray[np.int32]]:
     """Views of some rows at a time: NumPy works on copies of twice the size."""
     for start in range(0, len(codes), _BLOCK_ROWS):
         yield codes[start : start + _BLOCK_ROWS]
-
-
-def _target_of_values(values: npt.NDArray[np.float64]) -> Target:
-    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    if len(distinct) <= MAX_CLASSES:  # few numbers, written in many ways
-        codes = np.where(np.isnan(values), -1, np.searchsorted(distinct, values)).astype(np.int32)
-        classes = _uniform(distinct.tolist())
-        return Target(classes, counts.tolist(), codes, len(classes), continuous=False)
-    continuous = not bool((distinct == np.floor(distinct)).all())
-    return Target(None, None, values, len(distinct), continuous)
 
 
 def _uniform(labels: list[Any]) -> list[Any]:

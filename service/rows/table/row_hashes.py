@@ -13,7 +13,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def row_hashes(X: Matrix, truth: npt.NDArray[Any]) -> Words:
-    """(n_samples,) from the values, in which NaN means missing, and from class numbers or targets."""
+    """(n_samples,) from the values, NaN for missing, and class numbers or targets."""
     if is_sparse(X):
         hashes = np.zeros(X.shape[0], dtype=np.uint64)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))

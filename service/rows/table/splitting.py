@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.spec import Divided, Parsed, SplitSpec, Stored
-from service.rows.table.labels import Target, join_labels
+from service.rows.table.labels import MAX_CLASSES, Target, join_labels
 from service.rows.table.left_out import Mask, write_chosen
 from service.rows.table.summary import describe
 from service.rows.table.writers import Table
@@ -36,16 +36,17 @@ def divide(spec: SplitSpec) -> Divided:
 
 def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[np.int64]:
     classes = spec.stored.classes
+    stratify = classes is not None if spec.stratify is None else spec.stratify
     if spec.stratify and labels is None:
         raise _refusal("target-missing", "/stratify", "there are no labels to stratify by")
     if spec.stratify and classes is None:
-        message = "the labels are measurements, not classes to stratify by"
+        message = "the labels are numbers, not classes to stratify by"
         raise _refusal("target-continuous", "/stratify", message)
     if spec.stored.n_samples < 2:
         raise _refusal("class-too-small", "/fraction", "one row cannot be split")
     codes = np.zeros(spec.stored.n_samples) if labels is None or classes is None else labels
     try:
-        return split(codes, spec.fraction, stratify=spec.stratify, seed=spec.seed)[0]
+        return split(codes, spec.fraction, stratify=stratify, seed=spec.seed)[0]
     except InvalidData as error:
         raise _refusal(error.code, "/fraction", str(error)) from None
 
@@ -67,9 +68,9 @@ def _write_part(
 
 def _target(stored: Stored, labels: npt.NDArray[Any]) -> Target:
     if stored.classes is None:
-        return join_labels((None, labels))
+        return join_labels((None, labels), numbers=True)
     present, codes = np.unique(labels, return_inverse=True)
-    return join_labels(([stored.classes[code] for code in present], codes))
+    return join_labels(([stored.classes[code] for code in present], codes), most=MAX_CLASSES)
 
 
 def _refusal(code: str, pointer: str, message: str) -> InvalidContent:

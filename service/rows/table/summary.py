@@ -20,12 +20,13 @@ from service.rows.cell_texts.number_text import similar
 from service.rows.faults import listed, warning
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
-from service.rows.table.labels import Target
+from service.rows.table.labels import MAX_CLASSES, MOST_CLASSES, Target
 from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
 from service.rows.table.writers import Table, arrays_of, category_positions, raw_blocks
 
-FEW_FRACTIONS, FEW_NUMBERS = 10, 50
-"""Most different labels of classes that are numbers, if these are not whole and if they are."""
+MAX_CLASSES_OF_A_JOB = 100
+"""By default, to be named as a way out."""
+AT_ONCE = 1 << 20
 EXACT = 2.0**53
 """Above it not every whole number is a float64."""
 _CODE = re.compile(
@@ -107,8 +108,7 @@ def _digest_and_statistics(
     _digest_labels(digest, table.labels)
     statistics: dict[str, Any] = {"columns": columns}
     if table.labels is not None:
-        target = table.labels
-        statistics["target"] = {"distinct": target.n_distinct, "continuous": target.continuous}
+        statistics["target"] = _target_statistics(table.labels)
     row_hashes.sort()
     n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
     return digest.hexdigest(), statistics, list(_warnings(table, columns, n_duplicates))
@@ -127,6 +127,25 @@ def _digest_labels(digest: Any, target: Target | None) -> None:
     digest.update(json.dumps({"labels": target is not None, "classes": classes}).encode())
     if target is not None:
         digest.update(np.ascontiguousarray(target.array).data)
+
+
+def _target_statistics(target: Target) -> dict[str, Any]:
+    """How many labels are different; of numbers also where they lie and, if they can be classes,
+    which these are."""
+    known: dict[str, Any] = {"distinct": target.n_distinct, "continuous": target.continuous}
+    if target.classes is not None:
+        return known
+    moments = Moments(1)
+    for start in range(0, len(target.array), AT_ONCE):
+        moments.add(target.array[start : start + AT_ONCE, None])
+    known |= {name: values[0] for name, values in moments.statistics().items()}
+    with np.errstate(over="ignore"):
+        known["median"] = _finite(np.median(target.array, keepdims=True))[0]
+    few = target.n_distinct <= MAX_CLASSES and not target.continuous
+    if few and max(map(abs, (known["min"], known["max"]))) <= EXACT:
+        classes, counts = np.unique(target.array, return_counts=True)
+        known |= {"classes": classes.astype(np.int64).tolist(), "counts": counts.tolist()}
+    return known
 
 
 def _hash_sparse_rows(folder: Path, row_hashes: Words) -> None:
@@ -164,10 +183,14 @@ def _warnings(
 
 def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]]:
     classes, counts = target.classes or [], target.counts or []
-    if _are_measurements(target):
-        what = "the label" if name is None else repr(name)
-        message = f"{what} has {target.n_distinct:,} different numbers; a training needs classes"
-        yield warning("many-labels", f"{message}: group them, or name another column as `target`")
+    what = "the label" if name is None else repr(name)
+    if target.classes is None:
+        if target.n_distinct <= MAX_CLASSES and not target.demanded:
+            yield warning("numeric-target", _as_numbers(target, what, name))
+    elif len(classes) > MOST_CLASSES and isinstance(classes[0], int):
+        message = f"{what} has {len(classes):,} different whole numbers, which are classes; if "
+        message += 'they are amounts, train with `loss: "epsilon-insensitive"`'
+        yield warning("many-labels", message)
     elif len(counts) > 1 and min(counts) * 10 < max(counts):
         message = f"the smallest class has {_counted(min(counts), 'row', 'rows')}"
         yield warning("imbalanced", f"{message}, the largest {max(counts):,}")
@@ -176,12 +199,17 @@ def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]
         yield warning("similar-levels", message)
 
 
-def _are_measurements(target: Target) -> bool:
-    """Whether the labels are numbers, and more than classes usually are."""
-    if target.classes is None:
-        return True
-    few = FEW_FRACTIONS if isinstance(target.classes[0], float) else FEW_NUMBERS
-    return len(target.classes) > few and not isinstance(target.classes[0], str)
+def _as_numbers(target: Target, what: str, name: str | None) -> str:
+    """That labels are a numeric target, and how they become classes."""
+    message = f"{what} is a numeric target with {target.n_distinct:,} different values: models "
+    message += "predict the number"
+    ways = []
+    if name is not None:
+        schema = {name: {"kind": "category", "role": "label"}}
+        ways.append(f"say schema={json.dumps(schema, ensure_ascii=False)}")
+    if target.n_distinct <= MAX_CLASSES_OF_A_JOB and not target.continuous:
+        ways.append('train with `loss: "hinge"`')
+    return f"{message}; if these are classes, {' or '.join(ways)}" if ways else message
 
 
 def _column_warnings(

@@ -44,9 +44,11 @@ class Table(Description):
     """About the reading."""
 
 
-def labels_of(layout: Layout, faults: Faults) -> Labels | None:
+def labels_of(spec: ParseSpec, layout: Layout, faults: Faults) -> Labels | None:
     """What takes the labels of a table, if it has a column of them."""
-    return None if layout.target is None else Labels(faults, layout.column(layout.target))
+    if layout.target is None:
+        return None
+    return Labels(faults, layout.column(layout.target), kind=spec.label_kind)
 
 
 def dense_table(layout: Layout, n_samples: int, labels: Target | None) -> Table:

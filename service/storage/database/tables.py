@@ -281,11 +281,6 @@ class ModelVersion(ModelOrigin, StoredModel):
     quarantined_at: float | None
     """When the file did not match its digest."""
 
-    @property
-    def target_kind(self) -> Literal["classes", "numbers"]:
-        """What it predicts."""
-        return "classes" if self.classes else "numbers"
-
 
 model_versions = _table(
     "model_versions",

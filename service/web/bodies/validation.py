@@ -154,7 +154,8 @@ def _body_fault(error: Any, body: Any, schema: Mapping[str, Any]) -> Fault:
     message = _message(error)
     hint = hint_of(schema, error["loc"], error["type"] in _UNKNOWN) if error["loc"] else None
     if error["type"] == "union_tag_invalid":
-        path.append(error["ctx"]["discriminator"].strip("'"))
+        if isinstance(_at(body, path), dict):  # not a name in place of the object
+            path.append(error["ctx"]["discriminator"].strip("'"))
         tag, tags = _at(body, path), error["ctx"]["expected_tags"]
         message = f"{_shown(tag) or 'this'} is not a known value"
         hint = with_known(_meant(str(tag), _quoted(tags)), f"one of {tags}")

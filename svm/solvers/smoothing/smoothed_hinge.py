@@ -46,6 +46,9 @@ MAX_CONJUGATE_GRADIENTS = 250
 LINE_SEARCH = 1e-4
 """How near to the minimum along a step, as a share of its length. Nearer saves no step, and each
 trial is a pass over the scores."""
+EXACT = 1e-10, 1 << 14
+"""The same for numeric targets, and up to how many sides of rows: where many of them reach an end
+of ε at once, weighted and repeated rows then give the same model, not only the same gap."""
 Solve: TypeAlias = Callable[[Vector], tuple[Vector, float]]
 """Gives the solution, and the work that it took."""
 LEAVES = 8
@@ -314,7 +317,8 @@ def line_search(
     at_end: Floats | None = None,
     derivatives_at: Callable[[float], Floats | None] | None = None,
 ) -> float:
-    """The t ≥ 0 that minimizes the smoothed objective at point + t step, up to `LINE_SEARCH`.
+    """The t ≥ 0 that minimizes the smoothed objective at point + t step, up to `LINE_SEARCH`, or
+    `EXACT`.
 
     Its derivative in t is increasing and piecewise linear: Newton's method on it, inside a bracket,
     ends after a few pieces. `at_end`: the derivatives at t = 1, if they are known;
@@ -323,6 +327,8 @@ def line_search(
     ridge, of = penalty(problem), [scores, changes, centers]
     linear, quadratic = float(ridge @ (point * step)), float(ridge @ (step * step))
     low, high, t = 0.0, np.inf, 1.0
+    exact = problem.loss.numeric and problem.n_samples <= EXACT[1]
+    near = EXACT[0] if exact else LINE_SEARCH
     for _ in range(50):
         derivatives, at_end = at_end, None
         if derivatives is None and derivatives_at is not None:
@@ -343,7 +349,7 @@ def line_search(
             following = min(following, 4.0 * t)
         if not low < following < high:
             following = 2.0 * t if high == np.inf else 0.5 * (low + high)
-        if abs(following - t) <= LINE_SEARCH * t:
+        if abs(following - t) <= near * t:
             break
         t = following
     return t

@@ -14,6 +14,7 @@ import pandas
 import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
+from sklearn.metrics import r2_score
 
 from service.client import (
     AsyncClient,
@@ -26,6 +27,7 @@ from service.client import (
     NotFound,
     Problem,
 )
+from service.client.rows import score
 from svm.solvers import Newton
 from svm.stopping import Stopping
 from tests.service.rows.workbooks import workbook
@@ -128,6 +130,28 @@ def test_outputs(client: Client, iris: str) -> None:
     assert np.array_equal(both["probability"], probability[:2])
     explanation = client.predict(iris, X[:1], "explanation")
     assert set(explanation["explanation"][0][0]["terms"]) == set(NAMES)
+
+
+def test_models_have_the_methods_of_estimators(client: Client, iris: str) -> None:
+    """A model and its versions; y may be a list, an array or a column of a frame."""
+    for model in (client.model(iris), client.model(iris).version(1)):
+        assert np.array_equal(model.predict_proba(X), client.predict(iris, X, "probability"))
+        assert np.array_equal(model.decision_function(X), client.predict(iris, X, "decision"))
+        expected = np.mean(client.predict(iris, X) == SPECIES)
+        for y in (SPECIES, SPECIES.tolist(), pandas.Series(SPECIES)):
+            assert model.score(X, y) == expected
+        assert model.score(X, np.arange(150)) == 0.0
+        with pytest.raises(ValueError, match="149 entries of y for 150 rows"):
+            model.score(X, SPECIES[:-1])
+
+
+def test_score_of_numbers_is_r2() -> None:
+    """As scikit-learn computes it, also of a target that is always the same."""
+    truth = [1.0, 2.0, 4.0, 8.0]
+    for predicted in (truth, [1.5, 2.0, 3.0, 9.0], [0.0, 0.0, 0.0, 0.0]):
+        assert score({"values": predicted}, truth) == pytest.approx(r2_score(truth, predicted))
+    assert score({"values": [2.0, 2.0]}, [2, 2]) == 1.0
+    assert score({"values": [2.0, 3.0]}, [2, 2]) == 0.0
 
 
 def test_same_data_in_any_format(client: Client, tmp_path: Path) -> None:
@@ -269,7 +293,7 @@ def test_errors_have_their_own_classes(client: Client, iris: str) -> None:
     with pytest.raises(InvalidContent, match="/solver/C"):
         client.train("latest", "m", {"name": "newton", "C": -1})
     with pytest.raises(InvalidContent, match="did you mean `gaussian`"):
-        client.train("latest", "m", {"name": "smo", "kernel": "rbf"})
+        client.train("latest", "m", {"name": "smo", "kernel": "RBF"})
     misplaced: dict[str, Any] = {"C": 1}
     with pytest.raises(InvalidContent, match="did you mean `C` in `solver`"):
         client.train("latest", "m", "newton", **misplaced)

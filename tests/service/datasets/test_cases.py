@@ -89,6 +89,8 @@ def check(client: TestClient, got: dict[str, Any], part: str) -> None:
         assert got["sparse"]
     elif what == "classes":
         assert sorted(map(str, got["classes"])) == sorted(rest.split("|"))
+    elif what == "target":
+        assert got["target_kind"] == rest
     elif what == "kinds":
         kinds = re.findall(r"(\S.*?)=(number|category|date|boolean)(?: |$)", rest)
         assert {name: columns[name]["kind"] for name, _ in kinds} == dict(kinds)

@@ -75,13 +75,43 @@ def test_sparse_arrays_come_back_as_csr(store: DatasetStore, blobs: Blobs) -> No
     assert X.toarray().tolist() == [[5, 0, 6], [0, 0, 0], [0, 7, 0]]
 
 
-def test_measurements_have_no_codes(store: DatasetStore, blobs: Blobs) -> None:
-    """The row says how many different labels there are, and of what kind."""
+def test_numeric_target_is_loaded_as_float64(store: DatasetStore, blobs: Blobs) -> None:
+    """With all bits; it has no codes. The row says how many different labels there are."""
     text = "".join(f"{i},{i}.5\n" for i in range(1200))
     dataset, _ = add(store, blobs, text)
     assert dataset.classes is None
-    assert (dataset.n_distinct_labels, dataset.continuous_target) == (1200, True)
-    assert store.load(dataset).codes is None
+    assert (dataset.n_distinct_labels, dataset.target_kind) == (1200, "numbers")
+    for data in (store.load(dataset), store.open(dataset)):
+        assert data.codes is None
+        assert data.values is not None
+        assert data.values.dtype == np.float64
+        assert data.values.tolist() == [i + 0.5 for i in range(1200)]
+
+
+def test_labels_as_what_a_training_takes_them_for(store: DatasetStore, blobs: Blobs) -> None:
+    """Whole numbers are both: their classes with codes, and their values; texts are classes."""
+    few, _ = add(store, blobs, "1,5\n2,-7\n3,5\n")
+    assert few.target_kind == "classes"
+    numbers = few.taken_as("numbers")
+    assert numbers is not None
+    assert (numbers.target_kind, numbers.classes, numbers.n_distinct_labels) == ("numbers", None, 2)
+    data = store.load(numbers)
+    assert (data.codes, data.values is not None and data.values.tolist()) == (None, [5, -7, 5])
+    classes = numbers.taken_as("classes")
+    assert classes is not None
+    assert (classes.classes, classes.class_counts) == ([-7, 5], [1, 2])
+    many, _ = add(store, blobs, "".join(f"{i},{i % 30}\n" for i in range(90)))
+    assert many.target_kind == "numbers"
+    classes = many.taken_as("classes")
+    assert classes is not None
+    assert (classes.classes, classes.class_counts) == ([*range(30)], [3] * 30)
+    data = store.load(classes)
+    assert (data.values, data.codes is not None and data.codes.tolist()) == (
+        None,
+        [*range(30)] * 3,
+    )
+    assert add(store, blobs)[0].taken_as("numbers") is None
+    assert add(store, blobs, "1,0.5\n2,1\n")[0].taken_as("classes") is None
 
 
 def test_same_upload_again_is_the_same_dataset(store: DatasetStore, blobs: Blobs) -> None:

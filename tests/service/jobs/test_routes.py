@@ -17,6 +17,10 @@ from tests.service.jobs.rows import add_dataset
 pytestmark = pytest.mark.one_application
 
 UNKNOWN = "job_" + "0" * 32
+MEASURED = "a,y\n" + "".join(f"{k},{k / 7}\n" for k in range(1, 303))
+COUNTED = "a,y\n" + "".join(f"{k},{k}\n" for k in range(1, 303))
+HINGE = {"name": "newton", "loss": "hinge"}
+NUMERIC = {"name": "newton", "loss": "epsilon-insensitive"}
 
 
 def add_row(settings: Settings) -> str:
@@ -137,13 +141,19 @@ def test_wrong_field_is_pointed_at(
             "known fields are `C`, ",
         ),
         (
-            {"name": "smo", "kernel": {"name": "rbf", "gamma": 1}},
+            {"name": "smo", "kernel": {"name": "RBF", "gamma": 1}},
             "/kernel/name",
-            '"rbf" is not a known value',
+            '"RBF" is not a known value',
             "did you mean `gaussian`? one of 'linear', 'gaussian', 'polynomial'",
         ),
         (
-            {"name": "smo", "kernel": "rbf"},
+            {"name": "smo", "kernel": "RBF"},
+            "/kernel",
+            '"RBF" is not a known value',
+            "did you mean `gaussian`? one of 'linear', 'gaussian', 'polynomial'",
+        ),
+        (
+            {"name": "smo", "kernel": 1},
             "/kernel",
             "Input should be an object",
             'such as {"name": "linear"}; names are linear, gaussian, polynomial',
@@ -153,12 +163,6 @@ def test_wrong_field_is_pointed_at(
             "/kernel/sigma",
             "There is no such field",
             "did you mean `gamma`, which is 1 / (2 sigma²)? known fields are `gamma`, `name`",
-        ),
-        (
-            {"name": "smo", "kernel": {"name": "gaussian", "gamma": "scale"}},
-            "/kernel/gamma",
-            "Input should be a valid number, or 'median'",
-            "did you mean `median`? `scale` elsewhere is the number 1 / (n_features · variance",
         ),
         (
             {"name": "LinearSVC"},
@@ -176,7 +180,7 @@ def test_wrong_field_is_pointed_at(
             {"name": "svr"},
             "/name",
             '"svr" is not a known value',
-            "only classifiers are trained, no regressions; one of ",
+            "did you mean `smo`, whose loss `epsilon-insensitive` is for a numeric target? one of ",
         ),
         ({"name": "newton", "alpha": 1}, "/alpha", "There is no such field", "mean `lambda`? "),
         (
@@ -188,7 +192,7 @@ def test_wrong_field_is_pointed_at(
         (
             {"name": "smo", "kernel": {"name": "gaussian", "gamma": "wide"}},
             "/kernel/gamma",
-            "Input should be a valid number, or 'median'",
+            "Input should be a valid number, or 'median', 'scale' or 'auto'",
             "between rows",
         ),
         (
@@ -211,6 +215,29 @@ def test_wrong_field_is_explained(
     (error,) = client.post("/v1/jobs", json=job_body(solver=solver)).json()["errors"]
     assert (error["pointer"], error["message"]) == (f"/solver{pointer}", message)
     assert hint in error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "means"),
+    [
+        ("linear", {"name": "linear"}),
+        ("rbf", {"name": "gaussian", "gamma": "median"}),
+        ({"name": "rbf", "gamma": "scale"}, {"name": "gaussian", "gamma": "scale"}),
+        ("poly", {"name": "polynomial", "degree": 3, "gamma": 1.0, "coef0": 1.0}),
+    ],
+)
+def test_kernels_have_the_names_of_scikit_learn(
+    client: TestClient, dataset_id: str, kernel: Any, means: dict[str, Any]
+) -> None:
+    """A name alone is enough, for solvers and features; the job has the object that it means."""
+    fields: dict[str, Any] = {
+        "solver": {"name": "smo", "kernel": kernel},
+        "features": {"name": "nystroem", "kernel": kernel},
+    }
+    reply = client.post("/v1/jobs", json=job_body(**fields))
+    assert reply.status_code == 202, reply.text
+    spec = reply.json()["spec"]
+    assert spec["solver"]["kernel"] == spec["features"]["kernel"] == means
 
 
 @pytest.mark.parametrize(
@@ -276,15 +303,23 @@ def test_unknown_dataset_is_not_found(client: TestClient) -> None:
             "class-too-small",
             "/validation/folds",
         ),
+        (MEASURED, {}, {"solver": HINGE}, "target-continuous", "/dataset_id"),
+        (COUNTED, {}, {"solver": HINGE}, "too-many-classes", "/dataset_id"),
+        (csv_of(), {}, {"solver": NUMERIC}, "label-mismatch", "/dataset_id"),
+        (MEASURED, {"target": "none"}, {"solver": NUMERIC}, "target-missing", "/dataset_id"),
+        ("a,y\n1,.5\n2,.5\n", {}, {}, "single-class", "/dataset_id"),
         (
-            "".join(f"{k},{k / 7}\n" for k in range(1, 303)),
-            {"header": "absent"},
+            "a,y\n1,.5\n2,1.5\n",
             {},
-            "target-continuous",
-            "/dataset_id",
+            {"validation": {"folds": 5}},
+            "class-too-small",
+            "/validation/folds",
         ),
     ],
-    ids=["unlabeled", "one class", "101 classes", "class of one row", "folds", "continuous"],
+    ids=[
+        *("unlabeled", "one class", "101 classes", "class of one row", "folds", "measured"),
+        *("counted", "texts", "no numbers", "one number", "few numbers"),
+    ],
 )
 def test_data_that_cannot_be_trained_on_is_refused_before_queueing(
     client: TestClient,
@@ -303,6 +338,72 @@ def test_data_that_cannot_be_trained_on_is_refused_before_queueing(
     assert (reply.status_code, reply.json()["code"]) == (422, code)
     assert reply.json()["errors"][0]["pointer"] == pointer
     assert client.get("/v1/jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "pointer", "said"),
+    [
+        (MEASURED, {"class_weight": "balanced"}, "/class_weight", "no classes to weigh"),
+        (MEASURED, {"multiclass": "one-vs-rest"}, "/multiclass", "is one problem"),
+        (MEASURED, {"classes": ["1", "2"]}, "/classes", "has none"),
+        (
+            MEASURED,
+            {"validation": {"fraction": 0.2}, "calibration": "sigmoid"},
+            "/calibration",
+            "no probabilities",
+        ),
+        (
+            MEASURED,
+            {"validation": {"fraction": 0.2, "stratify": True}},
+            "/validation/stratify",
+            "no classes to stratify by",
+        ),
+        ("a,y\n1,0.5\n2,-3\n", {"target_scale": "logarithmic"}, "/target_scale", "label is -3"),
+        ("a,y\n1,0.5\n2,1e200\n", {}, "/dataset_id", "at most 1e+100"),
+        (csv_of(), {"target_scale": "logarithmic"}, "/target_scale", "classes have no scale"),
+        (csv_of(), {"solver": {"name": "newton", "epsilon": 0.1}}, "/solver/epsilon", "classes"),
+    ],
+)
+def test_what_classes_or_numbers_do_not_have_is_refused(
+    client: TestClient, text: str, fields: dict[str, Any], pointer: str, said: str
+) -> None:
+    """Each in one sentence that says which of both the labels are."""
+    upload(client, text)
+    reply = client.post("/v1/jobs", json=job_body(**fields))
+    assert (reply.status_code, reply.json()["code"]) == (422, "invalid-field"), reply.text
+    (error,) = reply.json()["errors"]
+    assert error["pointer"] == pointer
+    assert said in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "solver", "loss"),
+    [
+        (csv_of(), {"name": "newton"}, None),
+        (MEASURED, {"name": "newton"}, "epsilon-insensitive"),
+        (MEASURED, {"name": "auto"}, "epsilon-insensitive"),
+        (MEASURED, {"name": "smo", "loss": "squared-epsilon-insensitive"}, None),
+        ("a,y\n" + "".join(f"{k},{k % 30}\n" for k in range(90)), HINGE, None),
+        ("a,y\n" + "".join(f"{k},{k % 3}\n" for k in range(90)), NUMERIC, None),
+    ],
+)
+def test_loss_follows_the_labels_unless_it_is_given(
+    client: TestClient, text: str, solver: dict[str, Any], loss: str | None
+) -> None:
+    """The `spec` shows it, and whether the validation set has the same share of each class; the
+    same request again is what `spec` says."""
+    upload(client, text)
+    body = job_body(solver=solver, validation={"fraction": 0.2})
+    spec = client.post("/v1/jobs", json=body).json()["spec"]
+    assert spec["solver"]["loss"] == solver.get("loss", loss)
+    numbers = "epsilon" in (spec["solver"]["loss"] or "")
+    assert spec["validation"]["stratify"] is not numbers
+    plan = client.post("/v1/jobs", params={"validate_only": True}, json=spec)
+    assert plan.status_code == 200, plan.text
+    n_classes = 30 if solver is HINGE else 2
+    assert plan.json()["binary_problems"] == n_classes * (n_classes - 1) // 2
+    assert (plan.json()["spread"] is None) or not numbers
+    assert plan.json()["memory_bytes"] > 0
 
 
 @pytest.mark.parametrize("scaling", ["standardize", "min-max"])

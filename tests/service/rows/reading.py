@@ -45,7 +45,9 @@ class Result:
     @property
     def rows_of_labels(self) -> list[Any]:
         """The label of each row."""
-        assert self.parsed.classes is not None
+        if self.parsed.classes is None:
+            labels: list[Any] = self.arrays["values"].tolist()
+            return labels
         return [self.parsed.classes[code] for code in self.arrays["y"]]
 
 

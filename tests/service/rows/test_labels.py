@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidContent
-from service.rows.spec import JSON, LIBSVM, NPY
-from tests.service.rows.arrays import npy
+from service.rows.spec import JSON, LIBSVM, NDJSON, NPY, NPZ, PARQUET
+from tests.service.rows.arrays import npy, parquet
+from tests.service.rows.formats.test_npz import npz
 from tests.service.rows.reading import places, refusal, upload
 
 
@@ -22,7 +23,6 @@ def csv(labels: list[str]) -> str:
     [
         (["10", "9", "10"], [9, 10], [10, 9, 10]),
         (["5", "5.0", "6", "+5"], [5, 6], [5, 5, 6, 5]),
-        (["0.5", "1", "-1e0"], [-1.0, 0.5, 1.0], [0.5, 1.0, -1.0]),
         (["b", "a", "B"], ["B", "a", "b"], ["b", "a", "B"]),
         (["10", "9", "x"], ["10", "9", "x"], ["10", "9", "x"]),
         (["true", "false"], ["false", "true"], ["true", "false"]),
@@ -45,7 +45,6 @@ def test_texts_of_a_file(texts: list[str], classes: list[Any], rows: list[Any]) 
     [
         ('["5", "6"]', ["5", "6"]),
         ("[6, 5.0]", [5, 6]),
-        ("[0.5, 2]", [0.5, 2.0]),
         ("[true, false]", [False, True]),
     ],
 )
@@ -134,7 +133,7 @@ def test_digits_that_would_change_stay_texts(texts: list[str]) -> None:
     codes = {warning["code"] for warning in result.parsed.warnings}
     assert codes & {"leading-zeros", "long-numbers"}
     numbers = upload(csv(texts), schema={"k": {"kind": "number"}}).parsed
-    assert numbers.classes == sorted({float(text) for text in texts})
+    assert numbers.target_kind == "numbers"
     said = upload(csv(texts), schema={"k": {"kind": "category"}}).parsed
     assert said.classes == sorted(texts)
     assert not codes & {warning["code"] for warning in said.warnings}
@@ -164,15 +163,13 @@ def test_labels_with_a_decimal_comma_stay_texts(texts: list[str], warned: bool) 
         error = refusal(content, schema={"k": {"kind": "number"}})
         assert error.faults[0].hint == "write a decimal point instead of the comma"
     numbers = upload(content, decimal=",").parsed
-    assert numbers.classes == (
-        sorted({0.5, 1.5, *({2} if "2" in texts else ())}) if warned else parsed.classes
-    )
+    assert numbers.target_kind == ("numbers" if warned else "classes")
 
 
 def test_labels_of_their_own_file_have_the_decimal_mark_of_the_caller() -> None:
     """As the features have it."""
     labels = upload("1;2\n3;4\n", labels="0,5\n1\n", decimal=",", delimiter=";")
-    assert labels.parsed.classes == [0.5, 1.0]
+    assert labels.rows_of_labels == [0.5, 1.0]
 
 
 def test_kind_of_the_label_that_does_not_fit() -> None:
@@ -187,39 +184,143 @@ def test_similar_classes_are_named() -> None:
     assert "similar-levels" in [one["code"] for one in upload(csv(["Yes", "yes"])).parsed.warnings]
 
 
-def test_measurements_are_kept_without_classes() -> None:
-    """Many different numbers are not classes: the upload succeeds, warns, and says how many."""
+def test_numeric_target_is_described() -> None:
+    """Every bit of it is kept; the reply has where it lies instead of thousands of classes."""
     values = np.random.default_rng(0).normal(size=3000)
     result = upload(csv([repr(float(value)) for value in values]))
-    assert result.parsed.classes is None
+    assert (result.parsed.classes, result.parsed.target_kind) == (None, "numbers")
     assert result.parsed.arrays == ["X", "values"]
     assert np.array_equal(result.arrays["values"], values)
-    assert result.parsed.statistics["target"] == {"distinct": 3000, "continuous": True}
-    assert "many-labels" in [warning["code"] for warning in result.parsed.warnings]
+    described = {
+        "distinct": 3000,
+        "continuous": True,
+        "min": values.min(),
+        "max": values.max(),
+        "mean": pytest.approx(values.mean()),
+        "std": pytest.approx(values.std()),
+        "median": np.median(values),
+    }
+    assert result.parsed.target_statistics == described
+    whole = upload(csv([str(i % 30) for i in range(300)])).parsed.target_statistics or {}
+    assert (whole["continuous"], whole["median"]) == (False, 14.5)
+    assert (whole["classes"], whole["counts"]) == ([*range(30)], [10] * 30)
+    large = upload(csv(["1e308", "1.5e308", "0.5", "1.7e308"])).parsed.target_statistics or {}
+    assert (large["max"], large["mean"], large["std"]) == (1.7e308, None, None)
 
 
 @pytest.mark.parametrize(
-    ("labels", "warned"),
+    ("labels", "numbers", "warned"),
     [
-        ([f"{i % 60}.25" for i in range(300)], True),
-        ([str(i % 60) for i in range(300)], True),
-        ([f"n{i % 60}" for i in range(300)], False),
-        ([str(i % 26) for i in range(300)], False),
-        ([f"{i % 4}.5" for i in range(300)], False),
+        ([f"{i % 60}.25" for i in range(300)], True, True),
+        ([str(i % 60) for i in range(300)], True, True),
+        ([str(i % 21) for i in range(300)], True, True),
+        ([f"{i % 4}.5" for i in range(300)], True, True),
+        ([str(i) for i in range(1500)], True, False),
+        ([str(i % 20) for i in range(300)], False, False),
+        ([f"{i % 20}.0" for i in range(300)], False, False),
+        ([f"n{i % 60}" for i in range(300)], False, False),
+        ([f"0{i % 60}" for i in range(300)], False, False),
+        ([f"2024-01-{10 + i % 20}" for i in range(300)], False, False),
     ],
 )
-def test_numbers_that_are_hardly_classes_are_a_warning(labels: list[str], warned: bool) -> None:
-    """At the upload, not only when a training is queued."""
-    warnings = upload(csv(labels)).parsed.warnings
-    said = [one["message"] for one in warnings if one["code"] == "many-labels"]
-    expected = "'k' has 60 different numbers; a training needs classes"
-    assert [message.startswith(expected) for message in said] == [True] * warned
+def test_what_is_a_numeric_target(labels: list[str], numbers: bool, warned: bool) -> None:
+    """More than twenty different numbers, or some that are not whole. A warning says so if they
+    were few enough to be classes, with what makes classes of them."""
+    parsed = upload(csv(labels)).parsed
+    assert parsed.target_kind == ("numbers" if numbers else "classes")
+    said = [one["message"] for one in parsed.warnings if one["code"] == "numeric-target"]
+    assert len(said) == warned
+    n = len(set(labels))
+    for message in said:
+        assert message.startswith(f"'k' is a numeric target with {n} different values")
+        assert 'schema={"k": {"kind": "category", "role": "label"}}' in message
+        assert ('`loss: "hinge"`' in message) == ("." not in labels[0])
 
 
-def test_many_whole_numbers_are_not_continuous() -> None:
-    """Numbers that count something are distinguished from measurements."""
-    result = upload(csv([str(i) for i in range(1500)]))
-    assert result.parsed.statistics["target"] == {"distinct": 1500, "continuous": False}
+@pytest.mark.parametrize(
+    ("labels", "kind", "decided"),
+    [
+        ([str(i % 60) for i in range(300)], "category", "classes"),
+        ([f"{i % 4}.5" for i in range(300)], "category", "classes"),
+        ([str(i % 3) for i in range(300)], "number", "numbers"),
+        (["5"] * 9 + ["7"], "number", "numbers"),
+    ],
+)
+def test_schema_decides_what_labels_are(labels: list[str], kind: str, decided: str) -> None:
+    """In both directions and in every format that has names, without a warning."""
+    schema = {"k": {"kind": kind, "role": "label"}}
+    columns = {"a": np.arange(len(labels)), "k": np.array(labels, dtype=float)}
+    rows = "".join(f'{{"a": {i}, "k": {label}}}\n' for i, label in enumerate(labels))
+    results = [
+        upload(csv(labels), schema=schema),
+        upload(rows, NDJSON, schema=schema),
+        upload(parquet(columns), PARQUET, schema=schema),
+    ]
+    assert {result.parsed.target_kind for result in results} == {decided}
+    assert len({result.parsed.matrix_digest for result in results}) == 1
+    codes = {one["code"] for result in results for one in result.parsed.warnings}
+    assert not codes & {"numeric-target", "many-labels"}
+
+
+def test_numbers_of_every_format() -> None:
+    """One place decides for all of them: the same values, bit for bit, and the same digest."""
+    values = [repr(i / 7) for i in range(50)]
+    y = np.array(values, dtype=float)
+    X = np.arange(50.0)[:, None]
+    labels = "\n".join(values) + "\n"
+    body = f'{{"rows": {X.tolist()}, "labels": [{", ".join(values)}]}}'
+    results = [
+        upload(csv(values)),
+        upload(parquet({"a": X[:, 0], "k": y}), PARQUET),
+        upload(body, JSON),
+        upload(npz(X=X, y=y), NPZ),
+        upload(npy(np.column_stack([X, y])), NPY, target="1"),
+        upload(npy(X), NPY, labels=labels),
+        upload(npy(X), NPY, labels=npy(y), labels_media_type=NPY),
+    ]
+    for result in results:
+        assert result.parsed.target_kind == "numbers"
+        assert np.array_equal(result.arrays["values"], y)
+    assert len({result.parsed.matrix_digest for result in results}) == 1
+
+
+def test_whole_labels_of_libsvm_stay_classes() -> None:
+    """They say so in almost all such files; a warning says what to do if they are amounts."""
+
+    def lines(labels: list[Any]) -> str:
+        return "".join(f"{label} 1:{i}\n" for i, label in enumerate(labels))
+
+    classes = upload(lines([i % 60 for i in range(300)]), LIBSVM)
+    assert classes.parsed.classes == [*range(60)]
+    (said,) = (one["message"] for one in classes.parsed.warnings if one["code"] == "many-labels")
+    assert '`loss: "epsilon-insensitive"`' in said
+    assert upload(lines([60, 61]), LIBSVM, onto=classes).parsed.classes == [*range(62)]
+    numbers = upload(lines([f"{i % 60}.5" for i in range(300)]), LIBSVM)
+    assert numbers.rows_of_labels == [i % 60 + 0.5 for i in range(300)]
+    assert upload(lines([1, 2]), LIBSVM, onto=numbers).rows_of_labels[-2:] == [1, 2]
+
+
+def test_rows_without_a_number_are_left_out() -> None:
+    """As those without a class are."""
+    result = upload(csv(["0.5", "NA", "1.5", "", "2.5"]))
+    assert result.rows_of_labels == [0.5, 1.5, 2.5]
+    assert result.parsed.target_statistics is not None
+    assert result.parsed.target_statistics["median"] == 1.5
+    assert refusal(csv(["0.5", "NA"]), missing_labels="refuse").code == "missing-value"
+
+
+def test_appended_numbers_stay_numbers() -> None:
+    """However few there are; a dataset of classes becomes numbers as if all had come at once."""
+    schema = {"k": {"kind": "number"}}
+    onto = upload(csv(["1", "2", "1"]), schema=schema)
+    assert upload(csv(["2", "3"]), onto=onto).rows_of_labels == [1, 2, 1, 2, 3]
+    assert refusal(csv(["x"]), onto=onto).code == "label-mismatch"
+    classes = upload(csv(["1", "2", "1"]))
+    assert upload(csv(["2", "3"]), onto=classes).parsed.classes == [1, 2, 3]
+    more = upload(csv(["2", "3"]), onto=classes, schema=schema)
+    assert more.rows_of_labels == [1.0, 2.0, 1.0, 2.0, 3.0]
+    assert more.parsed.target_kind == "numbers"
+    assert upload(csv(["2", "3.5"]), onto=classes).rows_of_labels == [1, 2, 1, 2, 3.5]
 
 
 def test_few_numbers_written_in_many_ways_are_classes() -> None:

@@ -36,6 +36,7 @@ def pegasos(
     regularization: float,
     intercept: Intercept,
     orders: list[Indices],
+    margins: Vector | None = None,
 ) -> tuple[Vector, float, Indices]:
     """(w, b, violations) after all orders, as in the paper: w shrinks at every step."""
     w, b = np.zeros(X.shape[1]), 0.0
@@ -46,7 +47,7 @@ def pegasos(
         w = (1.0 - 1.0 / t) * w
         if intercept == "augmented":
             b = (1.0 - 1.0 / t) * b
-        if margin < 1.0:
+        if margin < (1.0 if margins is None else margins[i]):
             violations[i] += 1
             w = w + rate * weights[i] * y[i] * X[i]
             if intercept == "augmented":
@@ -64,6 +65,7 @@ def dual_coordinate_descent(
     augmented: bool,
     alpha: Vector,
     order: Indices,
+    margins: Vector | None = None,
 ) -> tuple[Vector, Vector]:
     """(α, the projected gradients) after one over-relaxed pass over `order`.
 
@@ -75,7 +77,7 @@ def dual_coordinate_descent(
     alpha, projected = alpha.copy(), np.zeros(len(order))
     for k, i in enumerate(order):
         w = scale * combination(X, alpha * y)
-        gradient = y[i] * float(np.dot(X[i], w)) - 1.0
+        gradient = y[i] * float(np.dot(X[i], w)) - (1.0 if margins is None else margins[i])
         curvature = scale * float(np.dot(X[i], X[i]))
         target = alpha[i] - 1.5 * gradient / curvature if curvature > 0.0 else np.inf
         if alpha[i] <= 0.0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from itertools import combinations, combinations_with_replacement
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from sklearn.svm import SVC
 
 from svm.data.matrices import Vector
 from svm.errors import InvalidData, InvalidHyperparameter
@@ -34,6 +36,7 @@ from svm.transforms.features import (
     Terms,
     fit_features,
 )
+from tests.svm.cases.stored import stored
 
 KERNELS: list[AnyKernel] = [
     LinearKernel(),
@@ -62,7 +65,7 @@ def formula(kernel: AnyKernel, x: Vector, z: Vector) -> float:
         case GaussianKernel(gamma=gamma):
             return math.exp(-float(gamma) * float((x - z) @ (x - z)))
         case PolynomialKernel():
-            return float(kernel.gamma * float(x @ z) + kernel.coef0) ** kernel.degree
+            return float(float(kernel.gamma) * float(x @ z) + kernel.coef0) ** kernel.degree
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -99,6 +102,18 @@ def test_median_gamma() -> None:
     assert float(fitted.gamma) == pytest.approx(1.0 / float(np.median(distances)))
     same = np.ones((5, 2))
     assert GaussianKernel().fitted(same).gamma == 1.0
+
+
+@pytest.mark.parametrize("kind", [GaussianKernel, PolynomialKernel])
+def test_gamma_by_the_rules_of_scikit_learn(kind: type[Any], tmp_path: Path) -> None:
+    """As SVC has it, from dense and sparse rows and from files; 1 if all entries are equal."""
+    rows = np.where(X > 0.5, 3.0 * X + 2.0, 0.0)
+    y = np.arange(len(rows)) % 2
+    for rule in ("scale", "auto"):
+        expected = SVC(gamma=rule).fit(rows, y)._gamma
+        for each in (rows, csr_array(rows), stored(rows, tmp_path)):
+            assert kind(gamma=rule).fitted(each).gamma == pytest.approx(expected, rel=1e-12)
+    assert kind(gamma="scale").fitted(np.full((9, 3), 0.1)).gamma == 1.0
 
 
 def test_negative_coef0_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from svm.hyperparameters import Intercept
 from svm.loops import gradient_descent as descent
 from svm.loops import newton, pegasos, row_operations
 from svm.loops.dual_coordinate_descent import sweep
+from svm.problem.losses import Loss
 from svm.problem.problem import Problem
 from svm.solvers import DualCoordinateDescent, GradientDescent, Pegasos
 from svm.solvers.options import RandomStart
@@ -38,14 +39,22 @@ def form(request: pytest.FixtureRequest) -> Form:
     return chosen
 
 
-def part_of(case_form: Form, intercept: Intercept = "none") -> tuple[Problem, Vector]:
-    """A problem on some of the rows of a larger matrix, and those rows, dense in float64."""
+def part_of(
+    case_form: Form, intercept: Intercept = "none", *, sided: bool = False
+) -> tuple[Problem, Vector]:
+    """A problem on some of the rows of a larger matrix, and those rows, dense in float64; `sided`:
+    each twice, with margins of its own."""
     whole = problem_of(CASE, intercept, case_form)
     rows = np.flatnonzero(np.arange(40) % 3 != 1)
+    y, margins = CASE.y[rows].astype(np.int8), None
+    if sided:
+        y, margins = Loss("epsilon-insensitive", 0.2).two_sides(1.5 * CASE.X[rows, 0])
+        rows = np.repeat(rows, 2)
     part = Problem(
         X=whole.X,
         some_rows=rows,
-        y=CASE.y[rows].astype(np.int8),
+        y=y,
+        margins=margins,
         unequal_weights=CASE.weights[rows],
         regularization=CASE.regularization,
         intercept=intercept,
@@ -72,10 +81,13 @@ def test_products_with_rows(form: Form) -> None:
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("order", ["each-epoch", "uniform"])
-def test_pegasos(form: Form, intercept: Intercept, order: Literal["each-epoch", "uniform"]) -> None:
+@pytest.mark.parametrize("sided", [False, True])
+def test_pegasos(
+    form: Form, intercept: Intercept, order: Literal["each-epoch", "uniform"], sided: bool
+) -> None:
     """Epoch by epoch the iterate is the textbook's, w ← (1 - 1/t) w + yx/(λt), with the same
     draws."""
-    problem, X = part_of(form, intercept)
+    problem, X = part_of(form, intercept, sided=sided)
     solver = Pegasos(order=order)
     n = problem.n_samples
     state, orders = solver.start(problem), []
@@ -86,7 +98,8 @@ def test_pegasos(form: Form, intercept: Intercept, order: Literal["each-epoch", 
             orders.append(problem.random(epoch).integers(n, size=n))
         state = solver.advance(problem, state)
         w, b, violations = twins.pegasos(
-            X, problem.y, problem.weights, problem.regularization, intercept, orders
+            *(X, problem.y, problem.weights, problem.regularization, intercept),
+            *(orders, problem.margins),
         )
         result = solver.classifier(problem, state)
         close(result.coefficients, w, form)
@@ -96,10 +109,11 @@ def test_pegasos(form: Form, intercept: Intercept, order: Literal["each-epoch", 
 
 
 @pytest.mark.parametrize("augmented", [False, True])
-def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
+@pytest.mark.parametrize("sided", [False, True])
+def test_dual_coordinate_descent_sweep(form: Form, augmented: bool, sided: bool) -> None:
     """One pass gives the twin's α, w(α) and projected gradients; a row that its bound keeps is
     skipped for longer and longer."""
-    problem, X = part_of(form, "augmented" if augmented else "none")
+    problem, X = part_of(form, "augmented" if augmented else "none", sided=sided)
     n, scale = len(X), 1.0 / (problem.regularization * len(X))
     step = 1.5 / (scale * (problem.squared_norms + (1.0 if augmented else 0.0)))
     alpha, w, intercept = np.zeros(n), np.zeros(4), 0.0
@@ -107,7 +121,8 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
     for epoch in range(8):
         order = problem.permutation(epoch)
         expected, projected = twins.dual_coordinate_descent(
-            X, problem.y, problem.weights, problem.regularization, augmented, alpha, order
+            *(X, problem.y, problem.weights, problem.regularization, augmented, alpha),
+            *(order, problem.margins),
         )
         rests = np.empty(n, dtype=np.int8)
         rests[order] = np.where(projected == 0.0, np.minimum(2 * rest[order] + 1, 63), 0)
@@ -116,7 +131,7 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool) -> None:
             problem.rows,
             order,
             problem.y,
-            None,
+            problem.margins,
             problem.weights,
             None,
             step,
@@ -363,6 +378,56 @@ def test_end_of_step(weighted: bool, to_end: bool, before: float) -> None:
     np.testing.assert_allclose(totals, 1.0 + expected, rtol=1e-12)
 
 
+def test_margins_are_offsets_of_scores() -> None:
+    """q - y f is 1 - y (f + y (1 - q)): so loops over scores with margins are those without, at
+    other scores; sums of margins are added, and errors in place of wrong sides."""
+    y, weights, scores, centers = rows_of(weighted=True)
+    random, mu, epsilon = np.random.default_rng(8), 0.5, 0.2
+    margins, changes = random.normal(size=50), random.normal(size=50)
+    other = scores + y * (1.0 - margins)
+    for t in (0.0, 0.7):
+        outs = np.empty((3, 2)), np.empty((3, 2))
+        for q, f, out in ((margins, scores, outs[0]), (None, other, outs[1])):
+            newton.slope_and_curvature(EDGES, y, q, weights, f, changes, centers, mu, t, out)
+        np.testing.assert_allclose(*outs, rtol=1e-10)
+    found = []
+    for q, f in ((margins, scores), (None, other)):
+        positions, further, totals = np.empty(50, np.int64), np.empty(50), np.empty((3, 3))
+        rows = y, q, weights, f, centers
+        starts = np.zeros(3, np.int64)
+        newton.near_margin(EDGES[::3], *rows, mu, 0.3, starts, positions, further, totals[:1])
+        count = int(totals[0, 2])
+        found.append([positions[:count], further[:count], totals[0]])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+    ends = []
+    for q, f in ((margins, scores), (None, other)):
+        moved, slopes, largest = changes.copy(), np.empty(50), np.zeros(4)
+        changed, first, more = np.empty(50, dtype=np.int64), np.empty(50), np.empty(50)
+        sums = np.zeros(11)
+        at = y, q, epsilon, weights, f, moved, centers, 0.9, mu, 0.4, slopes
+        count = newton.end_of_step(*at, changed, first, more, sums, largest)
+        ends.append([slopes, largest, first[:count], more[:count], sums[:6]])
+    for one, two in zip(*ends, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+    after = scores + 0.4 * changes
+    new = twins.slopes(y, other + 0.4 * changes, centers, mu)
+    at_margins = newton_sums(y, margins, epsilon, weights, scores, changes, centers, mu)
+    errors = np.maximum(margins - y * after + epsilon, 0.0).sum()
+    assert at_margins[6] == pytest.approx(errors, rel=1e-12)
+    lines = [float((weights * new * margins)[y * side > 0].sum()) for side in (-1, 1)]
+    np.testing.assert_allclose(at_margins[7:9], lines, rtol=1e-9)
+
+
+def newton_sums(*given: Any) -> Vector:
+    """The totals of a step of length 0.4."""
+    y, margins, epsilon, weights, scores, changes, centers, mu = given
+    sums, n = np.zeros(11), len(y)
+    rows = y, margins, epsilon, weights, scores, changes.copy(), centers, 0.9, mu, 0.4, np.empty(0)
+    newton.end_of_step(*rows, np.empty(n, np.int64), np.empty(n), np.empty(n), sums, np.zeros(4))
+    return sums
+
+
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_scaled_rows(precision: type[np.float32 | np.float64]) -> None:
     """Chosen rows, each times its factor, beside a column that is not changed."""
@@ -388,24 +453,43 @@ def test_curvature_product(form: Form) -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.5, np.inf])
-def test_scores_and_sums(form: Form, smoothing: float) -> None:
+@pytest.mark.parametrize("sided", [False, True])
+def test_scores_and_sums(form: Form, smoothing: float, sided: bool) -> None:
     """In one pass: the scores, and the rows of each class times their clipped slopes."""
-    problem, X = part_of(form)
+    problem, X = part_of(form, sided=sided)
+    margins = np.ones(len(X)) if problem.margins is None else problem.margins
     random = np.random.default_rng(6)
     w, centers = random.normal(size=4), random.uniform(size=len(X))
     scores, sums = np.empty(len(X)), np.ones((2, 4))
-    totals, largest = np.ones(3), np.zeros(2)
-    at = 0.3, problem.y, None, problem.weights, centers, smoothing, scores, sums, totals, largest
+    totals, largest = np.ones(5), np.zeros(2)
+    at = (
+        0.3,
+        problem.y,
+        problem.margins,
+        problem.weights,
+        centers,
+        smoothing,
+        scores,
+        sums,
+        totals,
+        largest,
+    )
     newton.scores_and_sums(problem.operand, problem.rows, w, *at)
     exact = X @ w + 0.3
-    slopes = twins.slopes(problem.y, exact, centers, smoothing)
+    slopes = twins.slopes(problem.y, exact + problem.y * (1.0 - margins), centers, smoothing)
     close(scores, exact, form)
     for k, side in enumerate((problem.y < 0, problem.y > 0)):
         factors = problem.weights[side] * slopes[side]
         close(sums[k], 1.0 + factors @ X[side], form)
         close(totals[k], 1.0 + factors.sum(), form)
         close(largest[k], slopes[side].max(), form)
-    close(totals[2], 1.0 + problem.weights @ np.maximum(0.0, 1.0 - problem.y * exact), form)
+        if sided:
+            close(totals[3 + k], 1.0 + factors @ margins[side], form)
+    close(totals[2], 1.0 + problem.weights @ np.maximum(0.0, margins - problem.y * exact), form)
+    if sided:
+        out = np.empty(len(X))
+        row_operations.scores_of_sides(problem.operand, problem.rows, w, 0.3, out)
+        close(out, exact, form)
 
 
 def test_add_changes(form: Form) -> None:

@@ -114,7 +114,8 @@ def test_numbers_without_a_logarithm_are_outside_of_all_intervals() -> None:
     """So that a coverage that includes them is refused."""
     conformal = Conformal.of(np.array([1.0, np.inf, 2.0, 3.0]))
     assert conformal.half_width(0.6) == 3.0
-    with pytest.raises(InvalidData):
+    assert conformal.is_sound
+    with pytest.raises(InvalidData, match=r"of 4 rows or more .* this one has 3$"):
         conformal.half_width(0.8)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from sklearn import metrics as peer
 
 from svm.data.matrices import Vector
-from svm.model.measures import Baseline, Confusion, Errors, mean_difference
+from svm.model.measures import ERROR_BYTES, Baseline, Confusion, Errors, mean_difference
 from svm.model.target import Target
 
 NAMES = ("mae", "rmse", "r2", "median_absolute_error", "share_inside_epsilon")
@@ -135,6 +136,16 @@ def test_confusion_of_pieces_is_that_of_all_rows() -> None:
     ]
     assert Confusion.total(halves).metrics() == all_rows.metrics()
     assert all_rows.n_samples == 90
+
+
+def test_measures_take_the_memory_that_is_planned() -> None:
+    some = errors(200_000, weights=np.ones(200_000))
+    some.metrics()  # imports
+    tracemalloc.start()
+    some.metrics()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak + some.actual.nbytes + some.predicted.nbytes < ERROR_BYTES * 200_000
 
 
 def test_models_are_compared_row_by_row() -> None:

@@ -10,7 +10,16 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 
-from svm import SMO, Auto, GaussianKernel, Pipeline, SVMClassifier, Training, TrainingResult
+from svm import (
+    SMO,
+    Auto,
+    GaussianKernel,
+    LinearKernel,
+    Pipeline,
+    SVMClassifier,
+    Training,
+    TrainingResult,
+)
 from svm.errors import InvalidData
 from svm.solvers import AnyChoice, AnySolver
 from svm.solvers.auto import newton_is_sooner
@@ -38,6 +47,7 @@ CASES: list[tuple[Auto, Any, AnySolver, str]] = [
     (Auto(C=1e3), csr_array(X), Newton(C=1e3, intercept="augmented"), "C times the mean"),
     (Auto(C=1e3), WIDE, DualCoordinateDescent(C=1e3), "rows of 2500 features"),
     (Auto(C=1e3), csr_array(WIDE), DualCoordinateDescent(C=1e3), "rows of 2500 features"),
+    (Auto(C=0.1, kernel=LinearKernel()), X, DualCoordinateDescent(C=0.1), "C times the mean"),
     (Auto(kernel=GAUSSIAN), X, SMO(kernel=GAUSSIAN, intercept="augmented"), "kernel"),
     (
         Auto(kernel=GAUSSIAN, intercept="free", dtype="float32"),

@@ -35,21 +35,20 @@ def archive(*members: tuple[str, bytes], comment: bytes = b"", method: int = 8) 
 
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize(
-    ("y", "classes"),
+    ("y", "labels"),
     [
         (np.array(["b", "a", "b"]), ["a", "b"]),
         (np.array([["2"], ["1"], ["2"]]), ["1", "2"]),
         (np.array([2, 1, 2], ">i4"), [1, 2]),
-        (np.array([1, 0.5, 1]), [0.5, 1.0]),
+        (np.array([1, 0.5, 1]), [0.5, 1.0]),  # numbers
         (np.array([True, False, True]), [False, True]),
     ],
 )
-def test_features_and_labels(y: Any, classes: list[Any], compressed: bool) -> None:
+def test_features_and_labels(y: Any, labels: list[Any], compressed: bool) -> None:
     """Labels keep their kind."""
     result = upload(npz(compressed, X=np.asfortranarray(X, ">f8"), y=y), NPZ)
     assert result.arrays["X"].tolist() == X.tolist()
-    assert repr(result.parsed.classes) == repr(classes)
-    assert result.rows_of_labels == [classes[1], classes[0], classes[1]]
+    assert repr(result.rows_of_labels) == repr([labels[1], labels[0], labels[1]])
 
 
 def test_features_alone() -> None:
