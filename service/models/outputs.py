@@ -78,8 +78,8 @@ def arrays_of(offer: Offer) -> list[str]:
 
 
 def check_offered(names: Sequence[str], offer: Offer) -> None:
-    """Raises InvalidContent: `not-calibrated`, or `invalid-field` for an output of the other kind of
-    model."""
+    """Raises InvalidContent: `not-calibrated`, or `invalid-field` for an output of the other kind
+    of model."""
     has_numbers = "value" in offer
     for name in names:
         if name in offer:

@@ -131,7 +131,7 @@ class PlainExchange:
         X, unknown = model.mark(given, again)
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()
-        outputs, coverage = _asked(others) if others else (None, COVERAGE)
+        outputs, coverage = asked_of(others) if others else (None, COVERAGE)
         outputs = self._outputs or outputs
         if outputs is None:
             return Instances(X, model.default_outputs, unknown, ignored)
@@ -165,7 +165,7 @@ def _check_lines(body: bytes, limit_bytes: int) -> None:
         start = end + 1
 
 
-def _asked(others: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, float]:
+def asked_of(others: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, float]:
     """The outputs, if any, and the coverage that a document of rows asks for. Raises InvalidContent
     `invalid-field`."""
     for name in others:
