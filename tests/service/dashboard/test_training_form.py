@@ -189,4 +189,4 @@ def test_every_field_is_shown_once(browser: Browser) -> None:
     form = browser.page.form("/train")
     assert names <= {name.partition(".")[0] for name in {*form.fields, *form.choices}}
     entries = {name: values[-1] for name, values in form.fields.items()}
-    assert body_of(job_fields(), entries)["validation"] == {"fraction": 0.25, "stratify": True}
+    assert body_of(job_fields(), entries)["validation"] == {"fraction": 0.25}
