@@ -164,6 +164,8 @@ class _Reader:
             return Variants(**_base(at), options=_YES_OR_NO)
         if len(others) == 1 and not _is_object(others[0]) and words:
             return _text(others[0], at, default, words)
+        if optional and [member.get("type") for member in members] == ["boolean"]:
+            return Choice(**_base(at), options=("true", "false"), optional=True)
         if len(members) == 1 and not (optional and _is_object(members[0])):
             return self._single(members[0], at, default)
         return self._variants(members, at, optional, default)
@@ -291,7 +293,9 @@ def _value(field: Field, entries: Entries) -> Any:
                 return _list_in(written)
             return number_in(written) if field.numeric and written not in field.words else written
         case Choice():
-            return entries.get(field.name) or ABSENT
+            chosen = entries.get(field.name) or ABSENT
+            booleans = {"true": True, "false": False}
+            return booleans.get(chosen, chosen) if field.options == tuple(booleans) else chosen
         case Switch():
             return field.name in entries
         case Pairs():

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx2
 import numpy as np
+import numpy.typing as npt
 from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
@@ -21,6 +22,18 @@ def csv_of(n_samples: int = 60, n_classes: int = 2, n_features: int = 3, seed: i
     header = [*(f"x{j}" for j in range(n_features)), "label"]
     rows = [[*(f"{value:.6f}" for value in x), f"c{k}"] for x, k in zip(X, codes, strict=True)]
     return "".join(",".join(cells) + "\n" for cells in (header, *rows))
+
+
+def prices(n: int, seed: int = 0, weight: bool = False) -> tuple[str, npt.NDArray[np.float64]]:
+    """CSV whose price is 100 + 30 size - 20 age, and noise; and the prices."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 3))
+    price = np.round(100 + 30 * X[:, 0] - 20 * X[:, 1] + 5 * random.normal(size=n), 3)
+    head, columns = "size,age,noise,price", [*X.T, price]
+    if weight:
+        head, columns = f"{head},weight", [*columns, random.integers(0, 3, n)]
+    lines = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    return "\n".join([head, *lines]) + "\n", price
 
 
 def upload(client: httpx2.Client, text: str | None = None, **query: str) -> str:

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from service.jobs.engine.worker_process import Worker
 from service.jobs.training.summary import COVERAGES
 from service.settings import Settings
-from tests.service.jobs.data import carry_out, csv_of, job_body, upload
+from tests.service.jobs.data import carry_out, csv_of, job_body, prices, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -25,18 +25,6 @@ NEWTON = {"name": "newton"}
 @pytest.fixture
 def worker(client: TestClient, settings: Settings) -> Worker:
     return Worker(settings, threading.Event())
-
-
-def prices(n: int, seed: int = 0, weight: bool = False) -> tuple[str, np.ndarray]:
-    """CSV whose price is 100 + 30 size - 20 age, and noise; and the prices."""
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(n, 3))
-    price = np.round(100 + 30 * X[:, 0] - 20 * X[:, 1] + 5 * random.normal(size=n), 3)
-    head, columns = "size,age,noise,price", [*X.T, price]
-    if weight:
-        head, columns = f"{head},weight", [*columns, random.integers(0, 3, n)]
-    lines = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
-    return "\n".join([head, *lines]) + "\n", price
 
 
 def train(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
@@ -155,6 +143,11 @@ def test_another_dataset_measures_the_model(client: TestClient, worker: Worker) 
     job = train(client, worker, dataset_id=first, validation={"dataset_id": other})
     assert job["metrics"]["validation"]["n_samples"] == 70
     assert job["metrics"]["validation"]["conformal"]["n_samples"] == 70
+    classes = upload(client, csv_of(30).replace("x0,x1,x2,label", "size,age,noise,price"))
+    body = job_body(first, solver=NEWTON, validation={"dataset_id": classes})
+    reply = client.post("/v1/jobs", json=body)
+    assert (reply.status_code, reply.json()["code"]) == (422, "label-mismatch")
+    assert reply.json()["errors"][0]["pointer"] == "/validation/dataset_id"
 
 
 def test_weights_of_rows_are_counted(client: TestClient, worker: Worker) -> None:

@@ -19,7 +19,7 @@ from service.jobs.parts.leases import PartLeases
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.tables import job_parts
-from tests.service.jobs.data import create, csv_of, files, read, upload
+from tests.service.jobs.data import create, csv_of, files, prices, read, upload
 from tests.service.jobs.processes import until
 from tests.service.jobs.stopping import StopAfter
 
@@ -67,8 +67,23 @@ def folds(client: TestClient) -> str:
     return create(client, model_name="best", calibration="sigmoid", **fields)
 
 
+def numbers(client: TestClient) -> str:
+    """The folds of a model of numbers, whose predictions come back."""
+    upload(client, prices(90)[0])
+    fields: dict[str, Any] = {"stopping": {"max_epochs": 300}, "validation": {"folds": 4}}
+    return create(client, model_name="best", **fields)
+
+
+def comparison_of_numbers(client: TestClient) -> str:
+    upload(client, prices(90)[0])
+    return comparison(client)
+
+
 Asks = Callable[[TestClient], str]
-JOBS: list[Any] = [pytest.param(f, id=f.__name__) for f in (comparison, pairs, folds)]
+JOBS: list[Any] = [
+    pytest.param(f, id=f.__name__)
+    for f in (comparison, pairs, folds, numbers, comparison_of_numbers)
+]
 
 
 class Helper:
