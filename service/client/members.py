@@ -194,10 +194,11 @@ class TrainSpec(TypedDict, total=False):
     features: Any
     """What the solver sees instead of the scaled features. Default: `{"name": "identity"}`."""
     multiclass: str
-    """How several classes become binary problems: one for each pair, or one for each class."""
+    """How several classes become binary problems: one for each pair, or one for each class. A
+    numeric target is one problem."""
     class_weight: str | Mapping[str, float] | None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
-    for the others."""
+    for the others. Not for a numeric target."""
     target_scale: str
     """Of a numeric target: `logarithmic` trains on its logarithm, for positive and skewed ones."""
     stopping: Any

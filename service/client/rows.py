@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Array: TypeAlias = "npt.NDArray[Any]"
-OneOutput: TypeAlias = Literal["label", "decision", "probability"]
+OneOutput: TypeAlias = Literal["label", "decision", "probability", "value", "interval"]
 """An output of a prediction that is returned as an array."""
 Outputs: TypeAlias = Literal["explanation"] | list[str] | tuple[str, ...]
 """What is returned as a dict."""
@@ -168,7 +168,9 @@ def upload_body(
     return Body(NPZ, file.getvalue(), params)
 
 
-def predict_call(model: str, rows: Any, outputs: str | Outputs) -> tuple[calls.Call, bool]:
+def predict_call(
+    model: str, rows: Any, outputs: str | Outputs, coverage: float | None = None
+) -> tuple[calls.Call, bool]:
     """The request of a prediction, and whether its reply is the array of a single output. No
     outputs are those that the service answers by default."""
     body = predict_body(rows)
@@ -178,7 +180,7 @@ def predict_call(model: str, rows: Any, outputs: str | Outputs) -> tuple[calls.C
     call = calls.Call(
         method="POST",
         path=f"{calls.model_path(model)}/predict",
-        params={"outputs": None if names in ("label", "") else names},
+        params={"outputs": None if names in ("label", "") else names, "coverage": coverage},
         headers=accept | body.headers,
         content=body.content,
     )
@@ -221,7 +223,7 @@ def read_array(content: bytes) -> Array:
 def score(reply: Mapping[str, Any], y: Any) -> float:
     """The accuracy of the labels in a reply of JSON, or R² of its values."""
     truth = tables.label_array(y).tolist()
-    predicted = reply["label"] if "label" in reply else reply["value"]
+    predicted = reply["label"] if "label" in reply else reply["values"]
     if len(truth) != len(predicted):
         raise ValueError(f"{len(truth):,} entries of y for {len(predicted):,} rows")
     pairs = list(zip(truth, predicted, strict=True))

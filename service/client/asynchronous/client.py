@@ -46,18 +46,26 @@ class AsyncPredictor(fields.Resource):
     _session: AsyncSession
 
     @overload
-    async def predict(self, rows: Any, outputs: OneOutput = "label") -> Array: ...
+    async def predict(
+        self, rows: Any, outputs: OneOutput = "label", *, coverage: float | None = None
+    ) -> Array: ...
 
     @overload
-    async def predict(self, rows: Any, outputs: Outputs) -> dict[str, Any]: ...
+    async def predict(
+        self, rows: Any, outputs: Outputs, *, coverage: float | None = None
+    ) -> dict[str, Any]: ...
 
     @overload
-    async def predict(self, rows: Any, outputs: str) -> Array | dict[str, Any]: ...
+    async def predict(
+        self, rows: Any, outputs: str, *, coverage: float | None = None
+    ) -> Array | dict[str, Any]: ...
 
-    async def predict(self, rows: Any, outputs: str | Outputs = "label") -> Array | dict[str, Any]:
+    async def predict(
+        self, rows: Any, outputs: str | Outputs = "label", *, coverage: float | None = None
+    ) -> Array | dict[str, Any]:
         """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
         version."""
-        return await predict(self._session, self._reference(), rows, outputs)
+        return await predict(self._session, self._reference(), rows, outputs, coverage)
 
     async def predict_proba(self, rows: Any) -> Array:
         """(n_samples, n_classes) probabilities of a model with `calibration`, in the order of its
@@ -158,10 +166,10 @@ class AsyncModel(fields.ModelFields, AsyncPredictor):
 
 
 async def predict(
-    session: AsyncSession, model: str, rows: Any, outputs: str | Outputs
+    session: AsyncSession, model: str, rows: Any, outputs: str | Outputs, coverage: float | None
 ) -> Array | dict[str, Any]:
     """One output as an array, sent in binary; several as a dict from JSON."""
-    call, single = predict_call(model, rows, outputs)
+    call, single = predict_call(model, rows, outputs, coverage)
     reply = await session.send(call)
     return read_array(reply.content) if single else dict(reply.json())
 
@@ -541,27 +549,45 @@ class AsyncClient:
             yield change
 
     @overload
-    async def predict(self, model: AnyModel, rows: Any, outputs: OneOutput = "label") -> Array: ...
+    async def predict(
+        self,
+        model: AnyModel,
+        rows: Any,
+        outputs: OneOutput = "label",
+        *,
+        coverage: float | None = None,
+    ) -> Array: ...
 
     @overload
-    async def predict(self, model: AnyModel, rows: Any, outputs: Outputs) -> dict[str, Any]: ...
+    async def predict(
+        self, model: AnyModel, rows: Any, outputs: Outputs, *, coverage: float | None = None
+    ) -> dict[str, Any]: ...
 
     @overload
-    async def predict(self, model: AnyModel, rows: Any, outputs: str) -> Array | dict[str, Any]: ...
+    async def predict(
+        self, model: AnyModel, rows: Any, outputs: str, *, coverage: float | None = None
+    ) -> Array | dict[str, Any]: ...
 
     async def predict(
-        self, model: AnyModel, rows: Any, outputs: str | Outputs = "label"
+        self,
+        model: AnyModel,
+        rows: Any,
+        outputs: str | Outputs = "label",
+        *,
+        coverage: float | None = None,
     ) -> Array | dict[str, Any]:
         """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or the
         path of a file.
 
         `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
         the outputs `label`, `decision` and `probability` is returned as an array, (n_samples,) or
-        (n_samples, n_classes). Several, or an `explanation`, are returned as a dict with `model`,
-        `classes`, and an entry for each output; with `probability` also `warnings`, if labels are
-        not the class with the largest probability.
+        (n_samples, n_classes). Models of numbers have `value`, the default, (n_samples,), and
+        `interval`, (n_samples, 2), that has the target of a share `coverage` of new rows inside, by
+        default 0.9. Several, or an `explanation`, are returned as a dict with `model`, `classes`,
+        and an entry for each output; with `probability` also `warnings`, if labels are not the
+        class with the largest probability.
         """
-        return await predict(self._session, reference(model), rows, outputs)
+        return await predict(self._session, reference(model), rows, outputs, coverage)
 
     async def predict_dataset(
         self,

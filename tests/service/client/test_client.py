@@ -14,6 +14,7 @@ import pandas
 import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
+from sklearn.metrics import r2_score
 
 from service.client import (
     AsyncClient,
@@ -26,6 +27,7 @@ from service.client import (
     NotFound,
     Problem,
 )
+from service.client.rows import score
 from svm.solvers import Newton
 from svm.stopping import Stopping
 from tests.service.rows.workbooks import workbook
@@ -141,6 +143,15 @@ def test_models_have_the_methods_of_estimators(client: Client, iris: str) -> Non
         assert model.score(X, np.arange(150)) == 0.0
         with pytest.raises(ValueError, match="149 entries of y for 150 rows"):
             model.score(X, SPECIES[:-1])
+
+
+def test_score_of_numbers_is_r2() -> None:
+    """As scikit-learn computes it, also of a target that is always the same."""
+    truth = [1.0, 2.0, 4.0, 8.0]
+    for predicted in (truth, [1.5, 2.0, 3.0, 9.0], [0.0, 0.0, 0.0, 0.0]):
+        assert score({"values": predicted}, truth) == pytest.approx(r2_score(truth, predicted))
+    assert score({"values": [2.0, 2.0]}, [2, 2]) == 1.0
+    assert score({"values": [2.0, 3.0]}, [2, 2]) == 0.0
 
 
 def test_same_data_in_any_format(client: Client, tmp_path: Path) -> None:

@@ -150,6 +150,27 @@ def test_other_formats(client: TestClient) -> None:
     assert array["columns"][0]["name"] is None
 
 
+def test_numeric_target_is_described(client: TestClient) -> None:
+    """Also by `validate_only`; `schema` makes classes of it."""
+    text = "size,price\n" + "".join(f"{k},{1000 + 7 * k}\n" for k in range(40))
+    checked = post(client, text, validate_only=True).json()
+    assert (checked["target_kind"], checked["n_distinct_labels"]) == ("numbers", 40)
+    assert (checked["classes"], checked["class_counts"]) == (None, None)
+    described = checked["target_statistics"]
+    assert described["std"] == pytest.approx(80.80377)
+    del described["std"]
+    assert described == {"min": 1000, "max": 1273, "mean": 1136.5, "median": 1136.5}
+    (said,) = (one for one in checked["warnings"] if one["code"] == "numeric-target")
+    assert "40 different values" in said["message"]
+    dataset = made(post(client, text))
+    split = client.post(f"/v1/datasets/{dataset['id']}/split", json={"fraction": 0.25}).json()
+    assert [split[part]["target_kind"] for part in ("train", "test")] == ["numbers", "numbers"]
+    schema = '{"price": {"kind": "category", "role": "label"}}'
+    classes = made(post(client, text, schema=schema))
+    assert (classes["target_kind"], classes["target_statistics"]) == ("classes", None)
+    assert len(classes["classes"]) == 40
+
+
 def test_validate_only_keeps_nothing(client: TestClient, incoming: Path) -> None:
     """The reply is that of the upload, without an id."""
     reply = post(client, validate_only=True, name="iris")

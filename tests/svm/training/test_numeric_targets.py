@@ -75,6 +75,7 @@ def test_optimum_of_liblinear(C: float, intercept: Any, squared: bool) -> None:
     """Three solvers prove the value of LinearSVR, with weights of rows too."""
     X, y = diabetes()
     weights = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
+    y = Target.of(y, "linear", weights, centered=intercept != "none").standardized(y)
     loss = "squared_epsilon_insensitive" if squared else "epsilon_insensitive"
     theirs = LinearSVR(C=C, epsilon=0.3, loss=loss, fit_intercept=intercept != "none", dual=True)
     theirs.set_params(tol=1e-8, max_iter=1_000_000).fit(X, y, sample_weight=weights)

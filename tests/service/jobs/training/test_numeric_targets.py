@@ -144,7 +144,7 @@ def test_warm_start_on_appended_rows(
     assert refusal == ("warm-start-unsupported", "/warm_start_from")
 
 
-def test_search_over_C(client: TestClient, worker: Worker) -> None:
+def test_search_over_c(client: TestClient, worker: Worker) -> None:
     """Entries get the loss of the dataset; all of them predict the same."""
     upload(client, houses())
     grid = {"solver": [NEWTON, {"name": "dual-coordinate-descent"}], "C": [0.1, 1.0]}
