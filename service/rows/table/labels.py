@@ -355,8 +355,8 @@ def join_labels(
 
     A part is its classes, all of one kind in all parts, and a code for each row; or None and the
     numbers themselves. A class may be None: no label. Classes without a row must not be among them.
-    Numbers are a numeric target if `numbers` says so, if they are more than `most` different ones,
-    or if not all are whole. Raises InvalidContent `too-many-classes`.
+    They are a numeric target if the caller demands `numbers`, if more than `most` are different, or
+    if not all are whole. Raises InvalidContent `too-many-classes`.
     """
 
     def are_numbers(distinct: npt.NDArray[np.float64]) -> bool:

@@ -224,7 +224,7 @@ def test_numeric_target_is_described() -> None:
     ],
 )
 def test_what_is_a_numeric_target(labels: list[str], numbers: bool, warned: bool) -> None:
-    """More than twenty different numbers, or some that are not whole. A warning says so if they
+    """More than twenty different numbers, or some that are not whole. A warning reports it if they
     were few enough to be classes, with what makes classes of them."""
     parsed = upload(csv(labels)).parsed
     assert parsed.target_kind == ("numbers" if numbers else "classes")
