@@ -109,6 +109,11 @@ class Variants(FieldBase):
     default: str = ""
 
 
+_YES_OR_NO = (
+    Variant(value="", label="not set"),
+    Variant(value="yes", label="yes", constant=True),
+    Variant(value="no", label="no", constant=False),
+)
 Field: TypeAlias = Text | Choice | Switch | Pairs | Group | Variants
 
 
@@ -155,6 +160,8 @@ class _Reader:
         if not others:
             shown = "" if default is None else str(default)
             return Choice(**_base(at), options=words, optional=optional, default=shown)
+        if optional and members == [{"type": "boolean"}]:
+            return Variants(**_base(at), options=_YES_OR_NO)
         if len(others) == 1 and not _is_object(others[0]) and words:
             return _text(others[0], at, default, words)
         if optional and [member.get("type") for member in members] == ["boolean"]:

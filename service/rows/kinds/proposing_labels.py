@@ -37,7 +37,8 @@ class LabelColumn(Labels):
         super().__init__(faults, column, kind=kind, missing=words, decimal=spec.asked.decimal)
         self._texts = Lookup()
         self._coder = Coder([self._texts])
-        self._chosen = spec.asked.target is not None or spec.onto is not None
+        described = column is not None and str(column) in spec.asked.schema
+        self._chosen = described or spec.asked.target is not None or spec.onto is not None
         self._refused: InvalidContent | None = None
         self.lacks_advice = False
         """Whether the labels, which the caller did not choose, are many numbers, and no other
