@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,7 +47,9 @@ class ExplanationRead(ReadModel):
 
     classes: list[Label]
     """The pair of classes that the score decides between, the second for a positive one; or the
-    class that is compared with all others."""
+    class that is compared with all others. Empty for a model of numbers."""
+    of: Literal["value", "logarithm"] | None = None
+    """What the score of a model of numbers is: the value, or its logarithm."""
     score: float
     intercept: float
     rounding: float

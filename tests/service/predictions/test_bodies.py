@@ -49,7 +49,8 @@ def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
     """By the reader that says what is wrong."""
     rows = explained_rows(body, model.features, RowLimits(row_limit, 4096, 1 << 20))
     outputs, coverage = asked_of(rows.others)
-    return Instances(rows.X, outputs or model.default_outputs, coverage=coverage)
+    asked = model.default_outputs if outputs is None else outputs
+    return Instances(rows.X, asked, coverage=coverage)
 
 
 def encode(model: LoadedModel, X: NDArray[np.float64], *outputs: str) -> bytes:
