@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import orjson
 
 from service.jobs.comparisons import results
@@ -22,6 +21,7 @@ from service.jobs.comparisons.entries import (
     part_of,
     size_of,
 )
+from service.jobs.comparisons.measuring import ValidationRows
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import problem_of, refusals_of
 from service.jobs.context import RunContext
@@ -37,11 +37,10 @@ from service.jobs.training.training_sequence import SHORTEST_S, begin_training, 
 from service.storage.arrays import Arrays
 from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
-from svm.model.measures import Errors, Measures, mean_difference
+from svm.model.measures import Errors, Measures
 from svm.model.metrics import explain_unpredicted
-from svm.model.pipeline import FittedPipeline
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -266,8 +265,6 @@ NO_INTERVALS = (
     "The model has no prediction intervals, since its validation rows chose it among the entries: "
     "a job with its `spec` and another `seed` learns them."
 )
-MEASURED_ROWS = 20_000
-"""For which a comparison keeps the predictions of each model of numbers."""
 OUT_OF_MEMORY: results.Error = {
     "code": "out-of-memory",
     "detail": "a worker's memory is too small for this entry",
@@ -284,9 +281,6 @@ class ChainRun:
 
     splits: list[Split]
     """Rows: the first split trains the models, the others the folds."""
-    measured: list[Indices | None]
-    """Of each split the validation rows that models are measured on: of numbers not all of many,
-    since their errors are kept."""
     chains: list[Chain]
     """All chains of the comparison, in order."""
 
@@ -323,11 +317,8 @@ class ChainRun:
         self._rows = {some: self._open(some) for some in wanted or {True}}
         some = next(iter(self._rows.values()))
         self.splits = splits = some.splits(body.validation, body.seed)
-        self.measured = [each.validation for each in splits]
-        if entries[0].pipeline().predicts_numbers:
-            count = sum(len(rows) for rows in self.measured if rows is not None)
-            apart = -(-count // MEASURED_ROWS)
-            self.measured = [rows if rows is None else rows[::apart] for rows in self.measured]
+        numeric = entries[0].pipeline().predicts_numbers
+        self._validation = ValidationRows(splits, numeric=numeric)
         self.chains = chains_of(
             entries, len(self.splits), in_files, body.warm_starts and not body.sizes
         )
@@ -341,6 +332,10 @@ class ChainRun:
         folds over all of them. And how many there are."""
         measured = [split.validation for split in self.splits if split.validation is not None]
         return next(iter(self._rows.values())).seen(self.splits), sum(map(len, measured))
+
+    def behind(self, best: int) -> dict[int, Any]:
+        """By entry, as `ValidationRows.behind`."""
+        return self._validation.behind(self.state, next(iter(self._rows.values())), best)
 
     def packed(self) -> bytes:
         """The checkpoint."""
@@ -477,8 +472,9 @@ class ChainRun:
         state, rows = self.state, self._rows_of(step)
         chosen, fitted = self._training_rows(step), result.fitted
         baseline = rows.baseline(chosen)
-        measures = measured = fold = None
-        if (some := self.measured[step.split]) is not None:
+        measures: Measures | None = None
+        measured = fold = None
+        if (some := self._validation.of_split[step.split]) is not None:
             measures = rows.measures(fitted, some, baseline)
             metrics, name = measures.metrics(), measures.SCORES[0]
             measured = results.kept_of(metrics)
@@ -492,8 +488,11 @@ class ChainRun:
         best = None
         if step.split == 0:
             train = rows.measures(fitted, chosen, baseline).metrics()
-            if measures is None:
-                measures = self._of_folds(step, fitted, now, chosen)
+            if measures is None and fitted.target is None:
+                measures = now.confusion
+            elif measures is None:
+                predicted = self._validation.predicted(state, step.entry)
+                measures = rows.measures_of(fitted, *predicted, baseline)
             entry, start = self.entries[step.entry], _start(state, step)
             now = replace(
                 now,
@@ -517,41 +516,6 @@ class ChainRun:
         state.latest = results.Model(step.entry, result.warm_start, {})
         if best is not None:
             state.keep_if_best(best, self.body.ranking)
-
-    def _of_folds(
-        self, step: ChainStep, fitted: FittedPipeline, now: results.EntryResult, trained: Indices
-    ) -> Measures:
-        if fitted.target is None:
-            return now.confusion
-        rows = self._rows_of(step)
-        return rows.measures_of(fitted, *self._predicted(step.entry), rows.baseline(trained))
-
-    def _predicted(self, entry: int) -> tuple[Indices, Vector]:
-        """Rows that the same training did not see, and the numbers that were predicted for them."""
-        predicted = self.state.predicted
-        parts = [
-            (rows, predicted[results.place_of(entry, number)])
-            for number, rows in enumerate(self.measured)
-            if rows is not None
-        ]
-        return np.concatenate([rows for rows, _ in parts]), np.concatenate([p for _, p in parts])
-
-    def behind(self, best: int) -> dict[int, dict[str, Any]]:
-        """Of models of numbers, by entry: how much larger the errors are than those of the best."""
-        if not self.state.predicted:
-            return {}
-        actual = next(iter(self._rows.values())).numbers
-        errors = {}
-        for entry, each in enumerate(self.state.results):
-            if each.model is not None:
-                rows, predicted = self._predicted(entry)
-                errors[entry] = np.abs(actual(rows) - predicted)
-        nearest = errors.pop(best)
-        differences = {entry: mean_difference(own, nearest) for entry, own in errors.items()}
-        return {
-            entry: {"difference": mean, "interval": ends, "tie": ends is None or ends[0] <= 0.0}
-            for entry, (mean, ends) in differences.items()
-        }
 
 
 def _start(state: results.ComparisonState, step: ChainStep) -> results.Model | None:
