@@ -104,7 +104,7 @@ class Auto(Hyperparameters):
         shape = f"{problem.n_rows} rows of {problem.n_features} features"
         if is_broad(problem):
             return DualCoordinateDescent, f"there are {shape}"
-        n = problem.n_samples
+        n = problem.n_rows
         if n >= max(SAMPLED_FROM[0], MANY * (problem.n_features + 1)):
             return Newton, f"there are {shape}"
         reach = float(problem.squared_norms.mean()) / (problem.regularization * n)
@@ -117,7 +117,7 @@ class Auto(Hyperparameters):
 
 def is_broad(problem: Problem) -> bool:
     """Whether Newton steps are slow, or needed in large numbers, because of the many features."""
-    n, d = problem.n_samples, problem.n_features
+    n, d = problem.n_rows, problem.n_features
     return d > WIDE or (d > NARROW and n < TALL * d)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.number_styles import NumberStyle
+from service.rows.cell_texts.number_styles import NumberStyle, is_number, is_sure, survey
 from service.rows.cell_texts.number_text import NUMBER, is_not_finite, level_of, number_hint
 from service.rows.faults import Faults, refuse, warning
 from service.rows.spec import LIBSVM, Label, LabelKind, ParseSpec
@@ -62,6 +62,8 @@ class Labels:
         self._kind = kind
         self._demanded = kind == "number"
         self._most = most
+        self._decimal = decimal
+        self._number: Callable[[str], int | float | None]
         self._number = _with_comma if decimal == "," else number_of
         self._text = False  # all labels came as text, whatever they mean
         self._lookup: dict[Any, int] = {None: -1}
@@ -174,6 +176,10 @@ class Labels:
         """What the texts of a file mean: themselves, numbers, or None for no label."""
         numbers = [self._number(text) for text in texts]
         others = [text for text, number in zip(texts, numbers, strict=True) if number is None]
+        many = self._demanded or len(texts) > MOST_CLASSES
+        if others and many and self._read_styled(texts):
+            numbers = [self._number(text) for text in texts]
+            others = [text for text, number in zip(texts, numbers, strict=True) if number is None]
         if self._kind is None and (len(others) == len(texts) or not all(map(_is_gap, others))):
             self._warn_of_commas(others)
             return texts
@@ -196,13 +202,34 @@ class Labels:
         pairs = zip(texts, numbers, strict=True)
         return [None if number is None else text for text, number in pairs]
 
+    def _read_styled(self, texts: list[str]) -> bool:
+        """Whether all labels are numbers in one style that they leave no doubt about, such as
+        `$1,350,000`; they are read in it from now on."""
+        words = [text for text in texts if not _is_gap(text)]
+        found = survey(words)
+        if not words or found.mixed or not is_sure(found.unit):
+            return False
+        mark = self._decimal or found.decided
+        if mark is None and (found.only or found.either):
+            return False
+        style = NumberStyle(mark or ".", found.unit, scaled=found.scaled)
+        values = list(map(style.value, words))
+        if None in values:
+            return False
+        self._number = style.value
+        message = f"the labels are read as numbers {style.described}: {words[0]!r} is {values[0]!r}"
+        self._warnings.append(warning("numeric-target", message))
+        return True
+
     def _warn_of_commas(self, texts: list[str]) -> None:
         """If they would be numbers with a decimal point."""
         words = [text for text in texts if not _is_gap(text)]
-        if not words or any(number_of(text.replace(",", ".", 1)) is None for text in words):
+        if not words or not all(map(is_number, words)):
             return
         hint = number_hint(words[0]) or "write them plainly"
-        hint += ", or say decimal=," if "," in words[0] else ""
+        if "," in words[0]:
+            hint += ", or say decimal=,"
+            hint += "" if survey(words).decided else " or decimal=."
         message = f"the labels stay texts, such as {words[0]!r}; if they are numbers, {hint}"
         self._warnings.append(warning("nearly-read", message))
 
@@ -231,7 +258,8 @@ class Labels:
         distinct: list[Any] = list(self._lookup)[1:]
         codes = np.concatenate(self._codes)
         if self._text and self._kind != "category":
-            if not all(self._number(text) is not None or _is_gap(text) for text in distinct):
+            others = (text for text in distinct if self._number(text) is None)
+            if not all(map(_is_gap, others)) and not self._read_styled(distinct):
                 raise too_many_texts(self._column)
             self._kind = "number"  # digits that would change, too: texts would be too many
             distinct = self._meanings(distinct, codes)
@@ -257,6 +285,8 @@ class Labels:
 
     def _not_a_number(self, row: int, value: str, message: str) -> None:
         hint = number_hint(value) or "labels are all numbers, or all texts; or say target=none"
+        if is_number(value):
+            hint = "say decimal=, or decimal=., or write the labels plainly"
         column = self._column
         self._faults.add("not-a-number", message, value, hint, row=row, column=column)
 

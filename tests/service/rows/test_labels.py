@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -160,10 +161,54 @@ def test_labels_with_a_decimal_comma_stay_texts(texts: list[str], warned: bool) 
     said = upload(content, schema={"k": {"kind": "category"}}).parsed.warnings
     assert "nearly-read" not in {one["code"] for one in said}
     if warned:
-        error = refusal(content, schema={"k": {"kind": "number"}})
-        assert error.faults[0].hint == "write a decimal point instead of the comma"
+        demanded = upload(content, schema={"k": {"kind": "number"}})
+        assert demanded.rows_of_labels[0] == 0.5
     numbers = upload(content, decimal=",").parsed
     assert numbers.target_kind == ("numbers" if warned else "classes")
+
+
+@pytest.mark.parametrize("n", [60, 1200])
+@pytest.mark.parametrize(
+    ("written", "decimal"),
+    [
+        (lambda v: f"${v:,}", None),
+        (lambda v: f"{v:,}".replace(",", ".") + ",50 €", None),
+        (lambda v: f"{v},25", None),
+        (lambda v: f"USD {v // 1000:,}", "."),
+        (lambda v: f"{v} %", None),
+    ],
+)
+def test_many_labels_in_one_style_are_numbers(
+    n: int, written: Callable[[int], str], decimal: str | None
+) -> None:
+    """Prices as people write them; a warning shows one."""
+    labels = [written(2_000_000 + 1000 * i) for i in range(n)]
+    content = "\n".join(["x;k", *(f"{i};{label}" for i, label in enumerate(labels))])
+    result = upload(content, target="k", decimal=decimal)
+    assert result.parsed.target_kind == "numbers"
+    assert result.parsed.n_distinct_labels == n
+    values = result.rows_of_labels
+    assert values[0] == {"$": 2e6, "U": 2e3}.get(labels[0][0], values[0])
+    assert values[1] - values[0] == (1 if labels[0][0] == "U" else 1000)
+    said = [one["message"] for one in result.parsed.warnings]
+    assert any("read as numbers with a decimal" in message for message in said)
+    if n < 1000:
+        texts = upload(content, schema={"k": {"kind": "category"}}).parsed
+        assert texts.classes == sorted(labels)
+
+
+def test_labels_with_two_readings_stay_texts() -> None:
+    """A warning and an error name the parameter that decides."""
+    content = "\n".join(["x;k", *(f"{i};${200 + i},000" for i in range(60))])
+    (said,) = (
+        one["message"]
+        for one in upload(content, target="k").parsed.warnings
+        if one["code"] == "nearly-read"
+    )
+    assert "say decimal=, or decimal=." in said
+    error = refusal(content, schema={"k": {"kind": "number"}})
+    assert "say decimal=, or decimal=." in str(error.faults[0].hint)
+    assert upload(content, target="k", decimal=".").rows_of_labels[:2] == [200_000, 201_000]
 
 
 def test_labels_of_their_own_file_have_the_decimal_mark_of_the_caller() -> None:
