@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -12,8 +13,8 @@ from svm.errors import InvalidData
 
 TargetScale: TypeAlias = Literal["linear", "logarithmic"]
 """Whether the model is of the target itself or of its logarithm."""
-LARGEST_SCORE = 700.0
-"""Of a model of logarithms: the exponential is finite, and not 0."""
+LARGEST_SCORE = math.log(LARGEST)
+"""Of a model of logarithms, whose predictions are between 1e-100 and 1e100."""
 SKEWED = 2.0
 """Skewness from which on positive targets are probably better seen as logarithms."""
 
