@@ -50,7 +50,10 @@ from svm.model.serialization import from_arrays, to_arrays
 from svm.transforms.features import Nystroem, RandomFourier, Terms, are_factors, check_features
 from svm.transforms.scaling import ScalingName
 
-TEXTS = {"scaling", "features", "multiclass", "kernel", "calibration", "encoding", "columns"}
+TEXTS = {
+    *("scaling", "features", "multiclass", "kernel", "calibration", "encoding", "columns"),
+    "target",
+}
 NUMBERS = {"format", "n_features"}
 WHOLE = {
     *("calibration_starts", "vectors_indices", "vectors_indptr"),
@@ -61,7 +64,7 @@ REAL = {
     *("features_weights", "calibration_knots", "calibration_values", "vectors", "vectors_data"),
     "encoder_fills",
 }
-ARRAYS = WHOLE | REAL | {"classes"}
+ARRAYS = WHOLE | REAL | {"classes", "conformal_residuals"}
 TEXT_CHARACTERS = 4096
 LONGER = {"columns": 4_000_000}
 """Characters of texts that hold the names of levels."""
@@ -119,6 +122,7 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
     unused = sorted(set(parts) - set(to_arrays(model)))
     if unused:
         raise _invalid("the model has no use for it", unused[0])
+    _check_target(model)
     _check_classes(model.classes, limits)
     _check_scaling(model)
     _check_features(model)
@@ -354,7 +358,7 @@ def _check_array(name: str, code: Any, shape: Any, limits: Limits) -> np.dtype[A
         raise _invalid("its shape is not a list of sizes", name)
     dtype = np.dtype(code)
     if name == "classes":
-        if len(shape) != 1 or not 2 <= shape[0] <= limits.classes:
+        if len(shape) != 1 or not (shape[0] == 0 or 2 <= shape[0] <= limits.classes):
             raise _invalid(f"the number of classes is not between 2 and {limits.classes}", name)
     elif len(shape) not in (1, 2) or dtype.kind not in ("i" if name in WHOLE else "f"):
         raise _invalid("it has the wrong type for this part", name)
@@ -390,6 +394,20 @@ def _check_values(parts: Parts, limits: Limits) -> None:
 def _all(array: np.ndarray[Any, Any], is_valid: Callable[[Any], Any]) -> bool:
     """Whether all values are valid, block by block: a large part is never completely in memory."""
     return all(bool(np.all(is_valid(block))) for block in blocks(array))
+
+
+def _check_target(model: FittedPipeline) -> None:
+    target = model.target
+    if (target is None) != (len(model.classes) > 0):
+        raise _invalid("a model has either classes or a numeric target", "classes")
+    if target is None:
+        return
+    numbers = (target.center, target.scale, target.epsilon)
+    real = all(type(n) in (int, float) and math.isfinite(n) for n in numbers)
+    if not (real and type(target.logarithm) is bool and target.scale > 0 and target.epsilon >= 0):
+        raise _invalid("center, scale, logarithm or epsilon is not that of a target", "target")
+    if model.calibration is not None:
+        raise _invalid("a model of numbers has no probabilities", "calibration")
 
 
 def _check_classes(classes: Any, limits: Limits) -> None:

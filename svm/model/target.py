@@ -62,6 +62,13 @@ class Target:
         scores = scores[..., 0]
         return np.exp(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)) if self.logarithm else scores
 
+    def around(self, values: Vector) -> Vector:
+        """(2, n) the lowest and the highest targets whose errors are at most ε, if these values
+        are predicted."""
+        ends = np.array([[-self.epsilon], [self.epsilon]])
+        around: Vector = values * np.exp(ends) if self.logarithm else values + ends
+        return around
+
     def errors(self, actual: Vector, predicted: Vector) -> Vector:
         """(n,) absolute errors in the unit of ε; infinite without a logarithm."""
         if not self.logarithm:

@@ -5,6 +5,10 @@
     decision(model, scores(model, X))         # decision values
     probabilities(model, scores(model, X))    # of a calibrated model
 
+Of a model of numbers `predict` gives the values, and there are no decision values:
+
+    intervals(model, scores(model, X), 0.9)   # from and to, of a model with a validation set
+
 Rows of a table with categories, dates or gaps are lists in the order of `model["columns"]`, or
 dictionaries with their names: numbers, texts, booleans, dates such as "2024-05-01", and None for a
 missing cell. An array of floats has their raw values, as `raw_values` gives them.
@@ -18,6 +22,7 @@ import json
 import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -41,13 +46,15 @@ def load(path: str | Path) -> dict[str, Any]:
     with np.load(path, allow_pickle=False) as archive:
         parts = {name: archive[name] for name in archive.files}
     model = {name: part if part.ndim else part.item() for name, part in parts.items()}
-    for name in {"features", "kernel", "encoding", "columns"} & set(model):
+    for name in {"features", "kernel", "encoding", "columns", "target"} & set(model):
         model[name] = json.loads(model[name])
     return model
 
 
 def predict(model: dict[str, Any], X: Any) -> Any:
-    """(n_samples,) labels."""
+    """(n_samples,) labels, or numbers."""
+    if "target" in model:
+        return _unit(model, scores(model, X)[:, 0])
     values = decision(model, scores(model, X))
     codes = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
     return model["classes"][codes]
@@ -99,6 +106,20 @@ def probabilities(model: dict[str, Any], scores: Any) -> Any:
     positive = np.maximum(positive, 0.0)
     sums = positive.sum(axis=1, keepdims=True)
     return np.where(sums > 0, positive / np.where(sums > 0, sums, 1.0), 1.0 / n_classes)
+
+
+def intervals(model: dict[str, Any], scores: Any, coverage: float = 0.9) -> Any:
+    """(n_samples, 2): from and to, both included."""
+    errors = model["conformal_residuals"]
+    rank = math.ceil(Fraction(repr(float(coverage))) * (len(errors) + 1))
+    if not 0 < rank <= len(errors) or not np.isfinite(errors[rank - 1]):
+        raise ValueError(f"{len(errors)} errors are too few for a coverage of {coverage:g}")
+    half = np.nextafter(errors[rank - 1], np.inf)
+    return _unit(model, scores[:, :1] + np.array([-half, half]))
+
+
+def _unit(model: dict[str, Any], values: Any) -> Any:
+    return np.exp(np.clip(values, -700.0, 700.0)) if model["target"]["logarithm"] else values
 
 
 def raw_values(model: dict[str, Any], rows: Any) -> Any:

@@ -26,11 +26,12 @@ _ORIGIN = (
     *("n_support_vectors", "reading"),
 )
 MOST_ROWS = 100_000
+CLOSE = 1e-9
 BLOCK_VALUES = 4_000_000
 """Values of the dense rows that are compared at once."""
 
 Predict: TypeAlias = Callable[[Vector], tuple[Any, Vector]]
-"""Labels (n,) and decision values of dense rows (n, n_features)."""
+"""Labels (n,) and decision values of dense rows (n, n_features); of numbers both are the values."""
 
 
 def export(form: ExportFormat, sources: Sources, path: Path) -> tuple[dict[str, Any], None]:
@@ -63,6 +64,8 @@ def _write_document(
     model = plain.load(path)  # as other programs do
 
     def predict(X: Vector) -> tuple[Any, Vector]:
+        if sources.fitted.target is not None:
+            return (values := plain.predict(model, X)), values
         values = plain.decision(model, plain.scores(model, X))
         codes = sources.fitted.codes_from_decision(values)
         return model["classes"][codes], values
@@ -95,6 +98,8 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
         fitted = sources.fitted
         plain = fitted.encoder.is_plain
         rows = {"X": np.ascontiguousarray(X)} if plain else feed(fitted.columns, X)
+        if fitted.target is not None:
+            return (values := session.run(["value"], rows)[0]), values
         labels, decision = session.run(["label", "decision"], rows)
         return labels, decision
 
@@ -110,17 +115,23 @@ def parity_of(sources: Sources, predict: Predict, measured_with: str) -> dict[st
     """None without data.
 
     `labels_equal`: the share of rows with the same label. `max_score_difference`: the largest
-    |a - b| / max(1, |b|) of decision values; 1 is the margin.
+    |a - b| / max(1, |b|) of decision values; 1 is the margin. Of numbers, these are values, and
+    1 is the standard deviation of the target; values are equal if they differ by less than
+    `CLOSE`.
     """
-    fitted = sources.fitted
+    fitted, target = sources.fitted, sources.fitted.target
+    unit = 1.0 if target is None or target.logarithm else target.scale
     equal, largest, count = 0, 0.0, 0
     step = max(1, BLOCK_VALUES // max(fitted.n_features, fitted.features.n_inputs))
     for X in sources.blocks(MOST_ROWS, step):
         rows = dense(X)
         labels, decision = predict(rows)
-        expected = fitted.decision_function(X)
-        equal += int((np.asarray(labels) == fitted.labels_from_decision(expected)).sum())
-        differences = np.abs(decision - expected) / np.maximum(1.0, np.abs(expected))
+        expected = fitted.decision_function(X) if target is None else fitted.predict(X)
+        differences = np.abs(decision - expected) / np.maximum(unit, np.abs(expected))
+        if target is None:
+            equal += int((np.asarray(labels) == fitted.labels_from_decision(expected)).sum())
+        else:
+            equal += int((differences <= CLOSE).sum())
         largest = max(largest, float(differences.max()))
         count += len(rows)
     if count == 0:

@@ -252,7 +252,7 @@ class StoredModel:
     columns: list[str] | None
     n_features: int
     calibration: str | None
-    """How scores become probabilities; None if they do not."""
+    """How scores become probabilities or intervals; None if they do not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,6 +280,10 @@ class ModelVersion(ModelOrigin, StoredModel):
     created_at: float
     quarantined_at: float | None
     """When the file did not match its digest."""
+
+    @property
+    def predicts(self) -> Literal["classes", "numbers"]:
+        return "classes" if self.classes else "numbers"
 
 
 model_versions = _table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ def _one_vs_rest(**options: Any) -> Pipeline:
 
 
 ONE_VS_ONE = Pipeline(solver=LINEAR, scaling="standardize")
+NUMBERS = ONE_VS_ONE.for_numbers()
 GAUSSIAN = Pipeline(solver=_kernel(GaussianKernel(gamma=0.1)), scaling="standardize")
 
 KINDS: dict[str, Kind] = {
@@ -77,6 +78,9 @@ KINDS: dict[str, Kind] = {
     "rest": Kind(_one_vs_rest(), MANY),
     "whole numbers": Kind(ONE_VS_ONE, (-1, 2, 7)),
     "fractions": Kind(ONE_VS_ONE, (0.5, 1.5, 2.25)),
+    "numbers": Kind(NUMBERS, ()),
+    "logarithms": Kind(replace(NUMBERS, target_scale="logarithmic"), ()),
+    "numbers, Gaussian kernel": Kind(GAUSSIAN.for_numbers(), ()),
     "booleans": Kind(ONE_VS_ONE, (False, True)),
     "sigmoid": Kind(ONE_VS_ONE, TWO, "sigmoid"),
     "sigmoid, pairs": Kind(GAUSSIAN, MANY, "sigmoid"),
@@ -89,9 +93,9 @@ KINDS: dict[str, Kind] = {
 
 def fit(kind: Kind) -> FittedPipeline:
     """Trained on 240 rows, calibrated on 80 others."""
-    X, codes = rows_of(320, N_FEATURES, len(kind.classes))
+    X, codes = rows_of(320, N_FEATURES, len(kind.classes) or 2)
     X = _sparse(X) if kind.sparse else X
-    labels = np.asarray(kind.classes)[codes]
+    labels = np.asarray(kind.classes)[codes] if kind.classes else np.exp(0.2 * X[:, 0] + codes)
     training = Training(kind.pipeline, X[:240], labels[:240], seed=0)
     for _ in training:
         pass
@@ -99,12 +103,14 @@ def fit(kind: Kind) -> FittedPipeline:
     if kind.calibration is not None:
         scores = fitted.problem_scores(X[240:])
         fitted = fitted.calibrated(kind.calibration, scores, codes[240:])
+    if fitted.target is not None:
+        fitted = fitted.with_intervals(labels[240:], fitted.predict(X[240:]))
     return fitted
 
 
 def rows_to_predict(n: int, n_classes: int) -> Vector:
     """Rows around the training rows, some of them all zeros and some far off."""
-    X, _ = rows_of(n, N_FEATURES, n_classes, seed=0)
+    X, _ = rows_of(n, N_FEATURES, n_classes or 2, seed=0)
     X += np.random.default_rng(1).normal(size=X.shape)
     X[::97] = 0.0
     X[1::89] *= 20.0

@@ -50,6 +50,9 @@ def session_of(fitted: FittedPipeline) -> onnxruntime.InferenceSession:
 def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
     """All labels are equal, all decision values and probabilities close, in both formats."""
     scores = fitted.problem_scores(X)
+    if fitted.target is not None:
+        check_numbers(fitted, X, scores, tmp_path)
+        return
     decision = fitted.decision_from_scores(scores)
     labels = fitted.labels_from_decision(decision)
     model = by_numpy(fitted, "npz", tmp_path / "model")
@@ -66,6 +69,18 @@ def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
         if other_probability is not None:
             expected = fitted.probabilities_from_scores(scores)
             assert np.abs(other_probability - expected).max() <= CLOSE
+
+
+def check_numbers(fitted: FittedPipeline, X: Vector, scores: Vector, tmp_path: Path) -> None:
+    """All values are close, in both formats, and intervals in NPZ."""
+    model = by_numpy(fitted, "npz", tmp_path / "model")
+    [value] = session_of(fitted).run(None, {"X": X})
+    expected = fitted.values_from_scores(scores)
+    for other in (plain.predict(model, X), value):
+        assert (np.abs(other - expected) / np.maximum(1.0, np.abs(expected))).max() <= CLOSE
+    ends = fitted.intervals_from_scores(scores, 0.8)
+    intervals = plain.intervals(model, plain.scores(model, X), 0.8)
+    assert (np.abs(intervals - ends) / np.maximum(1.0, np.abs(ends))).max() <= CLOSE
 
 
 @pytest.mark.parametrize("kind", KINDS)
