@@ -77,10 +77,11 @@ class Sources:
         if self.version.dataset_id is None:  # imported
             return None
         try:
-            data = self._datasets.open(self._datasets.get(self.version.dataset_id))
+            dataset = self._datasets.get(self.version.dataset_id)
+            labeled = dataset.taken_as(self.version.predicts)
+            return None if labeled is None else self._datasets.open(labeled)
         except NotFound:
             return None
-        return None if data.codes is None else data
 
     @cached_property
     def trace(self) -> list[dict[str, Any]]:

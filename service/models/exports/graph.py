@@ -1,4 +1,4 @@
-"""A model as an ONNX graph in double precision, from rows to labels and probabilities.
+"""A model as an ONNX graph in double precision, from rows to labels and probabilities, or numbers.
 
 Operations of the main ONNX domain, opset 17; models of tables also have `LabelEncoder` of
 `ai.onnx.ml`.
@@ -27,6 +27,7 @@ from svm.encoding.encoder import Encoder, PlainEncoder
 from svm.kernel.kernels import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.calibration import CLOSEST, Calibration
 from svm.model.pipeline import FittedPipeline
+from svm.model.target import LARGEST_SCORE
 from svm.transforms import features as maps
 from svm.transforms.features import FeatureMap
 from svm.transforms.scaling import Scaling
@@ -37,7 +38,7 @@ IR_VERSION = 8
 MOST_VALUES = 32_000_000
 """Numbers of a graph: 256 MB. The limit of ONNX files is 2 GB."""
 
-RESERVED = frozenset({"label", "decision", "probability"})
+RESERVED = frozenset({"label", "decision", "probability", "value"})
 """Outputs; an input with such a name gets a `_` behind it."""
 
 _LABELS = {
@@ -52,7 +53,7 @@ _LABELS = {
 def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
     """Input `X` (n, n_features), or of a table an input for each column; outputs `label` (n,),
     `decision` (n,) of two classes or (n, n_classes), and `probability` (n, n_classes) of a
-    calibrated model.
+    calibrated model; or `value` (n,) of a model of numbers.
 
     Raises InvalidContent (`export-unsupported`) for models of too many numbers.
     """
@@ -65,8 +66,36 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         )
     plain = fitted.encoder.is_plain
     graph = Graph(taken=[] if plain else input_names(fitted.columns))
-    classes = len(fitted.classes)
     scores = _scores(graph, fitted)
+    outputs = _add_outputs_of_classes if fitted.target is None else _add_value
+    opsets = [helper.make_opsetid("", OPSET)]
+    if plain:
+        shape: list[str | int | None] = ["n", fitted.n_features]
+        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape)]
+    else:
+        inputs = table_inputs(fitted.columns)
+        opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
+    proto = helper.make_graph(
+        graph.nodes, name, inputs, outputs(graph, fitted, scores), graph.initializers
+    )
+    return helper.make_model(
+        proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="svm-service"
+    )
+
+
+def _add_value(graph: Graph, fitted: FittedPipeline, scores: str) -> list[ValueInfoProto]:
+    """Adds the output of numbers, in the unit of the target."""
+    assert fitted.target is not None
+    if fitted.target.logarithm:
+        scores = graph.op("Exp", graph.op("Clip", scores, -LARGEST_SCORE, LARGEST_SCORE))
+    graph.op("Reshape", scores, np.array([-1], dtype=np.int64), output="value")
+    return [helper.make_tensor_value_info("value", TensorProto.DOUBLE, ["n"])]
+
+
+def _add_outputs_of_classes(
+    graph: Graph, fitted: FittedPipeline, scores: str
+) -> list[ValueInfoProto]:
+    classes = len(fitted.classes)
     decision = _decision(graph, fitted, scores)
     graph.op("Identity", decision, output="decision")
     if classes == 2:
@@ -87,17 +116,7 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         outputs.append(
             helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["n", classes])
         )
-    opsets = [helper.make_opsetid("", OPSET)]
-    if plain:
-        shape = ["n", fitted.n_features]
-        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape)]
-    else:
-        inputs = table_inputs(fitted.columns)
-        opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
-    proto = helper.make_graph(graph.nodes, name, inputs, outputs, graph.initializers)
-    return helper.make_model(
-        proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="svm-service"
-    )
+    return outputs
 
 
 def _scores(graph: Graph, fitted: FittedPipeline) -> str:

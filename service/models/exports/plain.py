@@ -4,6 +4,7 @@
     predict(model, X)                         # labels of the rows of X, (n_samples, n_features)
     decision(model, scores(model, X))         # decision values
     probabilities(model, scores(model, X))    # of a calibrated model
+    intervals(model, scores(model, X), 0.9)   # of a model of numbers, which predict gives
 
 Rows of a table with categories, dates or gaps are lists in the order of `model["columns"]`, or
 dictionaries with their names: numbers, texts, booleans, dates such as "2024-05-01", and None for a
@@ -18,6 +19,7 @@ import json
 import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -37,20 +39,40 @@ def load(path: str | Path) -> dict[str, Any]:
         for name, part in model.items():
             if isinstance(part, dict) and "dtype" in part:
                 model[name] = np.array(part["values"], part["dtype"]).reshape(part["shape"])
+        if "conformal_residuals" in model:
+            errors = model["conformal_residuals"]
+            errors[np.isnan(errors)] = math.inf  # null in JSON
         return model
     with np.load(path, allow_pickle=False) as archive:
         parts = {name: archive[name] for name in archive.files}
     model = {name: part if part.ndim else part.item() for name, part in parts.items()}
-    for name in {"features", "kernel", "encoding", "columns"} & set(model):
+    for name in {"features", "kernel", "encoding", "columns", "target"} & set(model):
         model[name] = json.loads(model[name])
     return model
 
 
 def predict(model: dict[str, Any], X: Any) -> Any:
-    """(n_samples,) labels."""
+    """(n_samples,) labels, or numbers in the unit of the target."""
+    if "target" in model:
+        return _of_target(model, scores(model, X)[:, 0])
     values = decision(model, scores(model, X))
     codes = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
     return model["classes"][codes]
+
+
+def intervals(model: dict[str, Any], scores: Any, coverage: float) -> Any:
+    """(n_samples, 2) the ends of prediction intervals. Raises ValueError for a coverage that needs
+    more rows than the model was calibrated on."""
+    errors = model["conformal_residuals"]
+    k = math.ceil(Fraction(repr(float(coverage))) * (len(errors) + 1))
+    if k > np.isfinite(errors).sum():
+        raise ValueError(f"a coverage of {coverage} needs the errors of more rows")
+    half = np.nextafter(errors[k - 1], math.inf)
+    return _of_target(model, scores + np.array([-half, half]))
+
+
+def _of_target(model: dict[str, Any], scores: Any) -> Any:
+    return np.exp(np.clip(scores, -700.0, 700.0)) if model["target"]["logarithm"] else scores
 
 
 def decision(model: dict[str, Any], scores: Any) -> Any:

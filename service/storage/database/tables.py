@@ -281,6 +281,10 @@ class ModelVersion(ModelOrigin, StoredModel):
     quarantined_at: float | None
     """When the file did not match its digest."""
 
+    @property
+    def predicts(self) -> Literal["classes", "numbers"]:
+        return "classes" if self.classes else "numbers"
+
 
 model_versions = _table(
     "model_versions",

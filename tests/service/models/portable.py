@@ -21,6 +21,7 @@ from tests.service.models.example_models import rows_of
 N_FEATURES = 6
 TWO, MANY = ("no", "yes"), ("a", "bé", "c", "d")
 LINEAR = Newton(C=1.0)
+NUMERIC = Newton(C=1.0, loss="epsilon-insensitive")
 CUBIC = PolynomialKernel(degree=3, gamma=0.2, coef0=1.0)
 
 
@@ -34,6 +35,7 @@ class Kind:
 
     pipeline: Pipeline
     classes: tuple[Any, ...] = TWO
+    """Empty for a numeric target."""
     calibration: CalibrationName | None = None
     sparse: bool = False
 
@@ -84,14 +86,34 @@ KINDS: dict[str, Kind] = {
     "isotonic": Kind(ONE_VS_ONE, TWO, "isotonic"),
     "isotonic, pairs": Kind(ONE_VS_ONE, MANY, "isotonic"),
     "isotonic, rest": Kind(_one_vs_rest(), MANY, "isotonic"),
+    "numbers": Kind(Pipeline(solver=NUMERIC, scaling="standardize"), ()),
+    "numbers, Gaussian kernel": Kind(
+        Pipeline(
+            solver=SMO(C=1.0, kernel=GaussianKernel(gamma=0.1), loss="epsilon-insensitive"),
+            scaling="standardize",
+        ),
+        (),
+    ),
+    "numbers, Nyström": Kind(
+        Pipeline(solver=NUMERIC, features=Nystroem(n_components=30), scaling="standardize"), ()
+    ),
+    "logarithms": Kind(
+        Pipeline(solver=NUMERIC, scaling="standardize", target_scale="logarithmic"), ()
+    ),
 }
 
 
+def numbers_of(X: npt.NDArray[np.float64], pipeline: Pipeline) -> npt.NDArray[np.float64]:
+    """(n,) a numeric target of dense rows, positive for a model of logarithms."""
+    values: npt.NDArray[np.float64] = X @ np.arange(1.0, 1.0 + X.shape[1]) + X[:, 0] * X[:, 1]
+    return np.exp(0.1 * values) if pipeline.target_scale == "logarithmic" else 1e4 * values
+
+
 def fit(kind: Kind) -> FittedPipeline:
-    """Trained on 240 rows, calibrated on 80 others."""
-    X, codes = rows_of(320, N_FEATURES, len(kind.classes))
+    """Trained on 240 rows, calibrated on 80 others; the last of these has no logarithm."""
+    X, codes = rows_of(320, N_FEATURES, len(kind.classes) or 2)
     X = _sparse(X) if kind.sparse else X
-    labels = np.asarray(kind.classes)[codes]
+    labels = np.asarray(kind.classes)[codes] if kind.classes else numbers_of(X, kind.pipeline)
     training = Training(kind.pipeline, X[:240], labels[:240], seed=0)
     for _ in training:
         pass
@@ -99,12 +121,15 @@ def fit(kind: Kind) -> FittedPipeline:
     if kind.calibration is not None:
         scores = fitted.problem_scores(X[240:])
         fitted = fitted.calibrated(kind.calibration, scores, codes[240:])
+    if fitted.target is not None:
+        labels[-1] = 0.0
+        fitted = fitted.with_intervals(labels[240:], fitted.predict(X[240:]))
     return fitted
 
 
 def rows_to_predict(n: int, n_classes: int) -> Vector:
     """Rows around the training rows, some of them all zeros and some far off."""
-    X, _ = rows_of(n, N_FEATURES, n_classes, seed=0)
+    X, _ = rows_of(n, N_FEATURES, n_classes or 2, seed=0)
     X += np.random.default_rng(1).normal(size=X.shape)
     X[::97] = 0.0
     X[1::89] *= 20.0
