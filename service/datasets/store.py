@@ -387,6 +387,8 @@ class KeptDatasets(DatasetStore):
         data = self._kept(dataset.id)[1]
         if data is None:
             return super().load(dataset)
+        if (data.codes is None) == (dataset.classes is None):
+            return data
         codes, values = dataset.labels_of(data.codes, data.values)
         return replace(data, codes=codes, values=values)
 

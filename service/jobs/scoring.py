@@ -15,6 +15,7 @@ from service.jobs.core.leases import CANCELED
 from service.jobs.core.model_columns import adapt_rows, labeled_for
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
+from service.models.outputs import COVERAGE
 from service.storage.arrays import pack
 from svm.data.matrices import Indices, Matrix
 from svm.errors import InvalidData
@@ -28,8 +29,6 @@ BLOCK_ROWS = 4096
 """Rows between two checks for a command."""
 MAX_COLUMNS = 100
 """Whose unknown cells are reported."""
-COVERAGE = 0.9
-"""Of prediction intervals, by default."""
 PIECES = 16
 """All rows are cut into this many pieces at most."""
 
@@ -244,7 +243,7 @@ def _outputs(
     sound = np.isfinite(scores).all(axis=1)
     if not sound.all():
         row = start + int(np.argmin(sound)) + 1
-        message = f"row {row} has numbers so large that its decision value overflows"
+        message = f"row {row} has numbers so large that its prediction overflows"
         raise InvalidData("non-finite-value", message)
     outputs_: list[tuple[str, npt.NDArray[Any]]] = []
     for name in outputs:

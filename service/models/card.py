@@ -15,6 +15,12 @@ from service.common.schemas import rfc3339
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
+from service.models.errors_in_words import (
+    errors_in_words,
+    figure,
+    intervals_in_words,
+    loss_in_words,
+)
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
 from svm.model.measures import interval
@@ -26,6 +32,8 @@ FEW_ROWS = 30
 """Metrics of a class with fewer rows are uncertain."""
 IMBALANCE = 0.8
 """If the largest class has a larger share, accuracy alone is misleading."""
+SKEWED = 1.25
+"""A mean of positive targets that is larger than this many medians: their logarithm is offered."""
 SHOWN_CLASSES = 20
 SHOWN_COLUMNS = 200
 SECTIONS = {
@@ -42,6 +50,11 @@ _SCHEMES = {
     "one-vs-one": "one binary classifier for each pair of classes, by votes",
     "one-vs-rest": "one binary classifier for each class against the others",
 }
+
+_UNCHECKED = (
+    "This card was generated from records. No one has checked whether the data are fair, or "
+    "whether the model is suitable for decisions about people."
+)
 
 
 def training_data(datasets: DatasetStore, version: ModelVersion) -> Dataset | None:
@@ -73,9 +86,11 @@ def _summary(version: ModelVersion) -> str:
     kernel = (solver.get("kernel") or {}).get("name")
     kind = "support vector machine" if version.imported is not None else "linear classifier"
     kind = f"support vector machine with a {kernel} kernel" if kernel else kind
+    what = f"for {n} classes ({_first(version.classes)}) and"
+    if version.predicts == "numbers":
+        kind, what = kind.replace("classifier", "model"), "that predicts a number from"
     parts = [
-        f"A {kind} for {n} classes ({_first(version.classes)}) and {version.n_features:,} "
-        f"feature{'' if version.n_features == 1 else 's'}"
+        f"A {kind} {what} {version.n_features:,} feature{'' if version.n_features == 1 else 's'}"
     ]
     if n > 2 and spec.get("multiclass") in _SCHEMES:
         parts.append(_SCHEMES[spec["multiclass"]])
@@ -89,7 +104,10 @@ def _summary(version: ModelVersion) -> str:
     if version.imported is not None:
         return f"{parts[0]}; imported from {version.imported['format']}."
     gives = "labels, decision values and probabilities"
-    if version.calibration is None:
+    if version.predicts == "numbers":
+        intervals = version.result.get("metrics", {}).get("validation", {}).get("conformal")
+        gives = "values and prediction intervals" if intervals else "values"
+    elif version.calibration is None:
         gives = "labels and decision values"
     return f"{'; '.join(parts)}. It gives {gives}."
 
@@ -153,6 +171,8 @@ def _certificate(version: ModelVersion) -> list[str]:
     for reason in StopReason:
         if reason == version.result.get("stop_reason") and not reason.converged:
             sentences.append(f"The training did not converge. {reason.advice}")
+    if version.predicts == "numbers":
+        sentences.append(loss_in_words(version))
     sentences.append(
         "The certificate is about the cost that was minimized, not about accuracy on new rows."
     )
@@ -180,6 +200,8 @@ def _quality(version: ModelVersion) -> list[str]:
     sentences = []
     for subset, rows in (("validation", "validation"), ("train", "training")):
         measured = metrics.get(subset, {})
+        if "mae" in measured:
+            sentences.extend(errors_in_words(measured, rows))
         counts = measured.get("confusion_matrix")
         if not counts:
             continue
@@ -210,6 +232,8 @@ def _quality(version: ModelVersion) -> list[str]:
                 "calibration error), each row measured with a calibration that was fitted on "
                 "others."
             )
+    if version.predicts == "numbers":
+        sentences.append(intervals_in_words(version))
     return sentences or ["Nothing was measured."]
 
 
@@ -237,11 +261,13 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         sentences.append(
             "Nothing was measured here: evaluate it on labeled rows before you rely on it."
         )
-    elif not metrics.get("validation", {}).get("confusion_matrix"):
+    elif not metrics.get("validation"):
         sentences.append(
             "It was measured on its training rows: its accuracy on new rows is not known, and "
             "probably lower."
         )
+    if version.predicts == "numbers":
+        return [*sentences, *_limits_of_numbers(spec, dataset), _UNCHECKED]
     sentences.extend(explain_unpredicted(metrics, version.classes, spec.get("class_weight")))
     if dataset is not None and dataset.class_counts and dataset.classes:
         counts = zip(dataset.classes, dataset.class_counts, strict=True)
@@ -268,10 +294,21 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
     if kernel == "gaussian":
         sentences.append("Far from all support vectors every row gets the same label.")
     sentences.append("It predicts one of its classes for every row, however unusual the row is.")
-    sentences.append(
-        "This card was generated from records. No one has checked whether the data are fair, or "
-        "whether the model is suitable for decisions about people."
-    )
+    sentences.append(_UNCHECKED)
+    return sentences
+
+
+def _limits_of_numbers(spec: Mapping[str, Any], dataset: Dataset | None) -> list[str]:
+    sentences = ["It predicts a number for every row, however unusual the row is."]
+    known = (dataset and dataset.target_statistics) or {}
+    if known and spec.get("target_scale") != "logarithmic":
+        middle, mean = known.get("median"), known.get("mean")
+        if middle and mean and known["min"] > 0 and mean > SKEWED * middle:
+            sentences.append(
+                f"Its targets are positive and skewed (median {figure(middle)}, mean "
+                f"{figure(mean)}), so that a few large ones decide the fit: a model of their "
+                'logarithm, `"target_scale": "logarithmic"`, may be better.'
+            )
     return sentences
 
 

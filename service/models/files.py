@@ -97,7 +97,7 @@ class ModelFiles:
             classes=fitted.classes.tolist(),
             columns=None if columns is None else list(columns),
             n_features=fitted.n_features,
-            calibration=None if fitted.calibration is None else fitted.calibration.name,
+            calibration=_calibration_of(fitted),
         )
         return PreparedVersion(model, describe_table(fitted), contents)
 
@@ -183,6 +183,12 @@ def _corrupt(version: ModelVersion) -> Corrupt:
         f"the file of {version.model_name} version {version.version} is damaged; "
         "it is quarantined; use another version, or restore a backup",
     )
+
+
+def _calibration_of(fitted: FittedPipeline) -> str | None:
+    if fitted.calibration is not None:
+        return fitted.calibration.name
+    return None if fitted.conformal is None else "conformal"
 
 
 def describe_table(fitted: FittedPipeline) -> dict[str, Any] | None:

@@ -34,13 +34,15 @@ class ScoredRows:
     X: Matrix
     """(n, n_features)"""
     codes: npt.NDArray[np.int64]
-    """(n,) classes by number."""
+    """(n,) classes by number; 0 of a model of numbers."""
     scores: Vector
     """(n, n_problems)"""
     validation: bool
     """Whether they are of the validation set, or training rows."""
     n_total: int
     """Number of rows that they were chosen from."""
+    values: Vector | None
+    """(n,) numeric targets, of a model of numbers."""
 
     @property
     def description(self) -> str:
@@ -108,9 +110,12 @@ class Sources:
     def rows(self, most: int, *, measured: bool = True) -> ScoredRows | None:
         """At most `most` rows with their scores: of the validation set, if there is one and
         `measured`, else of all rows. None without data."""
-        if self.data is None or self.data.codes is None:
+        if self.data is None:
             return None
-        codes = self.data.codes
+        values = self.data.values
+        codes = (
+            np.zeros(self.data.X.n_rows, np.int32) if self.data.codes is None else self.data.codes
+        )
         validation = self.version.spec.get("validation") or {}
         has_validation = measured and "fraction" in validation
         candidates: Indices = np.arange(len(codes))
@@ -129,6 +134,7 @@ class Sources:
             scores,
             has_validation,
             len(candidates),
+            None if values is None else values[chosen],
         )
 
     def blocks(self, most: int, size: int) -> Iterator[Matrix]:

@@ -19,11 +19,13 @@ from anyio import CapacityLimiter, to_thread
 from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
+from service.models.outputs import COVERAGE
 from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.unknown_cells import UnknownCells
-from service.rows.faults import too_many
+from service.rows.faults import invalid_field, too_many
 from svm.data.matrices import Matrix, is_sparse
+from svm.errors import InvalidData
 from svm.model.calibration import unlikely_labels
 
 INLINE_WORK = 4_000_000
@@ -43,12 +45,14 @@ class ScoredBatch:
         self.model = model
         self.scores = scores
         """(n_samples, n_problems)"""
-        self.codes: list[int]
+
+    @cached_property
+    def codes(self) -> list[int]:
         """The class of each row, by its number."""
-        if scores.size == 1:  # sooner than by arrays
-            self.codes = [1 if scores.item() > 0.0 else 0]
-        else:
-            self.codes = model.fitted.codes_from_decision(self.decision).tolist()
+        if self.scores.size == 1:  # sooner than by arrays
+            return [1 if self.scores.item() > 0.0 else 0]
+        codes: list[int] = self.model.fitted.codes_from_decision(self.decision).tolist()
+        return codes
 
     @cached_property
     def decision(self) -> NDArray[np.float64]:
@@ -60,6 +64,11 @@ class ScoredBatch:
         """(n_samples, n_classes), of a calibrated model."""
         return self.model.fitted.probabilities_from_scores(self.scores)
 
+    @cached_property
+    def value(self) -> NDArray[np.float64]:
+        """(n_samples,), of a model of numbers."""
+        return self.model.fitted.values_from_scores(self.scores)
+
 
 class Instances(NamedTuple):
     """What a body asks for."""
@@ -67,7 +76,7 @@ class Instances(NamedTuple):
     X: Matrix
     """The rows to predict, (n_samples, n_features): finite and of the model's width."""
     outputs: tuple[str, ...]
-    """What to answer, of `schemas.OUTPUTS`."""
+    """What to answer, of the model's offer."""
     unknown: UnknownCells | None = None
     """The cells that the model does not know; None if there is none."""
     ignored: tuple[str, ...] = ()
@@ -76,6 +85,8 @@ class Instances(NamedTuple):
     """Outputs that the Open Inference Protocol sends as bytes."""
     id: str | None = None
     """The request's own, in that protocol."""
+    coverage: float = COVERAGE
+    """Of intervals."""
 
 
 class Prediction(NamedTuple):
@@ -123,9 +134,19 @@ class Prediction(NamedTuple):
     def explanation(self) -> list[Any]:
         return explanations(self.model, self.X, self.scores)
 
-    def output(self, name: str) -> Any:
-        """One of `schemas.OUTPUTS`: an array or a list with an entry a row."""
-        return getattr(self, name)
+    @property
+    def value(self) -> NDArray[np.float64]:
+        return self.batch.value[self.start : self.stop]
+
+    def output(self, name: str, coverage: float) -> Any:
+        """One of the model's offer: an array or a list with an entry a row; `coverage` is that of
+        intervals. Raises InvalidContent if these are not possible."""
+        if name != "interval":
+            return getattr(self, name)
+        try:
+            return self.model.fitted.intervals_from_scores(self.scores, coverage)
+        except InvalidData as error:
+            raise invalid_field("/coverage", str(error)) from None
 
 
 Rows: TypeAlias = NDArray[np.float64]
@@ -234,7 +255,7 @@ def _overflow(scores: NDArray[np.float64]) -> InvalidContent:
     faults = tuple(
         Fault(
             code="non-finite-value",
-            message=f"row {row} has numbers so large that its decision value overflows",
+            message=f"row {row} has numbers so large that its prediction overflows",
             row=row,
         )
         for row in rows[:MAX_FAULTS]

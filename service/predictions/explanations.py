@@ -43,15 +43,15 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
     if len(scores) > limit:
         detail = f"explanations of more than {limit} rows of this model; send them in several"
         raise TooLarge("too-many-rows", detail, extra={"limit": limit})
-    splits = splits_of(fitted.multiclass, len(model.classes))
+    problems = _problems(model)
     explained = []
     for i, row_scores in enumerate(scores.tolist()):
         row_terms = contributions(fitted, X[i : i + 1])
         row = []
-        for k, split in enumerate(splits):
+        for k, problem in enumerate(problems):
             row.append(
                 {
-                    "classes": [model.classes[code] for code in split.classes],
+                    **problem,
                     "score": row_scores[k],
                     "intercept": float(fitted.intercepts[k]),
                     **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
@@ -59,6 +59,15 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
             )
         explained.append(row)
     return explained
+
+
+def _problems(model: LoadedModel) -> list[dict[str, Any]]:
+    """What each score is of: the classes of each binary problem, or the number that is predicted."""
+    target = model.fitted.target
+    if target is not None:
+        return [{"classes": [], "of": "logarithm" if target.logarithm else "value"}]
+    splits = splits_of(model.fitted.multiclass, len(model.classes))
+    return [{"classes": [model.classes[code] for code in split.classes]} for split in splits]
 
 
 def _parts(

@@ -15,11 +15,12 @@ from service import __version__
 from service.common.event_stream import Health
 from service.common.names import ModelName
 from service.errors import Unavailable
+from service.models.outputs import arrays_of, offer_of
 from service.models.registry import ModelRegistry
 from service.models.routes import Version
 from service.predictions.datatypes import datatype_of
 from service.predictions.inference import schemas
-from service.predictions.inference.wire_format import HEAD_LENGTH, PROBABILITY, offered
+from service.predictions.inference.wire_format import HEAD_LENGTH
 from service.predictions.predictor import Predictor, Target
 from service.predictions.routes import respond
 from service.storage.database.tables import ModelVersion
@@ -73,7 +74,8 @@ _INFER: dict[str, Any] = {
     "response_model_exclude_none": True,
     "openapi_extra": _REQUEST,
     "description": "One tensor of numbers, [rows, features], in JSON or as bytes behind it; "
-    "the outputs `label`, `decision` and, of a calibrated model, `probability`.",
+    "the outputs `label`, `decision` and, of a calibrated model, `probability`; of a model of "
+    "numbers `value` and, if asked for, `interval`.",
     "responses": {200: {"content": {"application/octet-stream": _BINARY}}}
     | _errors(
         *("malformed-json", "malformed-request", "invalid-name", "invalid-parameter"),
@@ -226,18 +228,18 @@ def _index(registry: ModelRegistry, ready: bool) -> bytes:
 
 
 def _metadata(registry: ModelRegistry, version: ModelVersion) -> schemas.ModelMetadata:
-    classes = np.asarray(version.classes)
-    wide = [-1] if len(classes) == 2 else [-1, len(classes)]
-    shapes = {"label": [-1], "decision": wide, PROBABILITY: [-1, len(classes)]}
-    types = {"label": datatype_of(classes)}
+    offer = offer_of(version.classes, version.calibration)
+    types = {"label": datatype_of(np.asarray(version.classes))}
     return schemas.ModelMetadata(
         name=version.model_name,
         versions=[str(number) for number in registry.version_numbers(version.model_name)],
         platform="svm-service",
         inputs=_inputs(version),
         outputs=[
-            schemas.TensorMetadata(name=name, datatype=types.get(name, "FP64"), shape=shapes[name])
-            for name in offered(version.calibration)
+            schemas.TensorMetadata(
+                name=name, datatype=types.get(name, "FP64"), shape=[-1, *offer[name].shape]
+            )
+            for name in arrays_of(offer)
         ],
     )
 

@@ -13,6 +13,7 @@ import orjson
 from anyio import CapacityLimiter, to_thread
 
 from service.errors import Unavailable
+from service.models.outputs import Offer, offer_of
 from service.models.registry import ModelRegistry
 from service.predictions.datatypes import datatype_of, to_bytes
 from service.predictions.unknown_cells import Unknown, UnknownCells
@@ -58,8 +59,18 @@ class LoadedModel:
         """About the multiplications that the decision on one row takes."""
         return self.fitted.nbytes // 8 + 10 * len(self.fitted.intercepts)
 
+    @cached_property
+    def offer(self) -> Offer:
+        """The outputs that it offers."""
+        return offer_of(self.classes, self.fitted.calibration or self.fitted.conformal)
+
+    @cached_property
+    def default_outputs(self) -> tuple[str, ...]:
+        """What is answered if nothing else is asked for."""
+        return (next(iter(self.offer)),)
+
     def reply_work(self, outputs: tuple[str, ...]) -> int:
-        """In the same unit, what some of `schemas.OUTPUTS` take in a reply for one row."""
+        """In the same unit, what some of the outputs take in a reply for one row."""
         work = self._works.get(outputs)
         if work is None:
             work = self._works[outputs] = sum(map(self._work_of, outputs))
@@ -72,7 +83,7 @@ class LoadedModel:
         if output == "explanation":
             return n_problems * (10_000 + 200 * self.n_features)
         coupling = n_classes**3 if output == "probability" and n_problems > n_classes else 0
-        return 1000 * n_classes + coupling
+        return 1000 * max(n_classes, len(self.offer[output].columns)) + coupling
 
     @cached_property
     def features(self) -> Columns:

@@ -104,12 +104,16 @@ class Predictor:
         return None if target is None else self.call_of(target, headers)
 
     def call_of(
-        self, target: Target, headers: RawHeaders, outputs: str | None = None
+        self,
+        target: Target,
+        headers: RawHeaders,
+        outputs: str | None = None,
+        coverage: float | None = None,
     ) -> PredictionCall:
-        """The same; `outputs` is what the query says of them. Raises InvalidRequest for these."""
+        """The same; `outputs` and `coverage` are those of the query. Raises InvalidRequest."""
         if target.inference:
             return PredictionCall(target, InferenceExchange(headers, self._limits, self._heads))
-        return PredictionCall(target, PlainExchange(headers, outputs, self._limits))
+        return PredictionCall(target, PlainExchange(headers, outputs, self._limits, coverage))
 
     def knows(self, call: PredictionCall) -> bool:
         """Whether the model is at hand."""

@@ -9,10 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import AliasName, ModelName
+from service.models.outputs import NAMES, Coverage
 from service.models.routes import Version
 from service.predictions.loaded_models import Reference
 from service.predictions.predictor import PredictionCall, Predictor, Target
-from service.predictions.schemas import OUTPUTS, PredictionCreate, PredictionRead
+from service.predictions.schemas import PredictionCreate, PredictionRead
 from service.rows.format_table import FORMATS, ROW_FORMATS
 from service.rows.spec import DELIMITED, JSON, LIBSVM, NDJSON
 from service.web.access.scopes import Routes, requires_scope
@@ -30,17 +31,21 @@ _BODY = (
     "columns, pandas' `split`, or `columns` and `rows`. Named columns that the model does "
     "not use are ignored, and listed as `ignored_columns`, so a training file can be predicted as "
     "it is; cells that are missing or that no training row had are listed as `unknown`. "
-    "`outputs` is a member of a JSON body or a query parameter. "
+    "`outputs` and `coverage` are members of a JSON body or query parameters. "
     "Accept picks the reply's format. A row's result is the same to the bit in any format and "
     "in any batch. "
 )
 Outputs = Annotated[
     str | None,
     Query(
-        description=f"What to answer: some of {', '.join(OUTPUTS)}, separated by commas; it counts "
+        description=f"What to answer: some of {', '.join(NAMES)}, separated by commas; it counts "
         "before what a JSON body says.",
         examples=["label,decision"],
     ),
+]
+Covered = Annotated[
+    Coverage | None,
+    Query(description="Of intervals; it counts before what a JSON body says.", examples=[0.9]),
 ]
 _EXAMPLES = {
     **{
@@ -108,10 +113,14 @@ def router(predictor: Predictor) -> Routes:
     routes = Routes("/v1/models/{name}", "predictions")
 
     async def answer(
-        request: Request, name: str, reference: Reference, outputs: str | None
+        request: Request,
+        name: str,
+        reference: Reference,
+        outputs: str | None,
+        coverage: float | None,
     ) -> Response:
         target = Target(name, reference, request.scope["route"].path)
-        call = predictor.call_of(target, request.scope["headers"], outputs)
+        call = predictor.call_of(target, request.scope["headers"], outputs, coverage)
         return await respond(request, predictor, call)
 
     @routes.post(
@@ -122,8 +131,10 @@ def router(predictor: Predictor) -> Routes:
         **_DOCUMENTED,
     )
     @requires_scope("predict")
-    async def predict(request: Request, name: ModelName, outputs: Outputs = None) -> Response:
-        return await answer(request, name, None, outputs)
+    async def predict(
+        request: Request, name: ModelName, outputs: Outputs = None, coverage: Covered = None
+    ) -> Response:
+        return await answer(request, name, None, outputs, coverage)
 
     @routes.post(
         "/versions/{version}/predict",
@@ -134,9 +145,13 @@ def router(predictor: Predictor) -> Routes:
     )
     @requires_scope("predict")
     async def predict_by_version(
-        request: Request, name: ModelName, version: Version, outputs: Outputs = None
+        request: Request,
+        name: ModelName,
+        version: Version,
+        outputs: Outputs = None,
+        coverage: Covered = None,
     ) -> Response:
-        return await answer(request, name, version, outputs)
+        return await answer(request, name, version, outputs, coverage)
 
     @routes.post(
         "/aliases/{alias}/predict",
@@ -147,8 +162,12 @@ def router(predictor: Predictor) -> Routes:
     )
     @requires_scope("predict")
     async def predict_by_alias(
-        request: Request, name: ModelName, alias: AliasName, outputs: Outputs = None
+        request: Request,
+        name: ModelName,
+        alias: AliasName,
+        outputs: Outputs = None,
+        coverage: Covered = None,
     ) -> Response:
-        return await answer(request, name, alias, outputs)
+        return await answer(request, name, alias, outputs, coverage)
 
     return routes

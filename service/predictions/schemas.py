@@ -7,12 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.common.schemas import ReadModel
+from service.models.outputs import COVERAGE, Coverage, OutputName
 from service.storage.database.tables import Label
-
-Output = Literal["label", "decision", "probability", "explanation"]
-OUTPUTS: tuple[Output, ...] = ("label", "decision", "probability", "explanation")
-"""What a caller may ask for."""
-DEFAULT_OUTPUTS: tuple[Output, ...] = ("label",)
 
 
 class PredictionCreate(BaseModel):
@@ -23,8 +19,11 @@ class PredictionCreate(BaseModel):
     instances: list[list[float | bool]] | list[dict[str, Any]] = Field(min_length=1)
     """Rows: lists of numbers in feature order, or objects with the model's feature names; true and
     false are 1 and 0. Other members of an object are ignored, and listed in the reply."""
-    outputs: list[Output] = ["label"]
-    """What to answer."""
+    outputs: list[OutputName] | None = None
+    """What to answer: `label`, `decision`, `probability` of a classifier, by default `label`;
+    `value`, `interval` of a model of numbers, by default `value`; `explanation` of both."""
+    coverage: Coverage = COVERAGE
+    """Of intervals: the share of new rows whose target is inside, on average."""
 
 
 class ModelAnswering(BaseModel):
@@ -48,7 +47,9 @@ class ExplanationRead(ReadModel):
 
     classes: list[Label]
     """The pair of classes that the score decides between, the second for a positive one; or the
-    class that is compared with all others."""
+    class that is compared with all others. Empty for a model of numbers."""
+    of: Literal["value", "logarithm"] | None = None
+    """What the score of a model of numbers is: the value, or its logarithm."""
     score: float
     intercept: float
     rounding: float
@@ -95,7 +96,7 @@ class PredictionRead(ReadModel):
 
     model: ModelAnswering
     classes: list[Label]
-    """Sorted classes; of two, the second is the positive one."""
+    """Sorted classes; of two, the second is the positive one. Empty for a model of numbers."""
     ignored_columns: list[str] | None = None
     """Columns that came with the rows and that the model does not use, such as the label; at most
     100 of them. Replies in other formats have the first ones in the header `X-Ignored-Columns`."""
@@ -112,5 +113,12 @@ class PredictionRead(ReadModel):
     warnings: list[PredictionWarning] | None = None
     """With `probability`. Replies in other formats have the first rows in the header
     `X-Unlikely-Labels`."""
+    values: list[float] | None = None
+    """The predicted numbers, in the unit of the target."""
+    intervals: list[tuple[float, float]] | None = None
+    """From and to, both included: on average over models, so many targets of new rows are inside
+    as `coverage` says, or more."""
+    coverage: float | None = None
+    """With `intervals`."""
     explanation: list[list[ExplanationRead]] | None = None
     """For each row, for each binary problem, the terms of its score."""

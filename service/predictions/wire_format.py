@@ -24,16 +24,15 @@ from service.datasets.upload_routes import charset_of, read_limits
 from service.errors import (
     MAX_FAULTS,
     MAX_VALUE_CHARACTERS,
-    Fault,
     InvalidContent,
     InvalidRequest,
     UnsupportedFormat,
     pointer_to_member,
 )
+from service.models.outputs import COVERAGE, NAMES, arrays_of, check_offered, checked_coverage
 from service.predictions.batcher import Instances, Prediction
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.schemas import DEFAULT_OUTPUTS, OUTPUTS
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format, known_type
 from service.rows.parser import Parser
@@ -49,7 +48,7 @@ UNLIKELY = "X-Unlikely-Labels"
 MAX_IN_HEADER = 10
 """Names or rows in one header: clients read some 8 kB of them."""
 
-_CHOICES = " or ".join(f"'{output}'" for output in OUTPUTS)
+_CHOICES = " or ".join(f"'{output}'" for output in NAMES)
 LINES_PER_ROW = 4
 """Lines that a text may have for each row that is allowed: some are blank, or within quotes."""
 _DENSE_VALUES = 1 << 22
@@ -59,8 +58,15 @@ _DENSE_VALUES = 1 << 22
 class PlainExchange:
     """Rows in any of `ROW_FORMATS`, answers in any of `MEDIA_TYPES`."""
 
-    def __init__(self, headers: RawHeaders, outputs: str | None, limits: Limits) -> None:
-        """Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
+    def __init__(
+        self,
+        headers: RawHeaders,
+        outputs: str | None,
+        limits: Limits,
+        coverage: float | None = None,
+    ) -> None:
+        """`outputs` and `coverage` are those of the query. Raises UnsupportedFormat, NotAcceptable,
+        InvalidRequest."""
         self._limits = limits
         self._rows = RowLimits(limits.predict_rows, limits.cell_bytes, limits.line_bytes)
         content_type, accept, self._encoding = JSON, "*/*", ""
@@ -78,6 +84,7 @@ class PlainExchange:
         self._content_type, self._format = content_type, FORMATS.get(content_type)
         self._accept = best_of(accept, MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
+        self._coverage = coverage
         self.is_binary = content_type == NPY and not self._encoding
         self.is_packed = self._format is not None and self._format.packed
         """The body has to be unpacked by `unpack` before it is read."""
@@ -124,15 +131,14 @@ class PlainExchange:
         X, unknown = model.mark(given, again)
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()
-        outputs = outputs_of(others) if others else DEFAULT_OUTPUTS
-        if self._outputs is not None:
-            outputs = self._outputs
-        if outputs is not DEFAULT_OUTPUTS:
-            if "explanation" in outputs:
-                check_explainable(model)
-            if "probability" in outputs and model.fitted.calibration is None:
-                raise _not_calibrated()
-        return Instances(X, outputs, unknown, ignored)
+        outputs, coverage = asked_of(others) if others else (None, COVERAGE)
+        outputs = self._outputs or outputs
+        if outputs is None:
+            return Instances(X, model.default_outputs, unknown, ignored)
+        check_offered(outputs, model.offer)
+        if "explanation" in outputs:
+            check_explainable(model)
+        return Instances(X, outputs, unknown, ignored, coverage=self._coverage or coverage)
 
     def reply(self, asked: Instances, answer: Prediction) -> Reply:
         return write(self._accept, answer, asked)
@@ -159,35 +165,32 @@ def _check_lines(body: bytes, limit_bytes: int) -> None:
         start = end + 1
 
 
-def outputs_of(others: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a document says besides the rows. Raises InvalidContent `invalid-field`."""
+def asked_of(others: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, float]:
+    """The outputs, if any, and the coverage that a document of rows asks for. Raises InvalidContent
+    `invalid-field`."""
     for name in others:
-        if name != "outputs":
-            message = "unknown; known are `instances` and `outputs`"
+        if name not in ("outputs", "coverage"):
+            message = "unknown; known are `instances`, `outputs` and `coverage`"
             raise invalid_field(pointer_to_member((), name), message)
-    outputs = others.get("outputs", DEFAULT_OUTPUTS)
-    if not isinstance(outputs, (list, tuple)):
+    coverage = checked_coverage(others.get("coverage", COVERAGE), "/coverage")
+    if "outputs" not in others:
+        return None, coverage
+    outputs = others["outputs"]
+    if not isinstance(outputs, list):
         raise invalid_field("/outputs", f"give a list of {_CHOICES}, not {shown(outputs)}")
     for i, output in enumerate(outputs):
-        if output not in OUTPUTS:
+        if output not in NAMES:
             raise invalid_field(f"/outputs/{i}", f"give {_CHOICES}, not {shown(output)}")
-    return tuple(dict.fromkeys(outputs))
-
-
-def _not_calibrated() -> InvalidContent:
-    message = "the model has no probabilities; train it with `calibration`"
-    hint = "ask for `decision`, or train again with `calibration` and `validation`"
-    fault = Fault(code="not-calibrated", message=message, pointer="/outputs", hint=hint)
-    return InvalidContent("not-calibrated", message, (fault,))
+    return tuple(dict.fromkeys(outputs)), coverage
 
 
 def _split(outputs: str) -> tuple[str, ...]:
     """Raises InvalidRequest `invalid-parameter`."""
     names = tuple(dict.fromkeys(name.strip() for name in outputs.split(",")))
     for name in names:
-        if name not in OUTPUTS:
+        if name not in NAMES:
             detail = (
-                f"query parameter 'outputs': give some of {', '.join(OUTPUTS)}, separated by commas"
+                f"query parameter 'outputs': give some of {', '.join(NAMES)}, separated by commas"
             )
             raise InvalidRequest("invalid-parameter", detail)
     return names
@@ -201,8 +204,8 @@ def write(media_type: str, answer: Prediction, asked: Instances) -> Reply:
     """
     if media_type == JSON:
         return Reply(_json(answer, asked))
-    outputs, ignored, unknown = asked.outputs, asked.ignored, asked.unknown
-    body = _WRITERS[media_type](answer, outputs)
+    ignored, unknown = asked.ignored, asked.unknown
+    body = _WRITERS[media_type](answer, asked)
     answering = f"{answer.model.name}/{answer.model.version}"
     headers = [("X-Model-Version", answering)]
     if ignored:
@@ -211,7 +214,7 @@ def write(media_type: str, answer: Prediction, asked: Instances) -> Reply:
         places = (f"{one['row']}:{_in_header(str(one['column']))}" for one in unknown.cells)
         first = ",".join(islice(places, MAX_IN_HEADER))
         headers.append((UNKNOWN, f"{unknown.count};{first}"))
-    if "probability" in outputs and (rows := answer.unlikely_labels):
+    if "probability" in asked.outputs and (rows := answer.unlikely_labels):
         headers.append((UNLIKELY, ",".join(map(str, rows[:MAX_IN_HEADER]))))
     return Reply(body, media_type, tuple(headers))
 
@@ -233,10 +236,13 @@ def _json(answer: Prediction, asked: Instances) -> bytes:
             labels = model.json_labels
             parts.append(b',"label":[%b]' % b",".join([labels[code] for code in answer.codes]))
         else:
-            value = orjson.dumps(answer.output(name), option=orjson.OPT_SERIALIZE_NUMPY)
-            parts.append(b',"%b":%b' % (name.encode(), value))
+            output = answer.output(name, asked.coverage)
+            value = orjson.dumps(output, option=orjson.OPT_SERIALIZE_NUMPY)
+            parts.append(b',"%b":%b' % (model.offer[name].member.encode(), value))
             if name == "probability" and (rows := answer.unlikely_labels):
                 parts.append(b',"warnings":[%b]' % orjson.dumps(_unlikely(rows)))
+            if name == "interval":
+                parts.append(b',"coverage":%b' % orjson.dumps(asked.coverage))
     parts.append(b"}")
     return b"".join(parts)
 
@@ -253,25 +259,21 @@ def _unlikely(rows: list[int]) -> dict[str, Any]:
     }
 
 
-def _ndjson(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
-    columns = [_plain(answer.output(name)) for name in outputs]
-    rows = (dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True))
+def _ndjson(answer: Prediction, asked: Instances) -> bytes:
+    columns = [_plain(answer.output(name, asked.coverage)) for name in asked.outputs]
+    rows = (dict(zip(asked.outputs, row, strict=True)) for row in zip(*columns, strict=True))
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def _csv(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
+def _csv(answer: Prediction, asked: Instances) -> bytes:
     names: list[str] = []
     columns: list[list[Any]] = []
-    for name in outputs:
+    for name in asked.outputs:
         if name == "explanation":
             raise _impossible("explanations need JSON or NDJSON")
-        value = answer.output(name)
-        if np.ndim(value) == 2:
-            names += [f"{name}:{label}" for label in answer.model.classes]
-            columns += value.T.tolist()
-        else:
-            names.append(name)
-            columns.append(_plain(value))
+        value = answer.output(name, asked.coverage)
+        names += answer.model.offer[name].columns
+        columns += value.T.tolist() if np.ndim(value) == 2 else [_plain(value)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
@@ -279,11 +281,12 @@ def _csv(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
     return text.getvalue().encode()
 
 
-def _npy(answer: Prediction, outputs: tuple[str, ...]) -> bytes:
-    if len(outputs) != 1 or outputs[0] == "explanation":
-        raise _impossible("an NPY reply holds one of label, decision, probability")
-    value = answer.output(outputs[0])
-    if outputs[0] == "label":
+def _npy(answer: Prediction, asked: Instances) -> bytes:
+    if len(asked.outputs) != 1 or asked.outputs[0] == "explanation":
+        arrays = ", ".join(arrays_of(answer.model.offer))
+        raise _impossible(f"an NPY reply holds one of {arrays}")
+    value = answer.output(asked.outputs[0], asked.coverage)
+    if asked.outputs[0] == "label":
         value = answer.model.fitted.classes[answer.codes]
     file = io.BytesIO()
     np.save(file, value, allow_pickle=False)
@@ -299,7 +302,7 @@ def _impossible(detail: str) -> InvalidRequest:
     return InvalidRequest("invalid-parameter", f"{detail}; change Accept or `outputs`")
 
 
-_WRITERS: dict[str, Callable[[Prediction, tuple[str, ...]], bytes]] = {
+_WRITERS: dict[str, Callable[[Prediction, Instances], bytes]] = {
     NDJSON: _ndjson,
     CSV: _csv,
     NPY: _npy,

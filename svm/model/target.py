@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -12,8 +13,8 @@ from svm.errors import InvalidData
 
 TargetScale: TypeAlias = Literal["linear", "logarithmic"]
 """Whether the model is of the target itself or of its logarithm."""
-LARGEST_SCORE = 700.0
-"""Of a model of logarithms: the exponential is finite, and not 0."""
+LARGEST_SCORE = math.log(LARGEST)
+"""Of a model of logarithms, whose predictions are between 1e-100 and 1e100."""
 SKEWED = 2.0
 """Skewness from which on positive targets are probably better seen as logarithms."""
 
@@ -60,6 +61,13 @@ class Target:
         """Predicted targets, of the shape of a model's scores without their last axis of 1."""
         scores = scores[..., 0]
         return np.exp(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)) if self.logarithm else scores
+
+    def around(self, values: Vector) -> Vector:
+        """(2, n) the lowest and the highest targets whose errors are at most ε, if these values
+        are predicted."""
+        ends = np.array([[-self.epsilon], [self.epsilon]])
+        around: Vector = values * np.exp(ends) if self.logarithm else values + ends
+        return around
 
     def errors(self, actual: Vector, predicted: Vector) -> Vector:
         """(n,) absolute errors in the unit of ε; infinite without a logarithm."""

@@ -15,6 +15,7 @@ from service.jobs.collection.submission import Draft, Stores, Submission
 from service.jobs.core.model_columns import check_columns, unused_columns
 from service.jobs.kinds import BATCH_PREDICTION
 from service.jobs.training.admission import refuse_at
+from service.models.outputs import arrays_of, check_offered, offer_of
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
@@ -27,12 +28,12 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
     def draft(self, body: BatchPredictionCreate) -> Draft:
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
-        _check_outputs(body, version)
+        outputs = _outputs_of(body, version)
         with refuse_at("/dataset_id"):
             check_columns(dataset, version)
         spec = {
             **body.model_dump(mode="json"),
-            "outputs": list(dict.fromkeys(body.outputs)),
+            "outputs": outputs,
             "dataset_id": dataset.id,
             "model": {"name": version.model_name, "version": version.version},
             "ignored_columns": unused_columns(dataset, version),
@@ -40,14 +41,16 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
         return Draft(spec, dataset, version.model_name, needs=version)
 
 
-def _check_outputs(body: BatchPredictionCreate, version: ModelVersion) -> None:
-    if "probability" in body.outputs and version.calibration is None:
-        message = "the model has no probabilities; train it with `calibration`"
-        raise InvalidContent.at("/outputs", "not-calibrated", message)
-    if body.format == "npy" and len(set(body.outputs)) > 1:
+def _outputs_of(body: BatchPredictionCreate, version: ModelVersion) -> list[str]:
+    """Raises InvalidContent for outputs that the model, or the format, does not have."""
+    offer = offer_of(version.classes, version.calibration)
+    outputs = list(dict.fromkeys(body.outputs or arrays_of(offer)[:1]))
+    check_offered(outputs, offer)
+    if body.format == "npy" and len(outputs) > 1:
         message = "an NPY file holds one output; choose another format, or one output"
         fault = Fault(code="invalid-field", message=message, pointer="/outputs")
         raise InvalidContent("invalid-field", f"/outputs: {message}", (fault,))
+    return outputs
 
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris", "outputs": ["label", "decision"]}

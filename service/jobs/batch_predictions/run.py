@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import Outputs, score, score_piece
+from service.models.outputs import offer_of
 from service.storage.database import new_id
 from service.storage.locked_duckdb import connect
 from svm.model.calibration import unlikely_labels
@@ -33,7 +34,9 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if scored is None:
         return
     with context.blobs.temporary() as path:
-        write(spec["format"], path, scored.fitted.classes, scored.outputs)
+        offer = offer_of(scored.version.classes, scored.version.calibration)
+        names = {name: offer[name].columns for name in scored.outputs}
+        write(spec["format"], path, scored.fitted.classes, scored.outputs, names)
         blob = context.blobs.adopt(f"predictions/{new_id('results')}", path)
     attempt.finish(
         Outcome(
@@ -72,11 +75,13 @@ def write(
     path: Path,
     classes: npt.NDArray[Any],
     columns: Mapping[str, npt.NDArray[Any]],
+    names: Mapping[str, Sequence[str]],
 ) -> None:
-    """`columns` by output, (n_samples,) or (n_samples, n_classes); of `label` class numbers."""
+    """`columns` by output, (n_samples,) or (n_samples, n); of `label` class numbers. `names` by
+    output are those of columns in a table."""
     match format_:
         case "csv":
-            _write_csv(path, classes, columns)
+            _write_csv(path, classes, columns, names)
         case "ndjson":
             _write_ndjson(path, classes, columns)
         case "npy":
@@ -84,21 +89,7 @@ def write(
             with path.open("wb") as file:
                 np.save(file, classes[values] if name == "label" else values, allow_pickle=False)
         case "parquet":
-            _write_parquet(path, classes, columns)
-
-
-def _flat(
-    classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
-) -> dict[str, npt.NDArray[Any]]:
-    """One entry a column of the table: a value for each class has a column of its own."""
-    flat: dict[str, npt.NDArray[Any]] = {}
-    for name, values in columns.items():
-        if values.ndim == 2:
-            labels = classes.tolist()
-            flat |= {f"{name}:{label}": values[:, k] for k, label in enumerate(labels)}
-        else:
-            flat[name] = classes[values] if name == "label" else values
-    return flat
+            _write_parquet(path, classes, columns, names)
 
 
 def _blocks(n: int) -> Iterator[slice]:
@@ -106,12 +97,14 @@ def _blocks(n: int) -> Iterator[slice]:
 
 
 def _write_csv(
-    path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
+    path: Path,
+    classes: npt.NDArray[Any],
+    columns: Mapping[str, npt.NDArray[Any]],
+    names: Mapping[str, Sequence[str]],
 ) -> None:
     labels = [_line([label]).rstrip(b"\n") for label in classes.tolist()]
-    first = {name: values[:1] for name, values in columns.items()}
     with path.open("wb") as file:
-        file.write(_line(list(_flat(classes, first))))
+        file.write(_line([column for name in columns for column in names[name]]))
         for parts in _rendered(labels, columns):
             rows = parts[0] if len(parts) == 1 else map(b",".join, zip(*parts, strict=True))
             file.write(b"\n".join(rows))
@@ -158,13 +151,18 @@ def _member(name: str, values: npt.NDArray[Any]) -> bytes:
 
 
 def _write_parquet(
-    path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
+    path: Path,
+    classes: npt.NDArray[Any],
+    columns: Mapping[str, npt.NDArray[Any]],
+    names: Mapping[str, Sequence[str]],
 ) -> None:
-    flat = {name: np.ascontiguousarray(v) for name, v in _flat(classes, columns).items()}
-    table = {
-        name: values.astype(object) if values.dtype.kind == "U" else values
-        for name, values in flat.items()
-    }
+    table: dict[str, npt.NDArray[Any]] = {}
+    for output, values in columns.items():
+        given = classes[values] if output == "label" else values
+        parts = given.reshape(len(given), -1).T
+        for name, part in zip(names[output], parts, strict=True):
+            column = np.ascontiguousarray(part)
+            table[name] = column.astype(object) if column.dtype.kind == "U" else column
     path = path.resolve()
     with connect(path, memory="1GB") as connection:
         connection.register("predictions", table)

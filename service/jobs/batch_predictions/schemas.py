@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from annotated_types import MinLen
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from service.common.names import ModelReference
 from service.common.schemas import ReadModel
 from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.jobs.core.job import Job
+from service.models.outputs import COVERAGE, Coverage
 from service.rows.spec import CSV, NDJSON, NPY, PARQUET
 
 Format = Literal["csv", "ndjson", "npy", "parquet"]
@@ -28,10 +29,14 @@ class BatchPredictionCreate(KindCreate):
 
     model: ModelReference
     """The model, one of its versions, or one of its aliases, resolved when the job is created."""
-    outputs: Annotated[list[Literal["label", "decision", "probability"]], MinLen(1)] = Field(
-        ["label"]
-    )
-    """What to predict."""
+    outputs: (
+        Annotated[list[Literal["label", "decision", "probability", "value", "interval"]], MinLen(1)]
+        | None
+    ) = None
+    """What to predict: `label`, `decision`, `probability` of a classifier, by default `label`;
+    `value`, `interval` of a model of numbers, by default `value`."""
+    coverage: Coverage = COVERAGE
+    """Of intervals: the share of new rows whose target is inside, on average."""
     format: Format = "csv"
     """Of the file of results. An NPY file holds one output."""
 

@@ -25,7 +25,7 @@ from service.models.derived.files import (
 from service.models.exports import ExportFormat
 from service.models.exports.write import export
 from service.models.imports import model_of, read
-from service.models.plots import PlotKind, drawing, measured
+from service.models.plots import PlotKind, drawing, errors, measured
 from service.models.plots.boundary import boundary
 from service.models.plots.curves import cost, learning_curve
 from service.models.registry import ModelRegistry
@@ -51,11 +51,14 @@ _DRAW: dict[PlotKind, Callable[[Sources], drawing.Picture]] = {
     "roc": measured.roc,
     "margins": measured.margins,
     "reliability": measured.reliability,
+    "predicted-against-actual": errors.predicted_against_actual,
+    "residuals": errors.residuals,
 }
 
 
 def draw(kind: PlotKind, sources: Sources, path: Path) -> Product:
     """Write a plot. Raises NotFound (`plot-unavailable`), InvalidContent if it is not possible."""
+    plots.check_offered(kind, sources.version)
     with drawing.style():
         picture = _DRAW[kind](sources)
         path.write_bytes(drawing.write(picture))

@@ -11,7 +11,7 @@ ExportFormat: TypeAlias = Literal["json", "npz", "onnx"]
 JSON, NPZ, ONNX = "application/json", "application/x-npz", "application/x-onnx"
 MEDIA_TYPES: dict[ExportFormat, str] = {"json": JSON, "npz": NPZ, "onnx": ONNX}
 
-FORM = 1
+FORM = 2
 """Increase it when exports change: stored files are then rendered again."""
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
+
+from service.errors import NotFound
+from service.storage.database.tables import ModelVersion
 
 PlotKind: TypeAlias = Literal[
     "boundary",
@@ -14,8 +18,19 @@ PlotKind: TypeAlias = Literal[
     "roc",
     "margins",
     "reliability",
+    "predicted-against-actual",
+    "residuals",
 ]
-
+ONLY_OF: Mapping[PlotKind, Literal["classes", "numbers"]] = {
+    "boundary": "classes",
+    "confusion": "classes",
+    "roc": "classes",
+    "margins": "classes",
+    "reliability": "classes",
+    "predicted-against-actual": "numbers",
+    "residuals": "numbers",
+}
+"""What a version must predict to have the plot; any version can have the others."""
 STYLE_VERSION = 2
 """Increase it when plots change: stored files are then rendered again."""
 
@@ -23,3 +38,13 @@ STYLE_VERSION = 2
 def file_name(kind: PlotKind) -> str:
     """The name under which the plot is stored."""
     return f"plots-{STYLE_VERSION}/{kind}.svg"
+
+
+def check_offered(kind: PlotKind, version: ModelVersion) -> None:
+    """Raises NotFound (`plot-unavailable`) for a plot of classes of a version that predicts
+    numbers, and the other way round."""
+    only = ONLY_OF.get(kind, version.predicts)
+    if only != version.predicts:
+        name = f"{version.model_name} version {version.version}"
+        message = f"`{kind}` is a plot of {only}, and {name} predicts {version.predicts}"
+        raise NotFound("plot-unavailable", message)

@@ -69,14 +69,17 @@ def cost(against: Literal["epoch", "updates", "elapsed_s"], sources: Sources) ->
         errors.plot(by, measured, f"{marker}--", color=COLORS[1])
         names.append("validation set")
     errors.legend(names)
+    below = "the share of its rows on the wrong side"
+    if sources.version.predicts == "numbers":
+        below = "the mean absolute error, in the unit of the target"
     errors.set(ylabel="error", xlabel=label)
     errors.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
     for ax in (costs, errors):
         ax.grid(True)
     return picture.describe(
         f"Cost{of} in the constants of the solver's objective, from {values[0]:.6g} at "
-        f"{label} {by[0]:.6g} to {values[-1]:.6g} at {by[-1]:.6g}; below it the share of its rows "
-        "on the wrong side." + (" Thin lines: costs of the other problems." if thin else "")
+        f"{label} {by[0]:.6g} to {values[-1]:.6g} at {by[-1]:.6g}; below it {below}."
+        + (" Thin lines: costs of the other problems." if thin else "")
     )
 
 

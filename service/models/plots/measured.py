@@ -64,7 +64,7 @@ def roc(sources: Sources) -> drawing.Picture:
 
     Raises NotFound (`plot-unavailable`) without data.
     """
-    version, rows = sources.version, _rows(sources, "ROC curve")
+    version, rows = sources.version, rows_of(sources, "ROC curve")
     decision = sources.fitted.decision_from_scores(rows.scores)
     picture, (ax,) = drawing.axes(version, "ROC", 1, (4.8, 4.8))
     columns = {1: decision} if decision.ndim == 1 else dict(enumerate(decision.T))
@@ -101,7 +101,7 @@ def roc(sources: Sources) -> drawing.Picture:
 
 def margins(sources: Sources) -> drawing.Picture:
     """Raises NotFound (`plot-unavailable`) without data."""
-    version, rows = sources.version, _rows(sources, "distribution of margins")
+    version, rows = sources.version, rows_of(sources, "distribution of margins")
     values = smallest_margins(sources.fitted, rows)
     picture, (ax,) = drawing.axes(version, "Margins", 1, (5.2, 3.6))
     edges = _edges(values)
@@ -186,8 +186,9 @@ def _edges(values: Vector) -> Vector:
     return edges
 
 
-def _rows(sources: Sources, what: str) -> ScoredRows:
-    rows = sources.rows(MOST_ROWS)
+def rows_of(sources: Sources, what: str, most: int = MOST_ROWS) -> ScoredRows:
+    """Raises NotFound (`plot-unavailable`) without data."""
+    rows = sources.rows(most)
     if rows is None:
         raise unavailable(f"there is no {what}: it needs the training data, and these were deleted")
     return rows

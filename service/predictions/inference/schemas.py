@@ -24,9 +24,10 @@ class Tensor(ReadModel):
 class OutputAsked(ReadModel):
     """An output that is wanted."""
 
-    name: Literal["label", "decision", "probability"]
+    name: Literal["label", "decision", "probability", "value", "interval"]
     parameters: dict[str, Any] | None = None
-    """`binary_data`: whether to send it behind the JSON part."""
+    """`binary_data`: whether to send it behind the JSON part; `coverage` of an `interval`, by
+    default 0.9."""
 
 
 class InferCreate(BaseModel):
@@ -37,7 +38,7 @@ class InferCreate(BaseModel):
     id: str | None = None
     inputs: list[Tensor] = Field(min_length=1, max_length=1)
     outputs: list[OutputAsked] | None = None
-    """Everything there is, if left out."""
+    """Everything there is but intervals, if left out."""
     parameters: dict[str, Any] | None = None
     """`binary_data_output`: whether to send all outputs behind the JSON part."""
 
@@ -51,8 +52,8 @@ class InferRead(BaseModel):
     model_version: str
     id: str | None = None
     parameters: dict[str, Any] | None = None
-    """If any: `unlikely_labels`, how many are not the class with the largest probability, and
-    `unknown`, as in other replies."""
+    """If any: `unlikely_labels`, how many are not the class with the largest probability,
+    `coverage` of intervals, and `unknown`, as in other replies."""
     outputs: list[Tensor]
 
 

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from service.common.answerer import RawHeaders, Reply
 from service.common.encodings import inflate
 from service.common.strict_json import MAX_DEPTH, decode_json
-from service.errors import InvalidContent, InvalidRequest, ServiceError, pointer_to_member
+from service.errors import (
+    InvalidContent,
+    InvalidRequest,
+    ServiceError,
+    pointer,
+    pointer_to_member,
+)
+from service.models.outputs import COVERAGE, Offer, arrays_of, checked_coverage
 from service.predictions.batcher import Instances, Prediction
 from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
@@ -37,9 +44,6 @@ from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
 from service.settings import Limits
 
-OUTPUTS = ("label", "decision")
-PROBABILITY = "probability"
-"""An output of calibrated models."""
 HEAD_LENGTH = "Inference-Header-Content-Length"
 MAX_DIGITS = 18
 """Of a length in a header."""
@@ -64,6 +68,7 @@ class Head(NamedTuple):
     outputs: tuple[str, ...]
     binary: frozenset[str]
     """Outputs that are sent as bytes."""
+    coverage: float
     datatype: str
     shape: tuple[int, int]
     has_data: bool
@@ -132,7 +137,9 @@ class InferenceExchange:
                 self._heads.clear()
             self._heads[key] = head
         X, unknown = model.mark(given)
-        return Instances(X, head.outputs, unknown, binary=head.binary, id=head.id)
+        return Instances(
+            X, head.outputs, unknown, binary=head.binary, id=head.id, coverage=head.coverage
+        )
 
     def _head(self, text: bytes, model: LoadedModel) -> Head:
         document = _members(_parse(text), _REQUEST, ())
@@ -151,10 +158,10 @@ class InferenceExchange:
         id_ = document.get("id")
         if id_ is not None and not isinstance(id_, str):
             raise invalid(("id",), "give a text")
-        outputs = _outputs(document, model)
+        outputs, coverage = _outputs(document, model.offer)
         binary = frozenset(name for name in outputs if outputs[name])
         data = "data" in tensor, tensor.get("data"), size
-        return Head(id_, tuple(outputs), binary, datatype, shape, *data)
+        return Head(id_, tuple(outputs), binary, coverage, datatype, shape, *data)
 
     def _values(
         self,
@@ -197,11 +204,13 @@ class InferenceExchange:
                 shape, datatype = str(len(cells)), model.label_datatype
                 data = b"".join(cells) if binary else b"[%b]" % b",".join(cells)
             else:
-                values = answer.output(name)
+                values = answer.output(name, asked.coverage)
                 shape, datatype = ",".join(map(str, values.shape)), "FP64"
                 data = to_bytes(values) if binary else _numbers(values)
-                if name == PROBABILITY and (rows := answer.unlikely_labels):
+                if name == "probability" and (rows := answer.unlikely_labels):
                     parameters.append(b'"unlikely_labels":%d' % len(rows))
+                if name == "interval":
+                    parameters.append(b'"coverage":%b' % orjson.dumps(asked.coverage))
             tensor = f'{{"name":"{name}","datatype":"{datatype}","shape":[{shape}],'.encode()
             if binary:
                 parts.append(data)
@@ -278,15 +287,16 @@ def _flag(
     return flag
 
 
-def _outputs(document: dict[str, Any], model: LoadedModel) -> dict[str, bool]:
-    """The outputs to answer, by default all, and whether each is sent as bytes."""
+def _outputs(document: dict[str, Any], offer: Offer) -> tuple[dict[str, bool], float]:
+    """The outputs to answer, by default all but intervals, and whether each is sent as bytes; the
+    coverage of intervals."""
     binary = _flag(_parameters(document, ()), "binary_data_output", (), False)
     wanted = document.get("outputs")
     if wanted is not None and not isinstance(wanted, list):
         raise invalid(("outputs",), "give a list of tensors")
-    known = offered(model.fitted.calibration)
+    known, coverage = arrays_of(offer), COVERAGE
     if not wanted:
-        return dict.fromkeys(known, binary)
+        return {name: binary for name in known if name != "interval"}, coverage
     outputs = {}
     for i, output in enumerate(wanted):
         tensor = _members(output, _OUTPUT, ("outputs", i))
@@ -296,9 +306,7 @@ def _outputs(document: dict[str, Any], model: LoadedModel) -> dict[str, bool]:
         if own.get("classification"):
             raise InvalidContent("invalid-field", "the classification extension is not offered")
         outputs[tensor["name"]] = _flag(own, "binary_data", ("outputs", i), binary)
-    return outputs
-
-
-def offered(calibration: object | None) -> tuple[str, ...]:
-    """The outputs of a model with this calibration."""
-    return OUTPUTS if calibration is None else (*OUTPUTS, PROBABILITY)
+        if "coverage" in own:
+            at = pointer(("outputs", i, "parameters", "coverage"))
+            coverage = checked_coverage(own["coverage"], at)
+    return outputs, coverage

@@ -154,7 +154,7 @@ def _rows_of(body: bytes, columns: Columns) -> _RowsFound:
         if ROWS not in lists:
             message = f"give a list of rows, not {shown(value(body, rows))}"
             raise invalid_field(f"/{ROWS}", message)
-        others = {name: value(body, part) for name, part in islice(parts.items(), 2)}
+        others = {name: value(body, part) for name, part in islice(parts.items(), 3)}
         return _RowsFound(_batches(body, rows, columns), others, f"/{ROWS}")
     # A layout has just these members.
     for name, layout in ((RECORDS, {RECORDS}), ("data", SPLIT), ("rows", set(UPLOADED))):

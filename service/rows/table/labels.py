@@ -177,7 +177,7 @@ class Labels:
         numbers = [self._number(text) for text in texts]
         others = [text for text, number in zip(texts, numbers, strict=True) if number is None]
         many = self._demanded or len(texts) > MOST_CLASSES
-        if others and many and self._read_styled(texts):
+        if many and not all(map(_is_gap, others)) and self._read_styled(texts):
             numbers = [self._number(text) for text in texts]
             others = [text for text, number in zip(texts, numbers, strict=True) if number is None]
         if self._kind is None and (len(others) == len(texts) or not all(map(_is_gap, others))):
@@ -204,7 +204,7 @@ class Labels:
 
     def _read_styled(self, texts: list[str]) -> bool:
         """Whether all labels are numbers in one style that they leave no doubt about, such as
-        `$1,350,000`; they are read in it from now on."""
+        `$1,350,000`; if so, they are read in it."""
         words = [text for text in texts if not _is_gap(text)]
         found = survey(words)
         if not words or found.mixed or not is_sure(found.unit):

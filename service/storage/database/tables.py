@@ -252,7 +252,7 @@ class StoredModel:
     columns: list[str] | None
     n_features: int
     calibration: str | None
-    """How scores become probabilities; None if they do not."""
+    """How scores become probabilities or intervals; None if they do not."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,11 +24,13 @@ def csv_of(n_samples: int = 60, n_classes: int = 2, n_features: int = 3, seed: i
     return "".join(",".join(cells) + "\n" for cells in (header, *rows))
 
 
-def prices(n: int, seed: int = 0, weight: bool = False) -> tuple[str, npt.NDArray[np.float64]]:
-    """CSV whose price is 100 + 30 size - 20 age, and noise; and the prices."""
+def prices(
+    n: int, seed: int = 0, weight: bool = False, base: int = 100
+) -> tuple[str, npt.NDArray[np.float64]]:
+    """CSV whose price is `base` + 30 size - 20 age, and noise; and the prices."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n, 3))
-    price = np.round(100 + 30 * X[:, 0] - 20 * X[:, 1] + 5 * random.normal(size=n), 3)
+    price = np.round(base + 30 * X[:, 0] - 20 * X[:, 1] + 5 * random.normal(size=n), 3)
     head, columns = "size,age,noise,price", [*X.T, price]
     if weight:
         head, columns = f"{head},weight", [*columns, random.integers(0, 3, n)]

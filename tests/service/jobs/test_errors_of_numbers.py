@@ -136,6 +136,18 @@ def test_folds_measure_every_row_by_a_training_that_did_not_see_it(
     assert client.get(f"/v1/jobs/{job_id}").json()["metrics"] == metrics
 
 
+def test_logarithms_are_errors_of_the_numbers(client: TestClient, worker: Worker) -> None:
+    """Only ε and the half-widths are of logarithms; intervals cover as many rows."""
+    upload(client, prices(400, base=300)[0])
+    fields = {"target_scale": "logarithmic", "validation": {"fraction": 0.5}}
+    validation = train(client, worker, **fields)["metrics"]["validation"]
+    assert 3 < validation["mae"] < 10
+    assert validation["epsilon"] < 1
+    assert validation["conformal"]["coverages"][2]["half_width"] < 1
+    found = evaluated(client, worker)["metrics"]
+    assert found["coverages"][2]["share_inside"] == pytest.approx(0.9, abs=0.06)
+
+
 def test_another_dataset_measures_the_model(client: TestClient, worker: Worker) -> None:
     """One with classes is refused."""
     first = upload(client, prices(80)[0])

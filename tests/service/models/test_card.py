@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from service.models.card import SECTIONS as SECTIONS_OF_CARD
 from service.models.card import card_of, percent, text
 from tests.service.models.example_models import MODELS, ExampleModels
 from tests.service.models.registered_models import RegisteredModels
@@ -52,6 +54,31 @@ def test_limits_follow_from_the_records(examples: ExampleModels) -> None:
     assert "Decision values are not probabilities" in unmeasured
     assert "Probabilities were calibrated on the validation set." in measured
     assert "Far from all support vectors" in unmeasured
+
+
+def test_card_of_numbers_has_errors_beside_those_of_a_constant(examples: ExampleModels) -> None:
+    """Errors with intervals, ε, the scale of the cost, and what prediction intervals cover."""
+    lines = [f"{x},{x % 7},{2 * x + (x % 7) ** 3}.5" for x in range(150)]
+    dataset = examples.upload("\n".join(["a,b,price", *lines]) + "\n")
+    examples.train("numbers", dataset, validation={"fraction": 0.2})
+    sections = card(examples.client, "numbers")
+    measured = sections["version"]["metrics"]["validation"]
+    quality = " ".join(sections["quality"])
+    assert sections["summary"].startswith("A linear model that predicts a number from 2 features")
+    assert "It gives values and prediction intervals" in sections["summary"]
+    half = f"half of its errors are below {measured['median_absolute_error']:.4g} (95 % interval"
+    assert half in sections["quality"][0]
+    assert f"the median of the training rows gives {measured['baseline']['mae']:.4g}" in quality
+    assert "R² is" in quality
+    assert "from the errors of 30 rows" in quality
+    assert "k/(n + 1); 19 models of 20 reach" in quality
+    certificate = " ".join(sections["certificate"])
+    assert "half the robust spread (1.48 MAD)" in certificate
+    assert "standardized target" in certificate
+    said = json.dumps({name: sections[name] for name in SECTIONS_OF_CARD})
+    assert "classifier" not in said
+    assert "predicts one of its classes" not in said
+    assert "Decision values" not in said
 
 
 def test_card_without_data_or_metrics(registered: RegisteredModels, client: TestClient) -> None:

@@ -14,17 +14,18 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.models.plots import PlotKind, file_name
+from service.models.plots import ONLY_OF, PlotKind, file_name
 from service.models.plots.palette import CARD, COLORS, DARK, INK, LINE, SOFT
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import derived_files, job_trace
 from service.storage.ownership import sweep
-from tests.service.models.example_models import MODELS, ExampleModels
+from tests.service.models.example_models import MODELS, ExampleModels, csv_of, rows_of
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 
 SVG = "{http://www.w3.org/2000/svg}"
-KINDS = get_args(PlotKind)
+KINDS = [kind for kind in get_args(PlotKind) if ONLY_OF.get(kind) != "numbers"]
+OF_NUMBERS = [kind for kind in get_args(PlotKind) if ONLY_OF.get(kind) != "classes"]
 CALIBRATED = {model for model, spec in MODELS.items() if "calibration" in spec}
 
 
@@ -76,6 +77,44 @@ def test_every_kind_of_every_model(examples: ExampleModels, model: str, kind: Pl
     assert not list(root.iter(f"{SVG}image"))
     assert b"<script" not in reply.content
     assert b'href="http' not in reply.content
+
+
+@pytest.fixture(scope="module", params=["linear", "logarithmic"])
+def of_numbers(examples: ExampleModels, request: pytest.FixtureRequest) -> str:
+    """The name of a model of numbers, with validation rows."""
+    X, _ = rows_of(150, 3, 2, seed=7)
+    prices = np.exp(X @ np.array([0.2, -0.1, 0.3]) + 8.0)
+    dataset = examples.upload(csv_of(X, [f"{price:.2f}" for price in prices], ["a", "b", "c"]))
+    options = {"target_scale": request.param, "solver": {"name": "newton"}}
+    model = f"prices-{request.param}"
+    examples.train(model, dataset, validation={"fraction": 0.2}, **options)
+    return model
+
+
+@pytest.mark.parametrize("kind", get_args(PlotKind))
+def test_plots_of_numbers(examples: ExampleModels, of_numbers: str, kind: PlotKind) -> None:
+    """A picture of the errors, or one sentence that says what the plot is of."""
+    if kind not in OF_NUMBERS:
+        expected = f"`{kind}` is a plot of classes, and {of_numbers} version 1 predicts numbers"
+        assert problem(examples.client, of_numbers, kind) == (404, "plot-unavailable", expected)
+        return
+    svg = drawn(examples.client, of_numbers, kind).decode()
+    assert len(svg) <= 200_000
+    said = ElementTree.fromstring(svg)[1].text or ""
+    if kind in ONLY_OF:
+        assert "30 validation rows" in said
+        assert "ε = " in said
+        assert ("logarithm" in said) == of_numbers.endswith("logarithmic")
+    elif kind != "learning-curve":
+        assert "mean absolute error, in the unit of the target" in said
+    colors = set(re.findall(r'(?:fill|stroke)="(#\w+)"', svg))
+    assert {CARD, INK} <= colors <= DARK.keys()
+
+
+def test_plots_of_numbers_are_not_those_of_classes(examples: ExampleModels) -> None:
+    """The reason says so."""
+    expected = "`residuals` is a plot of numbers, and binary version 1 predicts classes"
+    assert problem(examples.client, "binary", "residuals")[2] == expected
 
 
 def test_plot_is_deterministic(examples: ExampleModels) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
 from service.predictions.batcher import Instances, Prediction, ScoredBatch
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.wire_format import PlainExchange, outputs_of, write
+from service.predictions.wire_format import PlainExchange, asked_of, write
 from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
 from service.settings import Limits
@@ -48,7 +48,9 @@ def decode_as(
 def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
     """By the reader that says what is wrong."""
     rows = explained_rows(body, model.features, RowLimits(row_limit, 4096, 1 << 20))
-    return Instances(rows.X, outputs_of(rows.others))
+    outputs, coverage = asked_of(rows.others)
+    asked = model.default_outputs if outputs is None else outputs
+    return Instances(rows.X, asked, coverage=coverage)
 
 
 def encode(model: LoadedModel, X: NDArray[np.float64], *outputs: str) -> bytes:

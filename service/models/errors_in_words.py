@@ -1,0 +1,103 @@
+"""What a card says about a model of numbers, in the unit of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from service.storage.database.tables import ModelVersion
+from svm.model.conformal import least_rows
+
+COVERAGE = 0.9
+"""Of prediction intervals, if the caller does not say."""
+_FIGURES = {
+    "mae": ("mean absolute error", "the median"),
+    "rmse": ("root of the mean squared error", "the mean"),
+    "r2": ("R²", "the mean"),
+}
+"""Metrics in words, and what their baseline always predicts."""
+
+
+def figure(value: float | None) -> str:
+    """With four significant digits."""
+    if value is None:
+        return "not known"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def errors_in_words(measured: Mapping[str, Any], rows: str) -> Iterator[str]:
+    """Sentences about the errors on rows of a name such as "validation"."""
+    ends, baseline = measured["intervals"], measured.get("baseline") or {}
+
+    def with_ends(name: str) -> str:
+        interval = ends.get(name)
+        between = interval and f" (95 % interval {figure(interval[0])} to {figure(interval[1])})"
+        return f"{figure(measured[name])}{between or ''}"
+
+    yield (
+        f"On {measured['n_samples']:,} {rows} rows, half of its errors are below "
+        f"{with_ends('median_absolute_error')}"
+        + _beside(baseline, "median_absolute_error", "the median")
+    )
+    for name, (words, constant) in _FIGURES.items():
+        yield f"Its {words} is {with_ends(name)}" + _beside(baseline, name, constant)
+    yield (
+        f"{measured['share_inside_epsilon']:.1%} of its errors are at most ε, "
+        f"{figure(measured['epsilon'])}."
+    )
+    if seen := measured.get("trained_rows"):
+        yield (
+            f"{seen:,} of {measured['n_samples']:,} {rows} rows are equal to training rows, labels "
+            "included: on new rows the errors are probably larger."
+        )
+    if measured.get("mae_mean") is not None and measured.get("mae_std") is not None:
+        yield (
+            f"Over the folds, its mean absolute error is {figure(measured['mae_mean'])} on "
+            f"average, with a standard deviation of {figure(measured['mae_std'])}."
+        )
+
+
+def _beside(baseline: Mapping[str, Any], name: str, constant: str) -> str:
+    if name not in baseline:
+        return "."
+    return f"; always predicting {constant} of the training rows gives {figure(baseline[name])}."
+
+
+def intervals_in_words(version: ModelVersion) -> str:
+    """What its prediction intervals are worth."""
+    metrics: Mapping[str, Any] = version.result.get("metrics", {})
+    conformal = metrics.get("validation", {}).get("conformal")
+    if conformal is None:
+        return "It has no prediction intervals, which need rows that it was not trained on."
+    n = conformal["n_samples"]
+    usual = [one for one in conformal["coverages"] if one["coverage"] == COVERAGE]
+    if not usual:
+        return (
+            f"Its prediction intervals are from the errors of {n:,} rows that it was not trained "
+            f"on; a coverage of {COVERAGE:.0%} needs {least_rows(COVERAGE)}."
+        )
+    one = usual[0]
+    return (
+        f"Its intervals with a coverage of {COVERAGE:.0%} are ± {figure(one['half_width'])}, "
+        f"from the errors of {n:,} rows that it was not trained on. On average over such draws of "
+        f"rows they contain {one['mean_share']:.2%} of new targets, k/(n + 1); 19 models of 20 "
+        f"reach {one['least_share']:.1%}, the 5 % point of the Beta distribution."
+    )
+
+
+def loss_in_words(version: ModelVersion) -> str:
+    """Where ε comes from, and the scale of the target."""
+    solver, metrics = version.spec.get("solver", {}), version.result.get("metrics", {})
+    epsilon = solver.get("epsilon")
+    if epsilon is None:
+        epsilon = metrics.get("train", {}).get("epsilon")
+        source = "half the robust spread (1.48 MAD) of the errors of a first fit"
+    else:
+        source = "as the settings say"
+    scale = ""
+    if version.spec.get("target_scale") == "logarithmic":
+        scale = " It is a model of the logarithm of the target, and ε is in that unit."
+    return (
+        f"Errors up to ε = {figure(epsilon)} cost nothing: {source}.{scale} The cost is of the "
+        "standardized target (minus its median, over its standard deviation)."
+    )
