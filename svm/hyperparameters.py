@@ -23,7 +23,7 @@ Positive = Annotated[float, Gt(0), Predicate(math.isfinite)]
 Moderate = Annotated[float, Ge(1e-100), Le(1e100)]
 """Positive, and of a size that can be inverted, multiplied and squared: between the largest allowed
 data value (`svm.data.matrices.LARGEST`) and its inverse."""
-NonNegative = Annotated[float, Ge(0), Predicate(math.isfinite)]
+NonNegative = Annotated[float, Ge(0), Le(1e100)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 PositiveInt = Annotated[int, Ge(1)]
 

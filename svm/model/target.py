@@ -37,11 +37,17 @@ class Target:
         cls, values: Vector, scale: TargetScale, weights: Vector | None = None, *, centered: bool
     ) -> Target:
         """The target of the training rows; a row of weight 2 counts as two. Raises InvalidData."""
+        given = values
         values = _linear(values, logarithm=scale == "logarithmic")
         mean = np.average(values, weights=weights)
         deviation = float(np.sqrt(np.average(np.square(values - mean), weights=weights)))
-        if deviation <= 1e-12 * float(np.abs(values).max()):
-            raise InvalidData("single-class", "all rows have the same target: there is no choice")
+        if deviation <= max(1.0 / LARGEST, 1e-12 * float(np.abs(values).max())):
+            low, high = float(given.min()), float(given.max())
+            message = f"all training rows have the target {low!r}; two different ones are needed"
+            if low < high:
+                message = f"the targets are too close together: all are between {low!r} and "
+                message += f"{high!r}; subtract a constant, or give them in another unit"
+            raise InvalidData("single-class", message)
         center = median(values, weights) if centered else 0.0
         return cls(center, deviation, scale == "logarithmic")
 

@@ -3,6 +3,7 @@ how a model scores on them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -248,9 +249,18 @@ def rare_classes(
 
 def check_measured(spec: JobCreate, dataset: Dataset) -> None:
     """Raises InvalidContent if too few rows are held out: none for a fold, or of a class none to
-    learn its probability from. `dataset` has the classes that are trained on."""
+    learn its probability from; or if one number is left to train on. `dataset` has the classes that are trained on."""
     counts = dataset.class_counts or [dataset.n_samples]
+    left = 2
     match spec.validation:
+        case Folds(folds=folds) if dataset.target_kind == "numbers":
+            pointer, least = "/validation/folds", folds
+            held_out = [dataset.n_samples]
+            left = dataset.n_samples - math.ceil(dataset.n_samples / folds)
+        case ValidationSplit(fraction=fraction) if dataset.target_kind == "numbers":
+            pointer, least = "/validation/fraction", 1
+            held_out = [max(1, held_out_rows(dataset.n_samples, fraction))]
+            left = dataset.n_samples - held_out[0]
         case Folds(folds=folds):
             pointer, least = "/validation/folds", folds
             held_out = [count if count > 1 else 0 for count in counts]
@@ -265,6 +275,9 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
         if dataset.classes is not None:
             message = "the classes have too few rows to hold some of them out"
         raise InvalidContent.at(pointer, code, message, "use no validation, or give more rows")
+    if left < 2:
+        message = "a training needs two rows or more, and one is left"
+        raise InvalidContent.at(pointer, code, message, "hold out fewer rows, or give more")
     if spec.calibration is not None and 0 in held_out:
         number = held_out.index(0)
         label = (dataset.classes or ())[number]

@@ -315,10 +315,25 @@ def test_unknown_dataset_is_not_found(client: TestClient) -> None:
             "class-too-small",
             "/validation/folds",
         ),
+        (
+            "a,y\n1,.5\n2,1.5\n",
+            {},
+            {"validation": {"folds": 2}},
+            "class-too-small",
+            "/validation/folds",
+        ),
+        (
+            MEASURED,
+            {},
+            {"validation": {"fraction": 0.999}},
+            "class-too-small",
+            "/validation/fraction",
+        ),
     ],
     ids=[
         *("unlabeled", "one class", "101 classes", "class of one row", "folds", "measured"),
         *("counted", "texts", "no numbers", "one number", "few numbers"),
+        *("one row in the other fold", "one row left"),
     ],
 )
 def test_data_that_cannot_be_trained_on_is_refused_before_queueing(

@@ -225,7 +225,9 @@ def test_bad_targets() -> None:
         ([1.0, np.nan, 2.0, 3.0], "row 1 .* has the target nan"),
         ([1.0, 2.0, 3.0, np.inf], "row 3 .* has the target inf"),
         (["a", "b", "c", "d"], "needs numbers"),
-        ([5.0, 5.0, 5.0, 5.0], "the same target"),
+        ([5.0, 5.0, 5.0, 5.0], "all training rows have the target 5.0; two different"),
+        ([1e-300, 2e-300, 3e-300, 4e-300], "too close together: all are between 1e-300 and 4e-300"),
+        ([2.0**53, 2.0**53 + 2, 2.0**53, 2.0**53], "too close together"),
         ([1.0, 2.0, 3.0], "expected 4 labels"),
     ):
         with pytest.raises(InvalidData, match=said):
@@ -241,10 +243,14 @@ def test_bad_targets() -> None:
 def test_all_targets_inside_epsilon() -> None:
     """The cost 0 is proven only where it is the lowest one."""
     X, y = diabetes()
-    result = train(Pipeline(solver=Newton(epsilon=100.0, **LINEAR)), X, y).result()
-    assert result.certificate.worst.primal == 0.0
-    assert result.certificate.status == "certified"
-    assert len(set(result.fitted.predict(X))) == 1
+    for loss in (LINEAR, SQUARED):
+        for solver in (Newton(epsilon=100.0, **loss), SMO(epsilon=1e100, **loss)):
+            result = train(Pipeline(solver=solver), X, 1e-10 * y).result()
+            assert result.certificate.worst.primal == 0.0
+            assert result.certificate.status == "certified"
+            assert len(set(result.fitted.predict(X))) == 1
+    with pytest.raises(InvalidHyperparameter, match="epsilon"):
+        Newton(epsilon=1e300, **LINEAR)
 
 
 def test_known_hard_shapes() -> None:
