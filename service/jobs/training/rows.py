@@ -249,7 +249,8 @@ def rare_classes(
 
 def check_measured(spec: JobCreate, dataset: Dataset) -> None:
     """Raises InvalidContent if too few rows are held out: none for a fold, or of a class none to
-    learn its probability from; or if one number is left to train on. `dataset` has the classes that are trained on."""
+    learn its probability from; or if a single number is left to train on. `dataset` has the classes
+    that are trained on."""
     counts = dataset.class_counts or [dataset.n_samples]
     left = 2
     match spec.validation:

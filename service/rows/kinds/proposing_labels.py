@@ -80,7 +80,8 @@ class LabelColumn(Labels):
         last = f"the last column, {called(self._column)},"
         texts = kind_of(target.classes) == "text"
         if texts and len(target.classes or ()) == self.count >= MIN_ROWS_OF_IDENTIFIERS:
-            hint = hint or "name the label with `target`, or say target=none"
+            nearly = [one["message"] for one in target.warnings if one["code"] == "nearly-read"]
+            hint = "; ".join([*nearly, hint or "name the label with `target`, or say target=none"])
             raise self._refusal(f"{last} has a different text in every row", hint, likely)
         measured = target.classes is None and target.n_distinct > MOST_CLASSES
         if measured and hint is not None:

@@ -33,6 +33,8 @@ MOST_CLASSES = 20
 """More different numbers are a numeric target, unless the caller says otherwise."""
 MAX_CLASSES = 1000
 """More different numbers always are; more different texts are refused."""
+SHARE_OF_NUMBERS = 0.9
+"""Of different texts, from which on the others are probably mistakes."""
 _BLOCK_ROWS = 1 << 17
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -181,7 +183,7 @@ class Labels:
             numbers = [self._number(text) for text in texts]
             others = [text for text, number in zip(texts, numbers, strict=True) if number is None]
         if self._kind is None and (len(others) == len(texts) or not all(map(_is_gap, others))):
-            self._warn_of_commas(others)
+            self._warn_of_numbers(texts, others)
             return texts
         for text in others:
             rows = np.flatnonzero(codes == texts.index(text))
@@ -221,9 +223,15 @@ class Labels:
         self._warnings.append(warning("numeric-target", message))
         return True
 
-    def _warn_of_commas(self, texts: list[str]) -> None:
-        """If they would be numbers with a decimal point."""
-        words = [text for text in texts if not _is_gap(text)]
+    def _warn_of_numbers(self, labels: list[str], others: list[str]) -> None:
+        """If the `others`, which are not numbers, would be with a decimal point, or are few."""
+        words = [text for text in others if not _is_gap(text)]
+        n_numbers = len(labels) - len(others)
+        if words and n_numbers > max(MOST_CLASSES, SHARE_OF_NUMBERS * len(labels)):
+            message = f"the labels stay texts, since {words[0][:64]!r} is not a number as most are"
+            hint = "correct it; or if it says that there is none, name it in `missing`"
+            self._warnings.append(warning("nearly-read", f"{message}: {hint}"))
+            return
         if not words or not all(map(is_number, words)):
             return
         hint = number_hint(words[0]) or "write them plainly"

@@ -201,8 +201,8 @@ def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]
 
 def _as_numbers(target: Target, what: str, name: str | None) -> str:
     """That labels are a numeric target, and how they become classes."""
-    message = f"{what} is a numeric target with {target.n_distinct:,} different values: models "
-    message += "predict the number"
+    values = _counted(target.n_distinct, "value", "different values")
+    message = f"{what} is a numeric target with {values}: models predict the number"
     ways = []
     if name is not None:
         schema = {name: {"kind": "category", "role": "label"}}

@@ -167,6 +167,20 @@ def test_labels_with_a_decimal_comma_stay_texts(texts: list[str], warned: bool) 
     assert numbers.target_kind == ("numbers" if warned else "classes")
 
 
+def test_numbers_with_an_odd_text_stay_texts() -> None:
+    """A warning and a refusal say which text it is, and how to read the others as numbers."""
+    labels = [f"{i}.5" for i in range(60)]
+    labels[3] = "call us"
+    content = "\n".join(["x,price", *(f"{i},{label}" for i, label in enumerate(labels))])
+    parsed = upload(content, target="price").parsed
+    assert parsed.target_kind == "classes"
+    said = "the labels stay texts, since 'call us' is not a number as most are"
+    assert any(one["message"].startswith(said) for one in parsed.warnings)
+    assert said in refusal(content).detail
+    numbers = upload(content, missing=["call us"]).parsed
+    assert (numbers.target_kind, numbers.n_samples) == ("numbers", 59)
+
+
 @pytest.mark.parametrize("n", [60, 1200])
 @pytest.mark.parametrize(
     ("written", "decimal"),
