@@ -73,8 +73,7 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         outputs = _of_classes(graph, fitted, scores)
     opsets = [helper.make_opsetid("", OPSET)]
     if plain:
-        shape = ["n", fitted.n_features]
-        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape)]
+        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", fitted.n_features])]
     else:
         inputs = table_inputs(fitted.columns)
         opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
