@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -232,14 +231,21 @@ def predict(
     model: ModelReference,
     file: InputFile,
     output: Annotated[
-        list[str], typer.Option(help="label, decision or probability; can be repeated.")
-    ] = ["label"],  # noqa: B006  (never changed)
+        list[str] | None,
+        typer.Option(
+            help="label (the default), decision or probability; of a model of numbers value (the "
+            "default) or interval; can be repeated."
+        ),
+    ] = None,
+    coverage: Annotated[
+        float | None, typer.Option(help="Of intervals: the share of new rows inside, such as 0.9.")
+    ] = None,
 ) -> None:
     """Predict the rows of a file and print CSV."""
-    if "explanation" in output and not call.as_json:
+    if "explanation" in (output or ()) and not call.as_json:
         raise ValueError("an explanation is not a table: add --json")
-    answer = call.client.predict(model, file, output)
-    call.show(answer, partial(showing.print_predictions, outputs=output))
+    answer = call.client.predict(model, file, output or [], coverage=coverage)
+    call.show(answer, showing.print_predictions)
 
 
 @calls_service()

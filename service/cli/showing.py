@@ -175,14 +175,28 @@ def _unknown_cells(cells: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
     }
 
 
-def print_predictions(answer: Mapping[str, Any], outputs: Sequence[str]) -> None:
-    """As CSV: a column for each output, or for each class of an output."""
+PREDICTIONS = {
+    "label": "label",
+    "values": "value",
+    "intervals": "interval",
+    "decision": "decision",
+    "probability": "probability",
+}
+"""Members of a reply, and their names in a table."""
+
+
+def print_predictions(answer: Mapping[str, Any]) -> None:
+    """As CSV: a column for each output, for each class of an output, or for each end of an
+    interval."""
     names: list[str] = []
     columns: list[Sequence[Any]] = []
-    for name in outputs:
-        values = answer[name]
+    for member, values in answer.items():
+        name = PREDICTIONS.get(member)
+        if name is None:
+            continue
         if isinstance(values[0], list):
-            names += [f"{name}:{label}" for label in answer["classes"]]
+            each = (f"{name}:{label}" for label in answer["classes"])
+            names += ("interval_low", "interval_high") if name == "interval" else each
             columns += list(zip(*values, strict=True))
         else:
             names.append(name)

@@ -145,7 +145,8 @@ class ModelVersionMembers:
     written so, or with decimal points and ISO dates in UTF-8. Null for binary formats."""
     n_support_vectors: int | None
     calibration: str | None
-    """How scores become probabilities: `sigmoid` or `isotonic`; null if they do not."""
+    """How scores become probabilities, `sigmoid` or `isotonic`, or numbers become intervals,
+    `conformal`; null if they do not."""
     metrics: dict[str, Any]
     """By subset of the data: `train`, and `validation` if there is a validation set."""
     certificate: dict[str, Any]

@@ -69,16 +69,19 @@ def _check_program(data: Path) -> None:
 
 def _signature(version: ModelVersion) -> Any:
     """Names of the columns, of any type: whole numbers and texts are read as the service does.
-    Arrays have none. The parameter `output` is `label`, `decision` or `probability`."""
+    Arrays have none. The parameter `output` is one of `pyfunc.OUTPUTS`, or of `pyfunc.NUMBERS`."""
     types: Any = import_module("mlflow.types.schema")
     table = version.table
     names = version.columns if table is None else [one["name"] for one in table["columns"]]
     inputs = None
     if names is not None:
         inputs = types.Schema([types.ColSpec(types.AnyType(), name=name) for name in names])
-    output = types.ParamSpec("output", types.DataType.string, pyfunc.OUTPUTS[0])
+    outputs = pyfunc.OUTPUTS if version.classes else pyfunc.NUMBERS
+    params = [types.ParamSpec("output", types.DataType.string, outputs[0])]
+    if not version.classes:
+        params.append(types.ParamSpec("coverage", types.DataType.double, 0.9))
     signature: Any = import_module("mlflow.models").ModelSignature
-    return signature(inputs=inputs, params=types.ParamSchema([output]))
+    return signature(inputs=inputs, params=types.ParamSchema(params))
 
 
 def _origin(version: ModelVersion) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 OUTPUTS = ("label", "decision", "probability")
+NUMBERS = ("value", "interval")
+"""The outputs of a model of numbers."""
 PROGRAM = "svm_service_export"
 """The module that predicts from an NPZ file."""
 
@@ -26,21 +28,27 @@ class Predictor:
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
         """The label of each row, or what `params["output"]` names: `decision` values, or
-        `probability`, (n_samples, n_classes), of a calibrated model.
+        `probability`, (n_samples, n_classes), of a calibrated model. Of a model of numbers the
+        value, or its `interval`, (n_samples, 2), with `params["coverage"]`.
 
         Raises ValueError for another output.
         """
-        output = (params or {}).get("output", OUTPUTS[0])
-        if output not in OUTPUTS:
-            raise ValueError(f"output {output!r}: not one of {', '.join(OUTPUTS)}")
+        outputs = NUMBERS if "target" in self._model else OUTPUTS
+        output = (params or {}).get("output", outputs[0])
+        if output not in outputs:
+            raise ValueError(f"output {output!r}: not one of {', '.join(outputs)}")
+        if output == "interval" and "conformal_residuals" not in self._model:
+            raise ValueError("the model has no prediction intervals: train it with `validation`")
         if output == "probability" and "calibration" not in self._model:
             raise ValueError("the model is not calibrated: it has no probabilities")
         rows = self._rows(model_input)
-        if output == "label":
+        if output == outputs[0]:
             return self._program.predict(self._model, rows)
         scores = self._program.scores(self._model, rows)
         if output == "decision":
             return self._program.decision(self._model, scores)
+        if output == "interval":
+            return self._program.intervals(self._model, scores, (params or {}).get("coverage", 0.9))
         return self._program.probabilities(self._model, scores)
 
     def _rows(self, data: Any) -> Any:

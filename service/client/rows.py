@@ -169,18 +169,18 @@ def upload_body(
 
 
 def predict_call(
-    model: str, rows: Any, outputs: str | Outputs, coverage: float | None = None
+    model: str, rows: Any, outputs: str | Outputs | None, coverage: float | None = None
 ) -> tuple[calls.Call, bool]:
     """The request of a prediction, and whether its reply is the array of a single output. No
     outputs are those that the service answers by default."""
     body = predict_body(rows)
-    single = isinstance(outputs, str) and outputs != "explanation"
-    names = outputs if isinstance(outputs, str) else ",".join(outputs)
+    single = outputs is None or (isinstance(outputs, str) and outputs != "explanation")
+    names = outputs if outputs is None or isinstance(outputs, str) else ",".join(outputs)
     accept = {"Content-Type": body.media_type, "Accept": NPY if single else JSON}
     call = calls.Call(
         method="POST",
         path=f"{calls.model_path(model)}/predict",
-        params={"outputs": None if names in ("label", "") else names, "coverage": coverage},
+        params={"outputs": names or None, "coverage": coverage},
         headers=accept | body.headers,
         content=body.content,
     )

@@ -62,7 +62,7 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
 
 
 def _problems(model: LoadedModel) -> list[dict[str, Any]]:
-    """What each score is of: the classes of each binary problem, or the number that is predicted."""
+    """What each score is of: the classes of each problem, or the number that is predicted."""
     target = model.fitted.target
     if target is not None:
         return [{"classes": [], "of": "logarithm" if target.logarithm else "value"}]

@@ -116,7 +116,7 @@ class PredictionRead(ReadModel):
     values: list[float] | None = None
     """The predicted numbers, in the unit of the target."""
     intervals: list[tuple[float, float]] | None = None
-    """From and to, both included: on average over models, so many targets of new rows are inside
+    """From and to, both included: on average over models, this many targets of new rows are inside
     as `coverage` says, or more."""
     coverage: float | None = None
     """With `intervals`."""

@@ -47,7 +47,7 @@ class AsyncPredictor(fields.Resource):
 
     @overload
     async def predict(
-        self, rows: Any, outputs: OneOutput = "label", *, coverage: float | None = None
+        self, rows: Any, outputs: OneOutput | None = None, *, coverage: float | None = None
     ) -> Array: ...
 
     @overload
@@ -61,7 +61,7 @@ class AsyncPredictor(fields.Resource):
     ) -> Array | dict[str, Any]: ...
 
     async def predict(
-        self, rows: Any, outputs: str | Outputs = "label", *, coverage: float | None = None
+        self, rows: Any, outputs: str | Outputs | None = None, *, coverage: float | None = None
     ) -> Array | dict[str, Any]:
         """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
         version."""
@@ -166,7 +166,11 @@ class AsyncModel(fields.ModelFields, AsyncPredictor):
 
 
 async def predict(
-    session: AsyncSession, model: str, rows: Any, outputs: str | Outputs, coverage: float | None
+    session: AsyncSession,
+    model: str,
+    rows: Any,
+    outputs: str | Outputs | None,
+    coverage: float | None,
 ) -> Array | dict[str, Any]:
     """One output as an array, sent in binary; several as a dict from JSON."""
     call, single = predict_call(model, rows, outputs, coverage)
@@ -553,7 +557,7 @@ class AsyncClient:
         self,
         model: AnyModel,
         rows: Any,
-        outputs: OneOutput = "label",
+        outputs: OneOutput | None = None,
         *,
         coverage: float | None = None,
     ) -> Array: ...
@@ -572,7 +576,7 @@ class AsyncClient:
         self,
         model: AnyModel,
         rows: Any,
-        outputs: str | Outputs = "label",
+        outputs: str | Outputs | None = None,
         *,
         coverage: float | None = None,
     ) -> Array | dict[str, Any]:
@@ -580,12 +584,13 @@ class AsyncClient:
         path of a file.
 
         `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
-        the outputs `label`, `decision` and `probability` is returned as an array, (n_samples,) or
-        (n_samples, n_classes). Models of numbers have `value`, the default, (n_samples,), and
-        `interval`, (n_samples, 2), that has the target of a share `coverage` of new rows inside, by
-        default 0.9. Several, or an `explanation`, are returned as a dict with `model`, `classes`,
-        and an entry for each output; with `probability` also `warnings`, if labels are not the
-        class with the largest probability.
+        the outputs `label`, the default, `decision` and `probability` is returned as an array,
+        (n_samples,) or (n_samples, n_classes). Models of numbers have `value`, the default,
+        (n_samples,), and `interval`, (n_samples, 2), that has the target of a share `coverage` of
+        new rows inside, by default 0.9. Several (an empty list: the default one), or an
+        `explanation`, are returned as a dict with `model`, `classes`, and an entry for each output,
+        `values` and `intervals` for numbers; with `probability` also `warnings`, if labels are not
+        the class with the largest probability.
         """
         return await predict(self._session, reference(model), rows, outputs, coverage)
 
@@ -593,21 +598,24 @@ class AsyncClient:
         self,
         dataset: AnyDataset,
         model: AnyModel,
-        outputs: Sequence[str] = ("label",),
+        outputs: Sequence[str] | None = None,
         *,
+        coverage: float | None = None,
         format: str = "csv",
         tags: Mapping[str, str] | None = None,
         callback: str | None = None,
     ) -> AsyncJob:
         """Queue the prediction of all rows of a dataset; `download_results` of the job saves the
-        file, in the `format` `csv`, `ndjson`, `npy` or `parquet`."""
+        file, in the `format` `csv`, `ndjson`, `npy` or `parquet`. By default the output is `label`,
+        or `value` of a model of numbers; `coverage` is that of an `interval`."""
         body = {
             "dataset_id": reference(dataset),
             "model": reference(model),
-            "outputs": list(outputs),
+            "outputs": None if outputs is None else list(outputs),
             "format": format,
             "tags": dict(tags or {}),
             "callback": callback,
+            **({} if coverage is None else {"coverage": coverage}),
         }
         return await self._queue("/v1/batch-predictions", body)
 

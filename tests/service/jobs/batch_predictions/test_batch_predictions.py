@@ -118,6 +118,37 @@ def test_parquet(client: TestClient, worker: Worker, tmp_path: Any) -> None:
     assert table["decision"].tolist() == expected["decision"]
 
 
+def test_numbers_and_their_intervals(client: TestClient, worker: Worker, tmp_path: Any) -> None:
+    """Of a table with a numeric target, in every format, as `predict` has them."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(90, 2))
+    prices = (X @ [3.0, -1.0] + random.normal(size=90) + 20.0).tolist()
+    lines = [f"{a!r},{b!r},{p!r}" for (a, b), p in zip(X.tolist(), prices, strict=True)]
+    dataset_id = upload(client, "\n".join(["size,age,price", *lines, ""]))
+    spec = {"dataset_id": dataset_id, "model_name": "clouds", "validation": {"fraction": 0.3}}
+    job_id = client.post("/v1/jobs", json=spec).json()["id"]
+    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    body = {"instances": X.tolist(), "outputs": ["value", "interval"], "coverage": 0.8}
+    expected = client.post("/v1/models/clouds/predict", json=body).json()
+    both: dict[str, Any] = {"outputs": ["value", "interval"], "coverage": 0.8}
+    head, *rows = csv.reader(io.StringIO(predicted(client, worker, **both).decode()))
+    assert head == ["value", "interval_low", "interval_high"]
+    cells = np.array(rows, dtype=np.float64)
+    assert cells[:, 0].tolist() == expected["values"]
+    assert cells[:, 1:].tolist() == expected["intervals"]
+    records = map(json.loads, predicted(client, worker, **both, format="ndjson").splitlines())
+    assert [record["interval"] for record in records] == expected["intervals"]
+    path = tmp_path / "x.parquet"
+    path.write_bytes(predicted(client, worker, **both, format="parquet"))
+    with duckdb.connect(":memory:") as connection:
+        table = connection.execute("SELECT * FROM read_parquet(?)", [str(path)]).fetchnumpy()
+    assert table["interval_high"].tolist() == [high for _, high in expected["intervals"]]
+    values = np.load(io.BytesIO(predicted(client, worker, format="npy")))
+    assert values.tolist() == expected["values"]
+    reply = ask(client, outputs=["label"])
+    assert (reply.status_code, reply.json()["code"]) == (422, "invalid-field")
+
+
 def test_results_in_ranges(client: TestClient, worker: Worker) -> None:
     """A download that broke off can be continued; its digest is known."""
     trained(client, worker)
@@ -232,5 +263,5 @@ def test_imported_models_give_the_probabilities_that_they_have(
 def test_labels_alone_are_cells_of_csv(tmp_path: Path) -> None:
     """Quoted where a reader needs it."""
     classes, codes = np.array(["a,b", "c"]), np.array([0, 1, 0], dtype=np.int32)
-    results.write("csv", tmp_path / "labels", classes, {"label": codes})
+    results.write("csv", tmp_path / "labels", classes, {"label": codes}, {"label": ["label"]})
     assert (tmp_path / "labels").read_text() == 'label\n"a,b"\nc\n"a,b"\n'
