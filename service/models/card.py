@@ -197,7 +197,7 @@ def _with_kernel(exact: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> li
 
 def _quality(version: ModelVersion) -> list[str]:
     metrics: Mapping[str, Any] = version.result.get("metrics", {})
-    sentences = []
+    sentences: list[str] = []
     for subset, rows in (("validation", "validation"), ("train", "training")):
         measured = metrics.get(subset, {})
         if "mae" in measured:

@@ -112,7 +112,7 @@ def test_plots_of_numbers(examples: ExampleModels, of_numbers: str, kind: PlotKi
 
 
 def test_plots_of_numbers_are_not_those_of_classes(examples: ExampleModels) -> None:
-    """The reason names the kind of the plot and of the model."""
+    """The reason says it."""
     expected = "`residuals` is a plot of numbers, and binary version 1 predicts classes"
     assert problem(examples.client, "binary", "residuals")[2] == expected
 
