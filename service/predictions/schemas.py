@@ -116,13 +116,8 @@ class PredictionRead(ReadModel):
     values: list[float] | None = None
     """The predicted numbers, in the unit of the target."""
     intervals: list[tuple[float, float]] | None = None
-<<<<<<< HEAD
     """From and to, both included. On average over models, the target of a new row is inside with
     the probability `coverage`, or more."""
-=======
-    """From and to, both included: on average over models, this many targets of new rows are inside
-    as `coverage` says, or more."""
->>>>>>> main
     coverage: float | None = None
     """With `intervals`."""
     explanation: list[list[ExplanationRead]] | None = None
