@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
+from service.common.figures import figure
 from service.errors import Fault
 from svm.model.measures import interval
 
@@ -33,9 +34,7 @@ def number(value: float | int | None) -> str:
         return NOTHING
     if isinstance(value, int):
         return f"{value:,}"
-    if value != value or value in (float("inf"), float("-inf")):
-        return str(value)
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return figure(value)
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

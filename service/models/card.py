@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from service.common.figures import figure
 from service.common.schemas import rfc3339
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.errors_in_words import (
     errors_in_words,
-    figure,
     intervals_in_words,
     loss_in_words,
 )
@@ -27,13 +27,12 @@ from svm.model.measures import interval
 from svm.model.metrics import explain_unpredicted
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
+from svm.training.preparation import SKEWED_TARGET
 
 FEW_ROWS = 30
 """Metrics of a class with fewer rows are uncertain."""
 IMBALANCE = 0.8
 """If the largest class has a larger share, accuracy alone is misleading."""
-SKEWED = 1.25
-"""A mean of positive targets that is larger than this many medians: their logarithm is offered."""
 SHOWN_CLASSES = 20
 SHOWN_COLUMNS = 200
 SECTIONS = {
@@ -135,6 +134,12 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         f"It was trained on the dataset {dataset.id}{name}: {dataset.n_samples:,} rows of "
         f"{dataset.n_features:,} features, {layout}."
     ]
+    if (of := dataset.target_statistics) is not None and None not in of.values():
+        sentences.append(
+            f"Its target is between {figure(of['min'])} and {figure(of['max'])}: its median is "
+            f"{figure(of['median'])}, its mean {figure(of['mean'])}, with a standard deviation of "
+            f"{figure(of['std'])}."
+        )
     if dataset.classes is not None and dataset.class_counts is not None:
         counts = zip(dataset.classes, dataset.class_counts, strict=True)
         shown = _first([f"{label}: {count:,}" for label, count in counts])
@@ -172,9 +177,10 @@ def _certificate(version: ModelVersion) -> list[str]:
         if reason == version.result.get("stop_reason") and not reason.converged:
             sentences.append(f"The training did not converge. {reason.advice}")
     if version.predicts == "numbers":
-        sentences.append(loss_in_words(version))
+        sentences.extend(loss_in_words(version))
+    measure = "accuracy" if version.predicts == "classes" else "errors"
     sentences.append(
-        "The certificate is about the cost that was minimized, not about accuracy on new rows."
+        f"The certificate is about the cost that was minimized, not about {measure} on new rows."
     )
     return sentences
 
@@ -233,7 +239,7 @@ def _quality(version: ModelVersion) -> list[str]:
                 "others."
             )
     if version.predicts == "numbers":
-        sentences.append(intervals_in_words(version))
+        sentences.extend(intervals_in_words(version))
     return sentences or ["Nothing was measured."]
 
 
@@ -262,12 +268,21 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
             "Nothing was measured here: evaluate it on labeled rows before you rely on it."
         )
     elif not metrics.get("validation"):
+        measure, worse = "accuracy on new rows is", "lower"
+        if version.predicts == "numbers":
+            measure, worse = "errors on new rows are", "larger"
         sentences.append(
-            "It was measured on its training rows: its accuracy on new rows is not known, and "
-            "probably lower."
+            f"It was measured on its training rows: its {measure} not known, and probably {worse}."
         )
+    kernel = (spec.get("solver", {}).get("kernel") or {}).get("name")
+    if kernel == "gaussian":
+        same = "label" if version.predicts == "classes" else "number"
+        sentences.append(f"Far from all support vectors every row gets the same {same}.")
     if version.predicts == "numbers":
-        return [*sentences, *_limits_of_numbers(spec, dataset), _UNCHECKED]
+        sentences.append("It predicts a number for every row, however unusual the row is.")
+        if SKEWED_TARGET in version.result.get("warnings", ()):
+            sentences.append(f"{SKEWED_TARGET[0].upper()}{SKEWED_TARGET[1:]}.")
+        return [*sentences, _UNCHECKED]
     sentences.extend(explain_unpredicted(metrics, version.classes, spec.get("class_weight")))
     if dataset is not None and dataset.class_counts and dataset.classes:
         counts = zip(dataset.classes, dataset.class_counts, strict=True)
@@ -290,25 +305,8 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         )
     elif version.calibration is None:
         sentences.append("Decision values are not probabilities.")
-    kernel = (spec.get("solver", {}).get("kernel") or {}).get("name")
-    if kernel == "gaussian":
-        sentences.append("Far from all support vectors every row gets the same label.")
     sentences.append("It predicts one of its classes for every row, however unusual the row is.")
     sentences.append(_UNCHECKED)
-    return sentences
-
-
-def _limits_of_numbers(spec: Mapping[str, Any], dataset: Dataset | None) -> list[str]:
-    sentences = ["It predicts a number for every row, however unusual the row is."]
-    known = (dataset and dataset.target_statistics) or {}
-    if known and spec.get("target_scale") != "logarithmic":
-        middle, mean = known.get("median"), known.get("mean")
-        if middle and mean and known["min"] > 0 and mean > SKEWED * middle:
-            sentences.append(
-                f"Its targets are positive and skewed (median {figure(middle)}, mean "
-                f"{figure(mean)}), so that a few large ones decide the fit: a model of their "
-                'logarithm, `"target_scale": "logarithmic"`, may be better.'
-            )
     return sentences
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from service.common.figures import figure
 from service.storage.database.tables import ModelVersion
 from svm.model.conformal import least_rows
 
@@ -18,18 +20,13 @@ _FIGURES = {
 """Metrics in words, and what their baseline always predicts."""
 
 
-def figure(value: float | None) -> str:
-    """With four significant digits."""
-    if value is None:
-        return "not known"
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
-
-
 def errors_in_words(measured: Mapping[str, Any], rows: str) -> Iterator[str]:
     """Sentences about the errors on rows of a name such as "validation"."""
     ends, baseline = measured["intervals"], measured.get("baseline") or {}
 
     def with_ends(name: str) -> str:
+        if measured[name] is None:
+            return "not known, since all targets are equal"
         interval = ends.get(name)
         between = interval and f" (95 % interval {figure(interval[0])} to {figure(interval[1])})"
         return f"{figure(measured[name])}{between or ''}"
@@ -41,10 +38,7 @@ def errors_in_words(measured: Mapping[str, Any], rows: str) -> Iterator[str]:
     )
     for name, (words, constant) in _FIGURES.items():
         yield f"Its {words} is {with_ends(name)}" + _beside(baseline, name, constant)
-    yield (
-        f"{measured['share_inside_epsilon']:.1%} of its errors are at most ε, "
-        f"{figure(measured['epsilon'])}."
-    )
+    yield f"{measured['share_inside_epsilon']:.1%} of its errors are at most ε."
     if seen := measured.get("trained_rows"):
         yield (
             f"{seen:,} of {measured['n_samples']:,} {rows} rows are equal to training rows, labels "
@@ -58,46 +52,58 @@ def errors_in_words(measured: Mapping[str, Any], rows: str) -> Iterator[str]:
 
 
 def _beside(baseline: Mapping[str, Any], name: str, constant: str) -> str:
-    if name not in baseline:
+    if baseline.get(name) is None:
         return "."
     return f"; always predicting {constant} of the training rows gives {figure(baseline[name])}."
 
 
-def intervals_in_words(version: ModelVersion) -> str:
-    """What its prediction intervals are worth."""
+def intervals_in_words(version: ModelVersion) -> Iterator[str]:
+    """What its prediction intervals are worth, if it was trained here."""
     metrics: Mapping[str, Any] = version.result.get("metrics", {})
     conformal = metrics.get("validation", {}).get("conformal")
+    if version.imported is not None or not metrics:
+        return
     if conformal is None:
-        return "It has no prediction intervals, which need rows that it was not trained on."
+        yield "It has no prediction intervals, which need rows that it was not trained on."
+        return
     n = conformal["n_samples"]
     usual = [one for one in conformal["coverages"] if one["coverage"] == COVERAGE]
     if not usual:
-        return (
+        yield (
             f"Its prediction intervals are from the errors of {n:,} rows that it was not trained "
             f"on; a coverage of {COVERAGE:.0%} needs {least_rows(COVERAGE)}."
         )
+        return
     one = usual[0]
-    return (
-        f"Its intervals with a coverage of {COVERAGE:.0%} are ± {figure(one['half_width'])}, "
-        f"from the errors of {n:,} rows that it was not trained on. On average over such draws of "
+    ends = f"± {figure(one['half_width'])}"
+    if _of_logarithms(version):
+        factor = figure(math.exp(one["half_width"]))
+        ends = f"from 1/{factor} to {factor} times the prediction"
+    yield (
+        f"Its intervals with a coverage of {COVERAGE:.0%} are {ends}, from the errors of "
+        f"n = {n:,} rows that it was not trained on. On average over such draws of "
         f"rows they contain {one['mean_share']:.2%} of new targets, k/(n + 1); 19 models of 20 "
         f"reach {one['least_share']:.1%}, the 5 % point of the Beta distribution."
     )
 
 
-def loss_in_words(version: ModelVersion) -> str:
-    """Where ε comes from, and the scale of the target."""
+def loss_in_words(version: ModelVersion) -> Iterator[str]:
+    """Where ε comes from, and the scale of the target, if it was trained here."""
     solver, metrics = version.spec.get("solver", {}), version.result.get("metrics", {})
     epsilon = solver.get("epsilon")
     if epsilon is None:
         epsilon = metrics.get("train", {}).get("epsilon")
+        if epsilon is None:
+            return
         source = "half the robust spread (1.48 MAD) of the errors of a first fit"
     else:
         source = "as the settings say"
-    scale = ""
-    if version.spec.get("target_scale") == "logarithmic":
-        scale = " It is a model of the logarithm of the target, and ε is in that unit."
-    return (
-        f"Errors up to ε = {figure(epsilon)} cost nothing: {source}.{scale} The cost is of the "
-        "standardized target (minus its median, over its standard deviation)."
+    seen, unit = ("logarithm", " of the logarithm") if _of_logarithms(version) else ("target", "")
+    yield (
+        f"Errors up to ε = {figure(epsilon)}{unit} cost nothing: {source}. The problem is stated "
+        f"in the standardized {seen}: its errors are in standard deviations."
     )
+
+
+def _of_logarithms(version: ModelVersion) -> bool:
+    return version.spec.get("target_scale") == "logarithmic"

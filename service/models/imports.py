@@ -44,9 +44,11 @@ from svm.data.matrices import Vector, is_sparse
 from svm.errors import InvalidData
 from svm.kernel.kernels import AnyKernel
 from svm.model.calibration import Calibration
+from svm.model.conformal import KEPT
 from svm.model.multiclass import MulticlassName
 from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import from_arrays, to_arrays
+from svm.model.target import Target
 from svm.transforms.features import Nystroem, RandomFourier, Terms, are_factors, check_features
 from svm.transforms.scaling import ScalingName
 
@@ -62,9 +64,11 @@ WHOLE = {
 REAL = {
     *("coefficients", "intercepts", "scaling_offset", "scaling_scale", "features_directions"),
     *("features_weights", "calibration_knots", "calibration_values", "vectors", "vectors_data"),
-    "encoder_fills",
+    *("encoder_fills", "conformal_residuals"),
 }
-ARRAYS = WHOLE | REAL | {"classes", "conformal_residuals"}
+ARRAYS = WHOLE | REAL | {"classes"}
+UNBOUNDED = "conformal_residuals"
+"""Errors, which may be infinite; JSON has null for these."""
 TEXT_CHARACTERS = 4096
 LONGER = {"columns": 4_000_000}
 """Characters of texts that hold the names of levels."""
@@ -122,8 +126,10 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
     unused = sorted(set(parts) - set(to_arrays(model)))
     if unused:
         raise _invalid("the model has no use for it", unused[0])
-    _check_target(model)
-    _check_classes(model.classes, limits)
+    if model.target is None:
+        _check_classes(model.classes, limits)
+    else:
+        _check_target(model, model.target)
     _check_scaling(model)
     _check_features(model)
     _check_kernel(model)
@@ -253,6 +259,8 @@ def _write_values(
         done += len(batch)
         if done > count:
             break
+        if name == UNBOUNDED:
+            batch = [math.inf if value is None else value for value in batch]
         if not set(map(type, batch)) <= _TYPES[dtype.kind]:
             raise _invalid(f"its values are not of the type {dtype.str}", name)
         if dtype.kind == "U" and max(map(len, batch), default=0) > dtype.itemsize // 4:
@@ -343,6 +351,10 @@ def _invalid(message: str, part: str | None = None) -> InvalidContent:
     return InvalidContent("invalid-model", f"{where}{message}", (fault,))
 
 
+def _few_classes(limits: Limits) -> InvalidContent:
+    return _invalid(f"the number of classes is not between 2 and {limits.classes}", "classes")
+
+
 def _check_name(name: str) -> None:
     """Raises InvalidContent for an unknown part."""
     if name not in ARRAYS | TEXTS | NUMBERS:
@@ -359,7 +371,7 @@ def _check_array(name: str, code: Any, shape: Any, limits: Limits) -> np.dtype[A
     dtype = np.dtype(code)
     if name == "classes":
         if len(shape) != 1 or not (shape[0] == 0 or 2 <= shape[0] <= limits.classes):
-            raise _invalid(f"the number of classes is not between 2 and {limits.classes}", name)
+            raise _few_classes(limits)
     elif len(shape) not in (1, 2) or dtype.kind not in ("i" if name in WHOLE else "f"):
         raise _invalid("it has the wrong type for this part", name)
     return dtype
@@ -374,7 +386,7 @@ def _check_plain(name: str, value: Any) -> None:
 
 def _check_values(parts: Parts, limits: Limits) -> None:
     arrays = {name: parts[name] for name in parts if name in ARRAYS}
-    for name in REAL & arrays.keys():
+    for name in (REAL - {UNBOUNDED}) & arrays.keys():
         if not _all(arrays[name], np.isfinite):
             raise _invalid("a value is not finite", name)
     total = sum(array.size for array in arrays.values())
@@ -396,28 +408,30 @@ def _all(array: np.ndarray[Any, Any], is_valid: Callable[[Any], Any]) -> bool:
     return all(bool(np.all(is_valid(block))) for block in blocks(array))
 
 
-def _check_target(model: FittedPipeline) -> None:
-    target = model.target
-    if (target is None) != (len(model.classes) > 0):
-        raise _invalid("a model has either classes or a numeric target", "classes")
-    if target is None:
-        return
-    numbers = (target.center, target.scale, target.epsilon)
-    real = all(type(n) in (int, float) and math.isfinite(n) for n in numbers)
-    if not (real and type(target.logarithm) is bool and target.scale > 0 and target.epsilon >= 0):
-        raise _invalid("center, scale, logarithm or epsilon is not that of a target", "target")
-    if model.calibration is not None:
-        raise _invalid("a model of numbers has no probabilities", "calibration")
-
-
 def _check_classes(classes: Any, limits: Limits) -> None:
     labels = classes.tolist()
+    if not labels:
+        raise _few_classes(limits)
     if classes.dtype.kind == "f" and not np.isfinite(classes).all():
         raise _invalid("a label is not finite", "classes")
     if any(a >= b for a, b in pairwise(labels)):
         raise _invalid("the labels are not strictly ascending", "classes")
     if classes.dtype.kind == "U" and max(map(len, labels)) > limits.cell_bytes:
         raise _invalid("a label is too long", "classes")
+
+
+def _check_target(model: FittedPipeline, target: Target) -> None:
+    if len(model.classes) > 0:
+        raise _invalid("a model with a `target` has no classes", "classes")
+    if model.calibration is not None:
+        raise _invalid("a model with a `target` has no probabilities", "calibration")
+    numbers = (target.center, target.scale, target.epsilon)
+    valid = type(target.logarithm) is bool and {int, float}.issuperset(map(type, numbers))
+    if not (valid and all(map(math.isfinite, numbers)) and target.scale > 0 <= target.epsilon):
+        message = "it needs finite numbers center, scale > 0 and epsilon >= 0, and a logarithm"
+        raise _invalid(f"{message} that is true or false", "target")
+    if model.conformal is not None and not 1 <= len(model.conformal.residuals) <= KEPT:
+        raise _invalid(f"the number of errors is not between 1 and {KEPT:,}", UNBOUNDED)
 
 
 def _check_scaling(model: FittedPipeline) -> None:

@@ -87,6 +87,7 @@ def result_of(
         "epochs": result.epochs,
         "updates": result.updates,
         "notes": [*result.notes, *notes],
+        "warnings": list(result.warnings),
     }
 
 

@@ -148,10 +148,12 @@ def _add_export(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) 
         "NumPy alone.\n"
         "- `json`: the same parts as JSON.\n"
         "- `onnx`: a graph for any ONNX runtime; input `X`, outputs `label`, `decision` and, of a "
-        "calibrated model, `probability`. Needs the extra `onnx` on the service's machine.\n"
+        "calibrated model, `probability`; `value` of a model of numbers. Needs the extra `onnx` on "
+        "the service's machine.\n"
         "\nThe header `Svm-Parity`, also in the file, compares the file's predictions with the "
         "service's: number of training rows compared, share of equal labels, and the largest "
-        "difference of decision values, relative to the value or to 1, the margin. It is missing "
+        "difference of decision values, relative to the value or to 1, the margin; of numbers, "
+        "relative to the number or to the target's standard deviation. It is missing "
         "if the training data were deleted. JSON and NPZ files can be imported again.",
         response_class=Response,
         responses={
@@ -234,8 +236,10 @@ def _parity(parity: Mapping[str, Any] | None) -> dict[str, str]:
     """As a dictionary of structured fields (RFC 9651)."""
     if parity is None:
         return {}
-    figures = (
-        f"rows={parity['rows']}, labels-equal={parity['labels_equal']:.9f}, "
-        f'max-score-difference="{parity["max_score_difference"]:.2e}"'
-    )
-    return {"Svm-Parity": figures}
+    figures = [f"rows={parity['rows']}"]
+    if "labels_equal" in parity:
+        figures.append(f"labels-equal={parity['labels_equal']:.9f}")
+    for kind in ("score", "value"):
+        if f"max_{kind}_difference" in parity:
+            figures.append(f'max-{kind}-difference="{parity[f"max_{kind}_difference"]:.2e}"')
+    return {"Svm-Parity": ", ".join(figures)}

@@ -1,4 +1,4 @@
-"""A model as an ONNX graph in double precision, from rows to labels and probabilities.
+"""A model as an ONNX graph in double precision, from rows to labels and probabilities, or numbers.
 
 Operations of the main ONNX domain, opset 17; models of tables also have `LabelEncoder` of
 `ai.onnx.ml`.
@@ -27,7 +27,7 @@ from svm.encoding.encoder import Encoder, PlainEncoder
 from svm.kernel.kernels import AnyKernel, GaussianKernel, PolynomialKernel
 from svm.model.calibration import CLOSEST, Calibration
 from svm.model.pipeline import FittedPipeline
-from svm.model.target import LARGEST_SCORE, Target
+from svm.model.target import LARGEST_SCORE
 from svm.transforms import features as maps
 from svm.transforms.features import FeatureMap
 from svm.transforms.scaling import Scaling
@@ -53,7 +53,7 @@ _LABELS = {
 def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
     """Input `X` (n, n_features), or of a table an input for each column; outputs `label` (n,),
     `decision` (n,) of two classes or (n, n_classes), and `probability` (n, n_classes) of a
-    calibrated model; of a model of numbers only `value` (n,).
+    calibrated model; or `value` (n,) of a model of numbers.
 
     Raises InvalidContent (`export-unsupported`) for models of too many numbers.
     """
@@ -67,31 +67,34 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
     plain = fitted.encoder.is_plain
     graph = Graph(taken=[] if plain else input_names(fitted.columns))
     scores = _scores(graph, fitted)
-    if fitted.target is not None:
-        outputs = _value(graph, scores, fitted.target)
-    else:
-        outputs = _of_classes(graph, fitted, scores)
+    outputs = _add_outputs_of_classes if fitted.target is None else _add_value
     opsets = [helper.make_opsetid("", OPSET)]
     if plain:
-        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", fitted.n_features])]
+        shape: list[str | int | None] = ["n", fitted.n_features]
+        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape)]
     else:
         inputs = table_inputs(fitted.columns)
         opsets.append(helper.make_opsetid("ai.onnx.ml", OPSET_ML))
-    proto = helper.make_graph(graph.nodes, name, inputs, outputs, graph.initializers)
+    proto = helper.make_graph(
+        graph.nodes, name, inputs, outputs(graph, fitted, scores), graph.initializers
+    )
     return helper.make_model(
         proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="svm-service"
     )
 
 
-def _value(graph: Graph, scores: str, target: Target) -> list[ValueInfoProto]:
-    value = graph.reshape(scores, -1)
-    if target.logarithm:
-        value = graph.op("Exp", graph.op("Clip", value, -LARGEST_SCORE, LARGEST_SCORE))
-    graph.op("Identity", value, output="value")
+def _add_value(graph: Graph, fitted: FittedPipeline, scores: str) -> list[ValueInfoProto]:
+    """Adds the output of numbers, in the unit of the target."""
+    assert fitted.target is not None
+    if fitted.target.logarithm:
+        scores = graph.op("Exp", graph.op("Clip", scores, -LARGEST_SCORE, LARGEST_SCORE))
+    graph.op("Reshape", scores, np.array([-1], dtype=np.int64), output="value")
     return [helper.make_tensor_value_info("value", TensorProto.DOUBLE, ["n"])]
 
 
-def _of_classes(graph: Graph, fitted: FittedPipeline, scores: str) -> list[ValueInfoProto]:
+def _add_outputs_of_classes(
+    graph: Graph, fitted: FittedPipeline, scores: str
+) -> list[ValueInfoProto]:
     classes = len(fitted.classes)
     decision = _decision(graph, fitted, scores)
     graph.op("Identity", decision, output="decision")

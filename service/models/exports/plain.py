@@ -4,10 +4,7 @@
     predict(model, X)                         # labels of the rows of X, (n_samples, n_features)
     decision(model, scores(model, X))         # decision values
     probabilities(model, scores(model, X))    # of a calibrated model
-
-Of a model of numbers `predict` gives the values, and there are no decision values:
-
-    intervals(model, scores(model, X), 0.9)   # from and to, of a model with a validation set
+    intervals(model, scores(model, X), 0.9)   # of a model of numbers, which predict gives
 
 Rows of a table with categories, dates or gaps are lists in the order of `model["columns"]`, or
 dictionaries with their names: numbers, texts, booleans, dates such as "2024-05-01", and None for a
@@ -42,6 +39,9 @@ def load(path: str | Path) -> dict[str, Any]:
         for name, part in model.items():
             if isinstance(part, dict) and "dtype" in part:
                 model[name] = np.array(part["values"], part["dtype"]).reshape(part["shape"])
+        if "conformal_residuals" in model:
+            errors = model["conformal_residuals"]
+            errors[np.isnan(errors)] = math.inf  # null in JSON
         return model
     with np.load(path, allow_pickle=False) as archive:
         parts = {name: archive[name] for name in archive.files}
@@ -52,12 +52,27 @@ def load(path: str | Path) -> dict[str, Any]:
 
 
 def predict(model: dict[str, Any], X: Any) -> Any:
-    """(n_samples,) labels, or numbers."""
+    """(n_samples,) labels, or numbers in the unit of the target."""
     if "target" in model:
-        return _unit(model, scores(model, X)[:, 0])
+        return _of_target(model, scores(model, X)[:, 0])
     values = decision(model, scores(model, X))
     codes = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
     return model["classes"][codes]
+
+
+def intervals(model: dict[str, Any], scores: Any, coverage: float) -> Any:
+    """(n_samples, 2) the ends of prediction intervals. Raises ValueError for a coverage that needs
+    more rows than the model was calibrated on."""
+    errors = model["conformal_residuals"]
+    k = math.ceil(Fraction(repr(float(coverage))) * (len(errors) + 1))
+    if k > np.isfinite(errors).sum():
+        raise ValueError(f"a coverage of {coverage} needs the errors of more rows")
+    half = np.nextafter(errors[k - 1], math.inf)
+    return _of_target(model, scores + np.array([-half, half]))
+
+
+def _of_target(model: dict[str, Any], scores: Any) -> Any:
+    return np.exp(np.clip(scores, -700.0, 700.0)) if model["target"]["logarithm"] else scores
 
 
 def decision(model: dict[str, Any], scores: Any) -> Any:
@@ -106,20 +121,6 @@ def probabilities(model: dict[str, Any], scores: Any) -> Any:
     positive = np.maximum(positive, 0.0)
     sums = positive.sum(axis=1, keepdims=True)
     return np.where(sums > 0, positive / np.where(sums > 0, sums, 1.0), 1.0 / n_classes)
-
-
-def intervals(model: dict[str, Any], scores: Any, coverage: float = 0.9) -> Any:
-    """(n_samples, 2): from and to, both included."""
-    errors = model["conformal_residuals"]
-    rank = math.ceil(Fraction(repr(float(coverage))) * (len(errors) + 1))
-    if not 0 < rank <= len(errors) or not np.isfinite(errors[rank - 1]):
-        raise ValueError(f"{len(errors)} errors are too few for a coverage of {coverage:g}")
-    half = np.nextafter(errors[rank - 1], np.inf)
-    return _unit(model, scores[:, :1] + np.array([-half, half]))
-
-
-def _unit(model: dict[str, Any], values: Any) -> Any:
-    return np.exp(np.clip(values, -700.0, 700.0)) if model["target"]["logarithm"] else values
 
 
 def raw_values(model: dict[str, Any], rows: Any) -> Any:

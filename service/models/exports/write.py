@@ -26,12 +26,11 @@ _ORIGIN = (
     *("n_support_vectors", "reading"),
 )
 MOST_ROWS = 100_000
-CLOSE = 1e-9
 BLOCK_VALUES = 4_000_000
 """Values of the dense rows that are compared at once."""
 
-Predict: TypeAlias = Callable[[Vector], tuple[Any, Vector]]
-"""Labels (n,) and decision values of dense rows (n, n_features); of numbers both are the values."""
+Predict: TypeAlias = Callable[[Vector], tuple[Any, ...]]
+"""Labels (n,) and decision values of dense rows (n, n_features), or the numbers alone."""
 
 
 def export(form: ExportFormat, sources: Sources, path: Path) -> tuple[dict[str, Any], None]:
@@ -63,9 +62,9 @@ def _write_document(
     document.write(form, parts, about, path)
     model = plain.load(path)  # as other programs do
 
-    def predict(X: Vector) -> tuple[Any, Vector]:
+    def predict(X: Vector) -> tuple[Any, ...]:
         if sources.fitted.target is not None:
-            return (values := plain.predict(model, X)), values
+            return (plain.predict(model, X),)
         values = plain.decision(model, plain.scores(model, X))
         codes = sources.fitted.codes_from_decision(values)
         return model["classes"][codes], values
@@ -94,14 +93,13 @@ def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | 
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
 
-    def predict(X: Vector) -> tuple[Any, Vector]:
-        fitted = sources.fitted
+    fitted = sources.fitted
+    outputs = ["label", "decision"] if fitted.target is None else ["value"]
+
+    def predict(X: Vector) -> tuple[Any, ...]:
         plain = fitted.encoder.is_plain
         rows = {"X": np.ascontiguousarray(X)} if plain else feed(fitted.columns, X)
-        if fitted.target is not None:
-            return (values := session.run(["value"], rows)[0]), values
-        labels, decision = session.run(["label", "decision"], rows)
-        return labels, decision
+        return tuple(session.run(outputs, rows))
 
     parity = parity_of(sources, predict, f"onnxruntime {onnxruntime.__version__}")
     described = About(about.columns, about.origin, parity).as_dict()
@@ -115,30 +113,27 @@ def parity_of(sources: Sources, predict: Predict, measured_with: str) -> dict[st
     """None without data.
 
     `labels_equal`: the share of rows with the same label. `max_score_difference`: the largest
-    |a - b| / max(1, |b|) of decision values; 1 is the margin. Of numbers, these are values, and
-    1 is the standard deviation of the target; values are equal if they differ by less than
-    `CLOSE`.
+    |a - b| / max(1, |b|) of decision values; 1 is the margin. Of numbers `max_value_difference`:
+    the same, with the standard deviation of the target in place of 1, or 0 with logarithms.
     """
     fitted, target = sources.fitted, sources.fitted.target
-    unit = 1.0 if target is None or target.logarithm else target.scale
+    unit = 1.0 if target is None else 0.0 if target.logarithm else target.scale
     equal, largest, count = 0, 0.0, 0
     step = max(1, BLOCK_VALUES // max(fitted.n_features, fitted.features.n_inputs))
     for X in sources.blocks(MOST_ROWS, step):
         rows = dense(X)
-        labels, decision = predict(rows)
-        expected = fitted.decision_function(X) if target is None else fitted.predict(X)
-        differences = np.abs(decision - expected) / np.maximum(unit, np.abs(expected))
+        *labels, given = predict(rows)
         if target is None:
-            equal += int((np.asarray(labels) == fitted.labels_from_decision(expected)).sum())
+            expected = fitted.decision_function(X)
+            equal += int((np.asarray(labels[0]) == fitted.labels_from_decision(expected)).sum())
         else:
-            equal += int((differences <= CLOSE).sum())
+            expected = fitted.predict(X)
+        differences = np.abs(given - expected) / np.maximum(unit, np.abs(expected))
         largest = max(largest, float(differences.max()))
         count += len(rows)
     if count == 0:
         return None
-    return {
-        "rows": count,
-        "labels_equal": equal / count,
-        "max_score_difference": largest,
-        "measured_with": measured_with,
-    }
+    same = {"max_value_difference": largest}
+    if target is None:
+        same = {"labels_equal": equal / count, "max_score_difference": largest}
+    return {"rows": count, **same, "measured_with": measured_with}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,16 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }
 """Name of the model → spec of its job."""
+NUMERIC: dict[str, dict[str, Any]] = {
+    "prices": {"solver": {"name": "newton"}, "validation": {"fraction": 0.3}},
+    "tails": {
+        "solver": {"name": "newton", "epsilon": 0.01},
+        "validation": {"fraction": 0.3},
+        "target_scale": "logarithmic",
+    },
+    "seen": {"solver": {"name": "smo"}, "scaling": "standardize"},
+}
+"""The same of numeric targets."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +98,22 @@ def csv_of(X: npt.NDArray[np.float64], labels: list[str], names: list[str]) -> s
     return "".join(",".join(cells) + "\n" for cells in ([*names, "label"], *rows))
 
 
+def prices_csv(n: int, *, skewed: bool = False) -> str:
+    """A table with a category and gaps, and a price."""
+    random = np.random.default_rng(3)
+    sizes, noise = random.uniform(50, 200, n), random.normal(scale=5.0, size=n)
+    lines = ["size,kind,price"]
+    for k, (size, error) in enumerate(zip(sizes.tolist(), noise.tolist(), strict=True)):
+        price = size + 40 * (k % 2) + error
+        price = math.exp(price / 30) if skewed else 1000 * price
+        lines.append(f"{'' if k % 10 == 0 else size},{'ab'[k % 2]},{price:.3f}")
+    return "\n".join(lines) + "\n"
+
+
 def _data(model: str) -> tuple[str, str]:
     """(content, media type)."""
+    if model in NUMERIC:
+        return prices_csv(120, skewed=model == "tails"), "text/csv"
     if model == "sparse":
         X, codes = rows_of(120, 40, 2, seed=4)
         X = np.where(np.random.default_rng(5).random(X.shape) < 0.2, X, 0.0)
@@ -110,11 +135,13 @@ def _data(model: str) -> tuple[str, str]:
 
 
 @contextmanager
-def open_examples(folder: Path) -> Iterator[ExampleModels]:
+def open_examples(
+    folder: Path, models: Mapping[str, Mapping[str, Any]] = MODELS
+) -> Iterator[ExampleModels]:
     settings = Settings(data_dir=folder / "var", workers=0)
     with TestClient(create_app(settings)) as client:
         examples = ExampleModels(client, settings, {})
-        for model, spec in MODELS.items():
+        for model, spec in models.items():
             examples.datasets[model] = examples.upload(*_data(model))
             examples.train(model, examples.datasets[model], **spec)
         yield examples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from starlette.testclient import TestClient
 
 from service.models.card import SECTIONS as SECTIONS_OF_CARD
 from service.models.card import card_of, percent, text
-from tests.service.models.example_models import MODELS, ExampleModels
+from tests.service.models.example_models import MODELS, NUMERIC, ExampleModels
 from tests.service.models.registered_models import RegisteredModels
 
 MARKDOWN = {"Accept": "text/markdown"}
@@ -70,7 +71,7 @@ def test_card_of_numbers_has_errors_beside_those_of_a_constant(examples: Example
     assert half in sections["quality"][0]
     assert f"the median of the training rows gives {measured['baseline']['mae']:.4g}" in quality
     assert "R² is" in quality
-    assert "from the errors of 30 rows" in quality
+    assert "from the errors of n = 30 rows" in quality
     assert "k/(n + 1); 19 models of 20 reach" in quality
     certificate = " ".join(sections["certificate"])
     assert "half the robust spread (1.48 MAD)" in certificate
@@ -79,6 +80,53 @@ def test_card_of_numbers_has_errors_beside_those_of_a_constant(examples: Example
     assert "classifier" not in said
     assert "predicts one of its classes" not in said
     assert "Decision values" not in said
+
+
+@pytest.mark.parametrize("model", NUMERIC)
+def test_every_model_of_numbers_has_a_card(numeric: ExampleModels, model: str) -> None:
+    """It speaks of errors, and of factors with logarithms."""
+    sections = card(numeric.client, model)
+    said = {name: " ".join(sections[name]) for name in SECTIONS_OF_CARD}
+    assert "accuracy" not in " ".join(said.values())
+    assert "errors are in standard deviations" in said["certificate"]
+    assert "target is between" in said["data"]
+    if model == "seen":
+        assert "its errors on new rows are not known, and probably larger" in said["limits"]
+        assert "no prediction intervals" in said["quality"]
+        assert "Far from all support vectors every row gets the same number." in said["limits"]
+    if model == "tails":
+        measured = sections["version"]["metrics"]["validation"]
+        (usual,) = (one for one in measured["conformal"]["coverages"] if one["coverage"] == 0.9)
+        factor = f"{math.exp(usual['half_width']):.4g}"
+        assert f"from 1/{factor} to {factor} times the prediction" in said["quality"]
+        assert "ε = 0.01 of the logarithm cost nothing: as the settings say" in said["certificate"]
+        assert "n = 36" in said["quality"]
+
+
+def test_card_of_skewed_targets_offers_logarithms(numeric: ExampleModels) -> None:
+    """By the rule of the job's warning; not if the model is of logarithms."""
+    dataset = numeric.datasets["tails"]
+    version = numeric.train("plain", dataset)
+    assert version == 1
+    offer = '"target_scale": "logarithmic"'
+    assert offer in " ".join(card(numeric.client, "plain")["limits"])
+    for model in NUMERIC:
+        assert offer not in " ".join(card(numeric.client, model)["limits"])
+
+
+@pytest.mark.parametrize("model", ["prices", "seen"])
+def test_card_of_an_imported_model_of_numbers(numeric: ExampleModels, model: str) -> None:
+    """Its ε is not known here, its intervals are those of the file."""
+    client = numeric.client
+    content = client.get(f"/v1/models/{model}/versions/1/export", params={"format": "npz"}).content
+    headers = {"Content-Type": "application/x-npz"}
+    reply = client.post(f"/v1/models/{model}-card/versions", content=content, headers=headers)
+    assert reply.status_code == 201, reply.text
+    sections = card(client, f"{model}-card")
+    assert sections["quality"] == ["Nothing was measured."]
+    assert "not known cost" not in " ".join(sections["certificate"])
+    markdown = client.get(f"/v1/models/{model}-card/versions/1/card", headers=MARKDOWN)
+    assert markdown.status_code == 200
 
 
 def test_card_without_data_or_metrics(registered: RegisteredModels, client: TestClient) -> None:

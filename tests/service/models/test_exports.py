@@ -48,11 +48,11 @@ def session_of(fitted: FittedPipeline) -> onnxruntime.InferenceSession:
 
 
 def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
-    """All labels are equal, all decision values and probabilities close, in both formats."""
-    scores = fitted.problem_scores(X)
+    """All labels are equal, all decision values, probabilities and numbers close, in both
+    formats."""
     if fitted.target is not None:
-        check_numbers(fitted, X, scores, tmp_path)
-        return
+        return check_numbers(fitted, X, tmp_path)
+    scores = fitted.problem_scores(X)
     decision = fitted.decision_from_scores(scores)
     labels = fitted.labels_from_decision(decision)
     model = by_numpy(fitted, "npz", tmp_path / "model")
@@ -71,16 +71,28 @@ def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
             assert np.abs(other_probability - expected).max() <= CLOSE
 
 
-def check_numbers(fitted: FittedPipeline, X: Vector, scores: Vector, tmp_path: Path) -> None:
-    """All values are close, in both formats, and intervals in NPZ."""
+def check_numbers(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
+    expected = fitted.predict(X)
     model = by_numpy(fitted, "npz", tmp_path / "model")
-    [value] = session_of(fitted).run(None, {"X": X})
-    expected = fitted.values_from_scores(scores)
-    for other in (plain.predict(model, X), value):
-        assert (np.abs(other - expected) / np.maximum(1.0, np.abs(expected))).max() <= CLOSE
-    ends = fitted.intervals_from_scores(scores, 0.8)
-    intervals = plain.intervals(model, plain.scores(model, X), 0.8)
-    assert (np.abs(intervals - ends) / np.maximum(1.0, np.abs(ends))).max() <= CLOSE
+    session = session_of(fitted)
+    assert [output.name for output in session.get_outputs()] == ["value"]
+    for values in (plain.predict(model, X), session.run(["value"], {"X": X})[0]):
+        assert values.shape == expected.shape
+        assert distance(fitted, values, expected) <= CLOSE
+    scores = plain.scores(model, X)
+    for coverage in (0.5, 0.9):
+        ends = fitted.intervals_from_scores(fitted.problem_scores(X), coverage)
+        assert distance(fitted, plain.intervals(model, scores, coverage), ends) <= CLOSE
+    with pytest.raises(ValueError, match="needs the errors of more rows"):
+        plain.intervals(model, scores, 0.999)
+
+
+def distance(fitted: FittedPipeline, values: Vector, expected: Vector) -> float:
+    """Relative to the number, or to the standard deviation of the target, the larger one; of a
+    model of logarithms to the number."""
+    assert fitted.target is not None
+    unit = 0.0 if fitted.target.logarithm else fitted.target.scale
+    return float((np.abs(values - expected) / np.maximum(unit, np.abs(expected))).max())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,6 +136,28 @@ def test_equal_votes_give_the_same_class(tmp_path: Path) -> None:
     )
     X = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.5, 3.0], [0.0, 7.0]])
     check_parity(fitted, X, tmp_path)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("model", ["prices", "tails"])
+def test_export_of_numbers_states_its_parity(
+    numeric: ExampleModels, model: str, form: ExportFormat, tmp_path: Path
+) -> None:
+    """In the unit of the target, relative to its spread; an imported file is the same model."""
+    client = numeric.client
+    url = f"/v1/models/{model}/versions/1"
+    reply = client.get(f"{url}/export", params={"format": form})
+    assert reply.status_code == 200, reply.text
+    figures = reply.headers["svm-parity"]
+    assert figures.startswith("rows=120, max-value-difference=")
+    assert float(figures.partition("=")[2].split('"')[1]) <= CLOSE
+    if form == "onnx":
+        return
+    headers = {"Content-Type": MEDIA_TYPES[form]}
+    again = client.post("/v1/models/back/versions", content=reply.content, headers=headers)
+    assert again.status_code == 201, again.text
+    version = client.get(url).json()
+    assert (again.json()["digest"], again.json()["classes"]) == (version["digest"], [])
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -427,3 +427,32 @@ def test_large_model_uses_little_memory(form: str, tmp_path: Path) -> None:
     tracemalloc.stop()
     assert peak_bytes < 8 * 1024**2
     assert digest(to_arrays(model)) == digest(parts)
+
+
+TARGETS: dict[str, Callable[[Document], None]] = {
+    "a scale of 0": _model(target={"center": 0.0, "epsilon": 0.1, "logarithm": False, "scale": 0}),
+    "a center that is a text": _model(target={"center": "0", "scale": 1.0}),
+    "a logarithm of 1": _model(target={"center": 0.0, "logarithm": 1, "scale": 1.0}),
+    "a member more": _model(target={"center": 0.0, "scale": 1.0, "shift": 1.0}),
+    "a list": _model(target=[1.0]),
+    "classes": _part("classes", shape=[2], values=[0.0, 1.0]),
+    "no target": _without("target"),
+    "errors out of order": _part("conformal_residuals", shape=[2], values=[2.0, 1.0]),
+    "negative errors": _part("conformal_residuals", shape=[1], values=[-1.0]),
+    "no errors": _part("conformal_residuals", shape=[0], values=[]),
+    "a gap among the coefficients": _part("intercepts", values=[None]),
+    "probabilities": _model(
+        calibration="sigmoid",
+        calibration_knots={"dtype": "<f8", "shape": [1, 2], "values": [1.0, 0.0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("tampering", TARGETS)
+def test_invalid_models_of_numbers_are_refused(tampering: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    document.write("json", to_arrays(fit(KINDS["numbers"])), About(None, {}), path)
+    content = json.loads(path.read_bytes())
+    TARGETS[tampering](content)
+    path.write_text(json.dumps(content))
+    refusal(path, JSON)

@@ -28,11 +28,13 @@ from svm.model.serialization import to_arrays
 from svm.solvers import SMO, Newton
 from svm.training.training import Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square, Terms
+from tests.service.models.test_exports import distance
 from tests.service.models.test_imports import MEDIA
 from tests.service.predictions.table_rows import TABLE, Values, objects, raw_rows, written
 
 CLOSE = 1e-9
 LINEAR = Newton(C=1.0)
+NUMERIC = Newton(C=1.0, loss="epsilon-insensitive")
 ONLY: Columns = (TABLE[1], TABLE[4])
 """Categories alone."""
 GAPS: Columns = (TABLE[0], TABLE[7])
@@ -95,6 +97,16 @@ KINDS: dict[str, tuple[Pipeline, Columns, CalibrationName | None]] = {
     ),
     "gaps": (Pipeline(solver=LINEAR, scaling="standardize"), GAPS, None),
     "clashes": (Pipeline(solver=LINEAR, scaling="standardize"), CLASHES, None),
+    "numbers": (Pipeline(solver=NUMERIC, scaling="standardize"), TABLE, None),
+    "logarithms": (Pipeline(solver=NUMERIC, target_scale="logarithmic"), TABLE, None),
+    "numbers, kernel": (
+        Pipeline(
+            solver=SMO(C=1.0, kernel=GaussianKernel(gamma=0.1), loss="epsilon-insensitive"),
+            scaling="standardize",
+        ),
+        TABLE,
+        None,
+    ),
 }
 
 
@@ -115,8 +127,10 @@ def fitted_of(kind: str) -> FittedPipeline:
     X = rows_of(columns, 260, 1, unknown=0.0)
     X[np.isnan(X[:, 0]), 0] = 1.0
     n_classes = 3 if kind in ("linear", "kernel") else 2
-    codes = (np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) * 2).astype(int) % n_classes
-    training = Training(pipeline, X, codes, seed=0, columns=columns)
+    sums = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) * 2
+    codes = sums.astype(int) % n_classes
+    labels = 1.0 + np.abs(sums) if pipeline.predicts_numbers else codes
+    training = Training(pipeline, X, labels, seed=0, columns=columns)
     for _ in training:
         pass
     fitted = training.result().fitted
@@ -126,8 +140,11 @@ def fitted_of(kind: str) -> FittedPipeline:
 
 
 def check(fitted: FittedPipeline, results: list[Any], X: Values) -> None:
-    """Labels are equal; decision values, and probabilities if there are any, are close."""
+    """Labels are equal; decision values, probabilities if there are any, or numbers are close."""
     scores = fitted.scores_of_checked(X)
+    if fitted.target is not None:
+        assert distance(fitted, results[0], fitted.values_from_scores(scores)) <= CLOSE
+        return
     decision = fitted.decision_from_scores(scores)
     assert (np.asarray(results[0]) == fitted.labels_from_decision(decision)).all()
     apart = np.abs(results[1] - decision) / np.maximum(1.0, np.abs(decision))
@@ -142,8 +159,12 @@ def check_parity(kind: str, n: int, tmp_path: Path) -> None:
     document.write("npz", to_arrays(fitted), About(None, {}), tmp_path / "model")
     model = plain.load(tmp_path / "model")
     scores = plain.scores(model, X)
-    probability = plain.probabilities(model, scores) if fitted.calibration else None
-    check(fitted, [plain.predict(model, X), plain.decision(model, scores), probability], X)
+    results = [plain.predict(model, X)]
+    if fitted.target is None:
+        results.append(plain.decision(model, scores))
+    if fitted.calibration is not None:
+        results.append(plain.probabilities(model, scores))
+    check(fitted, results, X)
     graph = graph_of(fitted, "model")
     onnx.checker.check_model(graph, full_check=True)
     session = onnxruntime.InferenceSession(
