@@ -116,8 +116,8 @@ class PredictionRead(ReadModel):
     values: list[float] | None = None
     """The predicted numbers, in the unit of the target."""
     intervals: list[tuple[float, float]] | None = None
-    """From and to, both included: on average over models, this many targets of new rows are inside
-    as `coverage` says, or more."""
+    """From and to, both included. On average over models, the target of a new row is inside with
+    the probability `coverage`, or more."""
     coverage: float | None = None
     """With `intervals`."""
     explanation: list[list[ExplanationRead]] | None = None
