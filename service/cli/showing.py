@@ -76,6 +76,7 @@ def print_job(job: Job) -> None:
             **{
                 f"{part} {'error' if 'mae' in measured else 'accuracy'}": _quality(measured)
                 for part, measured in (job.metrics or {}).items()
+                if part in ("train", "validation")
             },
         },
     )

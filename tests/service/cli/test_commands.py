@@ -249,7 +249,7 @@ def test_compare_export_and_import(run: Run, tmp_path: Path) -> None:
 
 def test_commands_show_numbers(run: Run) -> None:
     """Of a numeric target its range, and of its models errors beside those of a constant."""
-    lines = [f"{x},{x % 7},{20_000 + 100 * x + 50 * (x % 3)}.5" for x in range(90)]
+    lines = [f"{x},{'ab'[x % 2]},{20_000 + 100 * x + 50 * (x % 3)}.5" for x in range(90)]
     Path("prices.csv").write_text("\n".join(["a,b,price", *lines]) + "\n")
     for options in ((), ("--validate-only",)):
         done = run("upload", "prices.csv", *options)
