@@ -258,7 +258,7 @@ def evaluate(
         typer.Option("--importance", help="Also how much the accuracy depends on each column."),
     ] = False,
 ) -> None:
-    """Measure a model on labeled data: accuracy, recall, ROC."""
+    """Measure a model on labeled data: accuracy, recall, ROC, or errors of numbers."""
     job = _wait(call, call.client.evaluate(dataset, model, importance=importance))
     call.show(job.results(), showing.print_evaluation)
 

@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import Columns, print_fields, print_rows, print_table
+from service.common.figures import figure
 
 if TYPE_CHECKING:
     from service.client import Dataset, Event, Job, ModelVersion
@@ -29,6 +30,7 @@ def print_dataset(dataset: Dataset) -> None:
             "rows": f"{dataset.n_samples:,}",
             "features": _features(dataset),
             "classes": ", ".join(classes) or None,
+            "target": _target(dataset),
         },
     )
     for warning in dataset.warnings:
@@ -38,7 +40,8 @@ def print_dataset(dataset: Dataset) -> None:
 def print_proposal(dataset: Dataset) -> None:
     """What an upload would be: every column with its kind and role."""
     title = "nothing is stored; the columns would be"
-    print_fields(title, {"rows": f"{dataset.n_samples:,}", "label": dataset.target})
+    described = {"label": dataset.target, "target": _target(dataset)}
+    print_fields(title, {"rows": f"{dataset.n_samples:,}", **described})
     rows = [_column_cells(number, column) for number, column in enumerate(dataset.columns or ())]
     if dataset.weight is not None:
         rows.append((dataset.weight, "weight", None, None, None))
@@ -70,7 +73,11 @@ def print_job(job: Job) -> None:
             "cancel": "requested" if job.cancel_requested and not job.ended else None,
             "ended": job.stop_reason and f"{job.stop_reason} after {job.elapsed_s:.3g} s",
             "certificate": _certificate(job.certificate),
-            **{f"{part} accuracy": acc for part, acc in _accuracies(job.metrics).items()},
+            **{
+                f"{part} {'error' if 'mae' in measured else 'accuracy'}": _quality(measured)
+                for part, measured in (job.metrics or {}).items()
+                if part in ("train", "validation")
+            },
         },
     )
     for warning in job.warnings:
@@ -142,21 +149,51 @@ _REQUESTS = ("cancel_requested", "pause_requested")
 
 
 def print_evaluation(results: Mapping[str, Any]) -> None:
-    metrics, auc = results["metrics"], results["metrics"]["roc_auc"]
+    metrics = results["metrics"]
+    of_numbers = "mae" in metrics
     print_fields(
         f"{results['model']['name']}/{results['model']['version']} on {results['dataset_id']}",
         {
             "rows": f"{metrics['n_samples']:,}",
             "rows trained on": _trained_rows(metrics),
-            "accuracy": _percent(metrics["accuracy"]),
-            "balanced accuracy": _percent(metrics["balanced_accuracy"]),
-            "area under ROC": None if auc is None else f"{auc:.4f}",
+            **({} if of_numbers else _shares(metrics)),
             **_unknown_cells(results.get("unknown_cells") or {}),
         },
     )
-    print_table(_CLASSES, metrics["per_class"])
+    if of_numbers:
+        _print_errors(metrics)
+    else:
+        print_table(_CLASSES, metrics["per_class"])
     if importance := metrics.get("importance"):
-        print_table(_IMPORTANCE, importance["columns"])
+        print_table(_INCREASES if of_numbers else _IMPORTANCE, importance["columns"])
+
+
+def _shares(metrics: Mapping[str, Any]) -> dict[str, str | None]:
+    auc = metrics["roc_auc"]
+    return {
+        "accuracy": _percent(metrics["accuracy"]),
+        "balanced accuracy": _percent(metrics["balanced_accuracy"]),
+        "area under ROC": None if auc is None else f"{auc:.4f}",
+    }
+
+
+_ERRORS = {
+    "median_absolute_error": "median of errors",
+    "mae": "mean absolute error",
+    "rmse": "root of the mean squared error",
+    "r2": "R²",
+}
+
+
+def _print_errors(metrics: Mapping[str, Any]) -> None:
+    """Each with its interval, beside that of the best constant."""
+    baseline = metrics.get("baseline") or {}
+    rows = []
+    for name, title in _ERRORS.items():
+        ends = metrics["intervals"][name]
+        between = ends and f"{figure(ends[0])} to {figure(ends[1])}"
+        rows.append((title, _figure(metrics[name]), between, _figure(baseline.get(name))))
+    print_rows(("errors", "value", "95 % interval", "of a constant"), rows)
 
 
 def _trained_rows(metrics: Mapping[str, Any]) -> str:
@@ -238,12 +275,27 @@ def _minute(moment: str) -> str:
     return moment[:16].replace("T", " ")
 
 
-def _accuracies(metrics: Mapping[str, Any] | None) -> dict[str, str | None]:
-    return {
-        part: _percent(values["accuracy"])
-        for part, values in (metrics or {}).items()
-        if "accuracy" in values
-    }
+def _figure(value: float | None) -> str | None:
+    return None if value is None else figure(value)
+
+
+def _target(dataset: Dataset) -> str | None:
+    """Where the labels lie, if they are numbers."""
+    if (known := dataset.target_statistics) is None:
+        return None
+    low, high, middle, mean = (
+        _figure(known[name]) or "beyond float64" for name in ("min", "max", "median", "mean")
+    )
+    return f"numbers from {low} to {high}, median {middle}, mean {mean}"
+
+
+def _quality(measured: Mapping[str, Any]) -> str | None:
+    """The accuracy; of numbers the mean absolute error, beside that of a constant."""
+    if "mae" not in measured:
+        return _percent(measured.get("accuracy"))
+    constant = (measured.get("baseline") or {}).get("mae")
+    beside = "" if constant is None else f"; always the median: {figure(constant)}"
+    return f"{figure(measured['mae'])} on average{beside}"
 
 
 def print_comparison(results: Mapping[str, Any]) -> None:
@@ -270,8 +322,13 @@ def _number(value: float | None) -> str | None:
 
 
 def _accuracy(version: ModelVersion) -> str | None:
-    accuracies = _accuracies(version.metrics)
-    return accuracies.get("validation") or accuracies.get("train")
+    measured = version.metrics.get("validation") or version.metrics.get("train") or {}
+    return _figure(measured["mae"]) if "mae" in measured else _percent(measured.get("accuracy"))
+
+
+def _score(entry: Mapping[str, Any]) -> str | None:
+    of_numbers = "mae" in (entry["train"] or {})
+    return _figure(entry["score"]) if of_numbers else _percent(entry["score"])
 
 
 _CREATED: Columns = {"created (UTC)": lambda resource: _minute(resource.created_at)}
@@ -280,7 +337,9 @@ DATASETS: Columns = {
     "name": attrgetter("name"),
     "rows": lambda dataset: f"{dataset.n_samples:,}",
     "features": lambda dataset: _features(dataset),
-    "classes": lambda dataset: None if dataset.classes is None else len(dataset.classes),
+    "classes": lambda dataset: (
+        len(dataset.classes) if dataset.classes is not None else dataset.target_kind
+    ),
     **_CREATED,
 }
 JOBS: Columns = {
@@ -300,7 +359,7 @@ MODELS: Columns = {
 VERSIONS: Columns = {
     "version": attrgetter("version"),
     "solver": lambda version: version.spec.get("solver", {}).get("name"),
-    "accuracy": _accuracy,
+    "accuracy or error": _accuracy,
     "gap": lambda version: _gap(version.certificate),
     "bytes": lambda version: f"{version.size_bytes:,}",
     **_CREATED,
@@ -317,7 +376,7 @@ _ENTRIES: Columns = {
     "rank": itemgetter("rank"),
     "solver": lambda entry: entry["spec"]["solver"]["name"],
     "λ or C": _strength,
-    "score": lambda entry: _percent(entry["score"]),
+    "score": _score,
     "gap": lambda entry: _gap(entry["certificate"]),
     "epochs": itemgetter("epochs"),
     "seconds": lambda entry: _number(entry["elapsed_s"]),
@@ -329,6 +388,11 @@ _CLASSES: Columns = {
     "recall": lambda measured: _percent(measured["recall"]),
     "f1": lambda measured: _percent(measured["f1"]),
     "rows": lambda measured: f"{measured['support']:,}",
+}
+_INCREASES: Columns = {
+    "column": itemgetter("name"),
+    "increase of the error": lambda column: figure(column["decrease"]),
+    "± standard error": lambda column: figure(column["standard_error"]),
 }
 _IMPORTANCE: Columns = {
     "column": itemgetter("name"),

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from service import __version__
 from service.cli import cli
 from service.client import Client
+from service.common.figures import figure
 from tests import started
 from tests.journeys.server import Server
 from tests.journeys.test_events import until
@@ -244,6 +245,34 @@ def test_compare_export_and_import(run: Run, tmp_path: Path) -> None:
     done = run("export", "best", "notes.md")
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "notes.md: not one of .onnx" in " ".join(done.stderr.split())
+
+
+def test_commands_show_numbers(run: Run) -> None:
+    """Of a numeric target its range, and of its models errors beside those of a constant."""
+    lines = [f"{x},{'ab'[x % 2]},{20_000 + 100 * x + 50 * (x % 3)}.5" for x in range(90)]
+    Path("prices.csv").write_text("\n".join(["a,b,price", *lines]) + "\n")
+    for options in ((), ("--validate-only",)):
+        done = run("upload", "prices.csv", *options)
+        assert "numbers from 20,000 to 29,000, median 24,500, mean 24,500" in done.stdout
+    assert "numbers" in run("datasets").stdout.splitlines()[1].split()
+    done = run("train", "prices", "--validation", "0.2", "--watch")
+    assert done.returncode == 0, done.stderr
+    [version] = json.loads(run("models", "prices", "--json").stdout)["versions"]
+    errors = version["metrics"]["validation"]
+    mae, constant = figure(errors["mae"]), figure(errors["baseline"]["mae"])
+    assert f"{mae} on average; always the median: {constant}" in done.stdout
+    assert "validation error" in done.stdout
+    assert mae in run("models", "prices").stdout
+    done = run("evaluate", "prices", "--importance")
+    assert done.returncode == 0, done.stderr
+    for words in ("mean absolute error", "median of errors", "95 % interval", "of a constant"):
+        assert words in done.stdout
+    assert "increase of the error" in done.stdout
+    done = run("compare", "--solver", "newton", "--c", "0.1", "--c", "10")
+    assert done.returncode == 0, done.stderr
+    entries = json.loads(run("compare", "--solver", "newton", "--json").stdout)["entries"]
+    assert figure(entries[0]["score"]) not in ("", None)
+    assert "%" not in done.stdout.splitlines()[1].partition("C = ")[2].split()[1]
 
 
 def test_refused_upload_shows_every_error(run: Run, tmp_path: Path) -> None:
