@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas
 import pytest
 from scipy.sparse import csr_array
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.metrics import r2_score
 
 from service.client import (
@@ -143,6 +143,22 @@ def test_models_have_the_methods_of_estimators(client: Client, iris: str) -> Non
         assert model.score(X, np.arange(150)) == 0.0
         with pytest.raises(ValueError, match="149 entries of y for 150 rows"):
             model.score(X, SPECIES[:-1])
+
+
+def test_model_of_numbers(client: Client) -> None:
+    """Values by default, intervals on request, and R² as the score of model and version."""
+    rows, y = load_diabetes(return_X_y=True)
+    dataset = client.upload(rows, y, name="diabetes")
+    job = client.train(dataset, "progression", validation={"fraction": 0.2}).wait(60)
+    values = client.predict("progression", rows)
+    for model in (job.model_version(), client.model("progression")):
+        assert model.score(rows, y) == pytest.approx(r2_score(y, values))
+    narrow, wide = (
+        client.predict("progression", rows, "interval", coverage=share) for share in (0.5, 0.9)
+    )
+    assert narrow.shape == (len(y), 2)
+    assert (wide[:, 0] < narrow[:, 0]).all()
+    np.testing.assert_allclose(wide.mean(axis=1), values)
 
 
 def test_score_of_numbers_is_r2() -> None:
