@@ -54,6 +54,8 @@ MAX_FEATURES = 20
 MAX_PROBLEMS = 10
 """Weights that are shown: features, and binary problems."""
 SHOWN: dict[PlotKind, str] = {
+    "predicted-against-actual": "Predicted numbers against the actual ones",
+    "residuals": "Errors against the predicted numbers",
     "boundary": "Areas of the predicted classes, with the data and the margins",
     "learning-curve": "Cost, bound and gap over the epochs",
     "roc": "ROC curves",
@@ -174,7 +176,10 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
 
 def _fits(dataset: Dataset, version: ModelVersion) -> bool:
     """Whether the version can be evaluated on the dataset."""
-    known = set(dataset.classes or ()) <= set(version.classes)
+    if version.classes:
+        known = set(dataset.classes or ()) <= set(version.classes)
+    else:
+        known = dataset.target_kind == "numbers"
     return known and dataset.n_features == version.n_features
 
 
@@ -215,7 +220,7 @@ async def _show(
         name = version.model_name
         dataset = training_data(context.datasets, version)
         inputs = [] if loaded is None else inputs_of(loaded, dataset)
-        labeled = [one for one in context.datasets.page(OFFERED).items if one.classes]
+        labeled = [one for one in context.datasets.page(OFFERED).items if one.target_kind]
         job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = context.jobs.page(job_filter, EVALUATIONS).items
         faults = {fault.column: fault for fault in error.faults} if error else {}
@@ -275,9 +280,11 @@ async def _predict(
 ) -> Mapping[str, Any]:
     """The prediction for the entries: an input for each feature, or lines."""
     loaded = await context.loaded_models.get(version.model_name, version.version)
-    outputs = ["label", "decision"]
-    if loaded.fitted.calibration is not None:
-        outputs.append("probability")
+    fitted = loaded.fitted
+    if fitted.target is None:
+        outputs = ["label", "decision"] + ["probability"] * (fitted.calibration is not None)
+    else:
+        outputs = ["value"] + ["interval"] * (fitted.conformal is not None)
     by_field = "rows" not in entries
     if by_field:
         rows = row_of(entries, version.n_features)
@@ -342,8 +349,10 @@ def weights_of(model: LoadedModel) -> Weights | None:
     names = fitted.features.output_names(given)
     if names is None:
         return None
-    splits = splits_of(fitted.multiclass, len(model.classes))
-    titles = [" : ".join(str(model.classes[code]) for code in split.classes) for split in splits]
+    titles = ["value"]
+    if fitted.target is None:
+        splits = splits_of(fitted.multiclass, len(model.classes))
+        titles = [" : ".join(str(model.classes[code]) for code in one.classes) for one in splits]
     shown = fitted.coefficients[:MAX_PROBLEMS]
     sizes = np.abs(shown).max(axis=0)
     order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
@@ -354,7 +363,7 @@ def weights_of(model: LoadedModel) -> Weights | None:
         intercepts=fitted.intercepts[:MAX_PROBLEMS].tolist(),
         largest=float(sizes.max(initial=0.0)),
         n_features=len(names),
-        n_problems=len(splits),
+        n_problems=len(titles),
     )
 
 
