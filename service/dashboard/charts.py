@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.datasets.dataset import Dataset
 from service.dashboard.formatting import number, percent
+from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from svm.problem.certificate import relative_gap
 

@@ -28,6 +28,7 @@ from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.kinds import EVALUATION
 from service.models.card import SECTIONS, card_of, training_data
 from service.models.exports import formats
+from service.models.outputs import COVERAGE, arrays_of
 from service.models.plots import PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
@@ -280,11 +281,9 @@ async def _predict(
 ) -> Mapping[str, Any]:
     """The prediction for the entries: an input for each feature, or lines."""
     loaded = await context.loaded_models.get(version.model_name, version.version)
-    fitted = loaded.fitted
-    if fitted.target is None:
-        outputs = ["label", "decision"] + ["probability"] * (fitted.calibration is not None)
-    else:
-        outputs = ["value"] + ["interval"] * (fitted.conformal is not None)
+    outputs, conformal = arrays_of(loaded.offer), loaded.fitted.conformal
+    if conformal is not None and not conformal.allows(COVERAGE):
+        outputs.remove("interval")
     by_field = "rows" not in entries
     if by_field:
         rows = row_of(entries, version.n_features)

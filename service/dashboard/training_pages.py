@@ -26,7 +26,6 @@ from service.dashboard.page import PageContext, check, last_entries, page, queue
 from service.dashboard.schema_forms import Entries, Field, Variants
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
-from service.rows.spec import TargetKind
 from service.errors import InvalidContent, NotFound, ServiceError
 from service.jobs.collection.schemas import KindCreate
 from service.jobs.comparisons.schemas import ComparisonCreate
@@ -34,6 +33,7 @@ from service.jobs.comparisons.submission import Comparisons
 from service.jobs.training.routes import describe
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.submission import JobPlanRead, Trainings
+from service.rows.spec import TargetKind
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from svm.data.splitting import held_out_rows

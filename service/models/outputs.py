@@ -12,6 +12,8 @@ from annotated_types import Gt, Lt
 from service.errors import Fault, InvalidContent
 from service.rows.faults import invalid_field, shown
 from service.rows.spec import Label
+from svm.errors import InvalidData
+from svm.model.pipeline import FittedPipeline
 
 OutputName: TypeAlias = Literal[
     "label", "decision", "probability", "value", "interval", "explanation"
@@ -21,7 +23,7 @@ Coverage: TypeAlias = Annotated[float, Gt(0), Lt(1)]
 """The share of new rows whose target is in its interval, on average."""
 COVERAGE = 0.9
 
-_MORE = {
+CALIBRATED = {
     "probability": (
         "the model has no probabilities",
         "ask for `decision`, or train again with `calibration` and `validation`",
@@ -85,12 +87,21 @@ def check_offered(names: Sequence[str], offer: Offer) -> None:
         if name in offer:
             continue
         if name == ("interval" if has_numbers else "probability"):
-            code, (message, hint) = "not-calibrated", _MORE[name]
+            code, (message, hint) = "not-calibrated", CALIBRATED[name]
         else:
             code, hint = "invalid-field", f"it offers {', '.join(offer)}"
             message = f"the model predicts {'numbers' if has_numbers else 'classes'}, not {name}"
         fault = Fault(code=code, message=message, pointer="/outputs", hint=hint)
         raise InvalidContent(code, f"{message}; {hint}", (fault,))
+
+
+def check_coverage(fitted: FittedPipeline, coverage: float, pointer: str) -> None:
+    """Raises InvalidContent if the model, which has intervals, has too few errors for these."""
+    assert fitted.conformal is not None
+    try:
+        fitted.conformal.rank(coverage)
+    except InvalidData as error:
+        raise InvalidContent.at(pointer, error.code, error.message) from None
 
 
 def checked_coverage(value: Any, pointer: str) -> float:

@@ -23,9 +23,8 @@ from service.models.outputs import COVERAGE
 from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.unknown_cells import UnknownCells
-from service.rows.faults import invalid_field, too_many
+from service.rows.faults import too_many
 from svm.data.matrices import Matrix, is_sparse
-from svm.errors import InvalidData
 from svm.model.calibration import unlikely_labels
 
 INLINE_WORK = 4_000_000
@@ -140,13 +139,10 @@ class Prediction(NamedTuple):
 
     def output(self, name: str, coverage: float) -> Any:
         """One of the model's offer: an array or a list with an entry a row; `coverage` is that of
-        intervals. Raises InvalidContent if these are not possible."""
-        if name != "interval":
-            return getattr(self, name)
-        try:
+        intervals."""
+        if name == "interval":
             return self.model.fitted.intervals_from_scores(self.scores, coverage)
-        except InvalidData as error:
-            raise invalid_field("/coverage", str(error)) from None
+        return getattr(self, name)
 
 
 Rows: TypeAlias = NDArray[np.float64]

@@ -29,7 +29,14 @@ from service.errors import (
     UnsupportedFormat,
     pointer_to_member,
 )
-from service.models.outputs import COVERAGE, NAMES, arrays_of, check_offered, checked_coverage
+from service.models.outputs import (
+    COVERAGE,
+    NAMES,
+    arrays_of,
+    check_coverage,
+    check_offered,
+    checked_coverage,
+)
 from service.predictions.batcher import Instances, Prediction
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
@@ -136,9 +143,12 @@ class PlainExchange:
         if outputs is None:
             return Instances(X, model.default_outputs, unknown, ignored)
         check_offered(outputs, model.offer)
+        coverage = self._coverage or coverage
         if "explanation" in outputs:
             check_explainable(model)
-        return Instances(X, outputs, unknown, ignored, coverage=self._coverage or coverage)
+        if "interval" in outputs:
+            check_coverage(model.fitted, coverage, "/coverage")
+        return Instances(X, outputs, unknown, ignored, coverage=coverage)
 
     def reply(self, asked: Instances, answer: Prediction) -> Reply:
         return write(self._accept, answer, asked)

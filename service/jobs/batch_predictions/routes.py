@@ -15,7 +15,7 @@ from service.jobs.collection.submission import Draft, Stores, Submission
 from service.jobs.core.model_columns import check_columns, unused_columns
 from service.jobs.kinds import BATCH_PREDICTION
 from service.jobs.training.admission import refuse_at
-from service.models.outputs import arrays_of, check_offered, offer_of
+from service.models.outputs import arrays_of, check_coverage, check_offered, offer_of
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
@@ -29,6 +29,8 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         outputs = _outputs_of(body, version)
+        if "interval" in outputs:
+            check_coverage(stores.models.files.load(version), body.coverage, "/coverage")
         with refuse_at("/dataset_id"):
             check_columns(dataset, version)
         spec = {

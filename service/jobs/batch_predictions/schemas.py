@@ -55,6 +55,8 @@ class BatchPredictionRead(KindRead):
 
     model: JobModelRead
     outputs: list[str]
+    coverage: float | None
+    """With `interval`."""
     format: Format
     ignored_columns: list[str]
     """The first hundred columns of the dataset that the model does not use."""
@@ -68,6 +70,7 @@ class BatchPredictionRead(KindRead):
         return super().values(job) | {
             "model": JobModelRead(**job.spec["model"]),
             "outputs": job.spec["outputs"],
+            "coverage": job.spec["coverage"] if "interval" in job.spec["outputs"] else None,
             "format": job.spec["format"],
             "ignored_columns": job.spec.get("ignored_columns", []),
             "results": _results(job),

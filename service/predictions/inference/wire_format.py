@@ -24,7 +24,14 @@ from service.errors import (
     pointer,
     pointer_to_member,
 )
-from service.models.outputs import COVERAGE, Offer, arrays_of, checked_coverage
+from service.models.outputs import (
+    CALIBRATED,
+    COVERAGE,
+    arrays_of,
+    check_coverage,
+    check_offered,
+    checked_coverage,
+)
 from service.predictions.batcher import Instances, Prediction
 from service.predictions.datatypes import NUMBERS, to_bytes
 from service.predictions.inference.tensors import (
@@ -158,7 +165,7 @@ class InferenceExchange:
         id_ = document.get("id")
         if id_ is not None and not isinstance(id_, str):
             raise invalid(("id",), "give a text")
-        outputs, coverage = _outputs(document, model.offer)
+        outputs, coverage = _outputs(document, model)
         binary = frozenset(name for name in outputs if outputs[name])
         data = "data" in tensor, tensor.get("data"), size
         return Head(id_, tuple(outputs), binary, coverage, datatype, shape, *data)
@@ -287,20 +294,22 @@ def _flag(
     return flag
 
 
-def _outputs(document: dict[str, Any], offer: Offer) -> tuple[dict[str, bool], float]:
+def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[dict[str, bool], float]:
     """The outputs to answer, by default all but intervals, and whether each is sent as bytes; the
     coverage of intervals."""
     binary = _flag(_parameters(document, ()), "binary_data_output", (), False)
     wanted = document.get("outputs")
     if wanted is not None and not isinstance(wanted, list):
         raise invalid(("outputs",), "give a list of tensors")
-    known, coverage = arrays_of(offer), COVERAGE
+    known, coverage = arrays_of(model.offer), COVERAGE
     if not wanted:
         return {name: binary for name in known if name != "interval"}, coverage
     outputs = {}
     for i, output in enumerate(wanted):
         tensor = _members(output, _OUTPUT, ("outputs", i))
         if tensor.get("name") not in known:
+            if tensor.get("name") in [*CALIBRATED]:
+                check_offered([tensor["name"]], model.offer)  # says what to do
             raise invalid(("outputs", i, "name"), f"give one of {', '.join(known)}")
         own = _parameters(tensor, ("outputs", i))
         if own.get("classification"):
@@ -309,4 +318,6 @@ def _outputs(document: dict[str, Any], offer: Offer) -> tuple[dict[str, bool], f
         if "coverage" in own:
             at = pointer(("outputs", i, "parameters", "coverage"))
             coverage = checked_coverage(own["coverage"], at)
+        if tensor["name"] == "interval":
+            check_coverage(model.fitted, coverage, pointer(("outputs", i)))
     return outputs, coverage

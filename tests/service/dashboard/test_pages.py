@@ -14,6 +14,7 @@ from service.storage.database import Database
 from service.storage.database.tables import jobs
 from tests.service.dashboard.browser import Browser
 from tests.service.models.registered_models import RESULT, RegisteredModels, registered
+from tests.service.predictions.test_numbers import model_of_numbers
 
 __all__ = ["registered"]
 
@@ -162,3 +163,13 @@ def test_lists_are_fast_with_thousands_of_jobs(
     page = browser.go(page.links["Older"])
     assert page.html.count('href="/jobs/job_') == 50
     assert f"job_{50:032x}" in page.html
+
+
+def test_model_of_numbers_predicts_a_value_and_an_interval(
+    browser: Browser, registered: RegisteredModels
+) -> None:
+    registered.add("prices", model_of_numbers(), columns=["a", "b", "c"])
+    browser.go("/models/prices/versions/1")
+    browser.send("/models/prices/versions/1/predict", x0="1", x1="2", x2="3")
+    assert "With a probability of 90.0 % or more between" in browser.page.html
+    assert "Terms of the value" in browser.page.html

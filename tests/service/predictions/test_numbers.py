@@ -156,3 +156,11 @@ def test_open_inference(client: TestClient, registered: RegisteredModels) -> Non
     assert reply["outputs"][0]["data"] == [end for pair in both["intervals"] for end in pair]
     body["outputs"] = [{"name": "label"}]
     assert "value, interval" in client.post("/v2/models/prices/infer", json=body).json()["error"]
+    body["outputs"] = [{"name": "value"}, {"name": "interval", "parameters": {"coverage": 0.99}}]
+    reply = client.post("/v2/models/prices/infer", json=body).json()
+    assert (reply["code"], reply["errors"][0]["pointer"]) == ("invalid-field", "/outputs/1")
+    assert "needs the errors of 99 rows" in reply["error"]
+    registered.add("bare", model_of_numbers(intervals=False))
+    reply = client.post("/v2/models/bare/infer", json=body).json()
+    assert reply["code"] == "not-calibrated"
+    assert "train again with `validation`" in reply["error"]

@@ -145,8 +145,15 @@ def test_numbers_and_their_intervals(client: TestClient, worker: Worker, tmp_pat
     assert table["interval_high"].tolist() == [high for _, high in expected["intervals"]]
     values = np.load(io.BytesIO(predicted(client, worker, format="npy")))
     assert values.tolist() == expected["values"]
-    reply = ask(client, outputs=["label"])
-    assert (reply.status_code, reply.json()["code"]) == (422, "invalid-field")
+    shown = client.get("/v1/batch-predictions").json()["batch_predictions"]
+    assert [one["coverage"] for one in shown] == [None, 0.8, 0.8, 0.8]
+    for fields, pointer in (
+        ({"outputs": ["label"]}, "/outputs"),
+        ({"outputs": ["interval"], "coverage": 0.99}, "/coverage"),
+    ):
+        reply = ask(client, **fields)
+        assert (reply.status_code, reply.json()["code"]) == (422, "invalid-field")
+        assert reply.json()["errors"][0]["pointer"] == pointer
 
 
 def test_results_in_ranges(client: TestClient, worker: Worker) -> None:
