@@ -29,7 +29,7 @@ from service.jobs.kinds import EVALUATION
 from service.models.card import SECTIONS, card_of, training_data
 from service.models.exports import formats
 from service.models.outputs import COVERAGE, arrays_of
-from service.models.plots import PlotKind, file_name
+from service.models.plots import ONLY_OF, PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import LATEST, Model
@@ -125,6 +125,8 @@ def _add_plots_and_card(routes: APIRouter, context: PageContext) -> None:
         model_version = await run_sync(context.models.get_version, name, version)
         shown = []
         for kind, about in SHOWN.items():
+            if ONLY_OF.get(kind, model_version.predicts) != model_version.predicts:
+                continue
             reason = None
             try:
                 _, content = await context.renderer.open(model_version, file_name(kind))
