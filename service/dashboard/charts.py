@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from service.dashboard.formatting import number, percent
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from svm.problem.certificate import relative_gap
@@ -32,6 +33,8 @@ class Curve:
     """One binary problem: a list for each of `COLUMNS`, ordered by time."""
 
     title: str
+    of_numbers: bool = False
+    """Its errors are mean absolute errors, not shares of rows."""
     points: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
 
     def thinned(self, most: int) -> dict[str, list[Any]]:
@@ -41,6 +44,10 @@ class Curve:
             return self.points
         chosen = sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
         return {name: [points[k] for k in chosen] for name, points in self.points.items()}
+
+    def error(self, value: float | None) -> str:
+        """An error as text."""
+        return number(value) if self.of_numbers else percent(value)
 
     @property
     def relative_gap(self) -> float:
@@ -74,7 +81,7 @@ def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
         title = " against ".join(map(str, reversed(row["classes"])))
         if len(row["classes"]) == 1:
             title += " against all others"
-        curve = by_pair.setdefault(row["pair"], Curve(title))
+        curve = by_pair.setdefault(row["pair"], Curve(title, not row["classes"]))
         for name, points in curve.points.items():
             points.append(row[name])
     return sorted(by_pair.values(), key=lambda curve: -curve.relative_gap)

@@ -210,7 +210,8 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
             step=COLUMNS,
             bars=context.distributions.of(row, first, COLUMNS) if shown else None,
             jobs=[JobRead.of(job) for job in jobs],
-            trainable=row.n_distinct_labels > 1 and row.classes is not None,
+            target_statistics=read.target_statistics,
+            trainable=row.n_distinct_labels > 1 and row.target_kind is not None,
         )
 
     @routes.post("/datasets/{id}/delete")
@@ -381,7 +382,7 @@ def _positions(read: DatasetRead, target: str | None) -> tuple[list[str], str | 
 
 def _labels(read: DatasetRead) -> str:
     if read.classes is None or read.class_counts is None:
-        return f"{read.n_distinct_labels:,} different numbers"
+        return f"{read.n_distinct_labels:,} different numbers: regression, a number is predicted"
     counts = zip(read.classes, read.class_counts, strict=True)
     return _first([f"{label} ({count:,})" for label, count in counts], len(read.classes))
 

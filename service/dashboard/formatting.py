@@ -73,13 +73,15 @@ def between(share: float, n: int) -> str:
     return "{:.1f} to {:.1f} %".format(*(100 * bound for bound in interval(share, n)))
 
 
-def measured_on(metrics: Mapping[str, Any] | None) -> tuple[float, str] | None:
-    """The accuracy that says most, and the rows that it was measured on: `validation`, `training`
-    or, of an evaluation, `evaluation`."""
-    for subset, rows in (("validation", "validation"), ("train", "training")):
-        if metrics and "accuracy" in metrics.get(subset, {}):
-            return metrics[subset]["accuracy"], rows
-    return (metrics["accuracy"], "evaluation") if metrics and "accuracy" in metrics else None
+def measured_on(metrics: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], str] | None:
+    """The metrics that say most, and the rows that they were measured on: `validation`, `training`
+    or, of an evaluation, `evaluation`; None if nothing was measured."""
+    subsets = {"validation": "validation", "train": "training"}
+    each = [((metrics or {}).get(subset), rows) for subset, rows in subsets.items()]
+    for some, rows in (*each, (metrics, "evaluation")):
+        if some and {"accuracy", "mae"} & some.keys():
+            return some, rows
+    return None
 
 
 def hardest_class(confusion: Sequence[Sequence[int]], classes: Sequence[str]) -> str:

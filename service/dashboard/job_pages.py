@@ -170,7 +170,7 @@ def _add_compare(routes: APIRouter, context: PageContext) -> None:
             offered=offered,
             names=context.datasets.names([job.dataset_id for job in offered]),
             dataset_id=dataset_id,
-            datasets=[one for one in context.datasets.page(OFFERED).items if one.classes],
+            datasets=[one for one in context.datasets.page(OFFERED).items if one.target_kind],
             solvers=list(SOLVERS),
             scalings=get_args(ScalingName),
         )
@@ -284,6 +284,8 @@ _DECIDING: dict[str, Callable[[JobRead], Any]] = {
     "scaling": lambda job: job.spec.get("scaling"),
     "features": lambda job: job.spec.get("features"),
     "multiclass": lambda job: job.spec.get("multiclass"),
+    "loss": lambda job: job.spec.get("solver", {}).get("loss"),
+    "scale of the target": lambda job: job.spec.get("target_scale"),
     "class weight": lambda job: job.spec.get("class_weight"),
     "regularization": _regularization,
     "intercept": lambda job: job.spec.get("solver", {}).get("intercept"),

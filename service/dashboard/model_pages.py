@@ -29,7 +29,7 @@ from service.jobs.kinds import EVALUATION
 from service.models.card import SECTIONS, card_of, training_data
 from service.models.exports import formats
 from service.models.outputs import COVERAGE, arrays_of
-from service.models.plots import PlotKind, file_name
+from service.models.plots import ONLY_OF, PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import LATEST, Model
@@ -55,6 +55,8 @@ MAX_FEATURES = 20
 MAX_PROBLEMS = 10
 """Weights that are shown: features, and binary problems."""
 SHOWN: dict[PlotKind, str] = {
+    "predicted-against-actual": "Predicted numbers against the actual ones",
+    "residuals": "Errors against the predicted numbers",
     "boundary": "Areas of the predicted classes, with the data and the margins",
     "learning-curve": "Cost, bound and gap over the epochs",
     "roc": "ROC curves",
@@ -123,6 +125,8 @@ def _add_plots_and_card(routes: APIRouter, context: PageContext) -> None:
         model_version = await run_sync(context.models.get_version, name, version)
         shown = []
         for kind, about in SHOWN.items():
+            if ONLY_OF.get(kind, model_version.predicts) != model_version.predicts:
+                continue
             reason = None
             try:
                 _, content = await context.renderer.open(model_version, file_name(kind))
@@ -175,7 +179,10 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
 
 def _fits(dataset: Dataset, version: ModelVersion) -> bool:
     """Whether the version can be evaluated on the dataset."""
-    known = set(dataset.classes or ()) <= set(version.classes)
+    if version.classes:
+        known = set(dataset.classes or ()) <= set(version.classes)
+    else:
+        known = dataset.target_kind == "numbers"
     return known and dataset.n_features == version.n_features
 
 
@@ -216,7 +223,7 @@ async def _show(
         name = version.model_name
         dataset = training_data(context.datasets, version)
         inputs = [] if loaded is None else inputs_of(loaded, dataset)
-        labeled = [one for one in context.datasets.page(OFFERED).items if one.classes]
+        labeled = [one for one in context.datasets.page(OFFERED).items if one.target_kind]
         job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = context.jobs.page(job_filter, EVALUATIONS).items
         faults = {fault.column: fault for fault in error.faults} if error else {}
@@ -343,8 +350,10 @@ def weights_of(model: LoadedModel) -> Weights | None:
     names = fitted.features.output_names(given)
     if names is None:
         return None
-    splits = splits_of(fitted.multiclass, len(model.classes))
-    titles = [" : ".join(str(model.classes[code]) for code in split.classes) for split in splits]
+    titles = ["value"]
+    if fitted.target is None:
+        splits = splits_of(fitted.multiclass, len(model.classes))
+        titles = [" : ".join(str(model.classes[code]) for code in one.classes) for one in splits]
     shown = fitted.coefficients[:MAX_PROBLEMS]
     sizes = np.abs(shown).max(axis=0)
     order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
@@ -355,7 +364,7 @@ def weights_of(model: LoadedModel) -> Weights | None:
         intercepts=fitted.intercepts[:MAX_PROBLEMS].tolist(),
         largest=float(sizes.max(initial=0.0)),
         n_features=len(names),
-        n_problems=len(splits),
+        n_problems=len(titles),
     )
 
 

@@ -33,6 +33,7 @@ from service.jobs.comparisons.submission import Comparisons
 from service.jobs.training.routes import describe
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.submission import JobPlanRead, Trainings
+from service.rows.spec import TargetKind
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from svm.data.splitting import held_out_rows
@@ -116,6 +117,11 @@ _WORDS = {
     ),
 }
 """Labels of the generated fields, and of their options; others keep those of the schema."""
+OF_OTHER_TARGETS: Mapping[TargetKind, frozenset[str]] = {
+    "classes": frozenset({"target_scale"}),
+    "numbers": frozenset({"calibration", "class_weight", "classes", "multiclass"}),
+}
+"""Fields that say nothing about a dataset's target."""
 APART = {"boundary", *_WORDS, "dataset_id", "model_name"}
 """Names of the generated fields that are not among the expert ones."""
 
@@ -236,7 +242,9 @@ def _form(
     if "hx-request" not in request.headers and request.method == "POST":
         error = error or refusal  # without scripts, errors are shown at the fields
     faults = {fault.pointer: fault for fault in error.faults if fault.pointer} if error else {}
-    expert = [field for field in job_fields() if field.name not in APART]
+    kind = (dataset.target_kind if dataset is not None else None) or "classes"
+    apart = {*APART, *OF_OTHER_TARGETS[kind]}
+    expert = [field for field in job_fields() if field.name not in apart]
     marked = [
         pointer for pointer in faults for field in expert if pointer.startswith(field.pointer)
     ]
@@ -304,13 +312,18 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
     }
     boundary = fields["boundary"]
     assert isinstance(boundary, Variants)
-    asked = [_ask(fields[name], *words, notes[name]) for name, words in _WORDS.items()]
+    of_other_targets = OF_OTHER_TARGETS[dataset.target_kind or "classes"]
+    asked = [
+        _ask(fields[name], *words, notes[name])
+        for name, words in _WORDS.items()
+        if name not in of_other_targets
+    ]
     return (replace(boundary, help=_suggested_boundary(dataset)[1]), STRENGTH, *asked)
 
 
 def suggestion(dataset: Dataset) -> dict[str, str]:
     """Entries that are suggested for the data."""
-    counts = dataset.class_counts or ()
+    counts = dataset.class_counts or (dataset.n_samples,) * (dataset.target_kind == "numbers")
     fits = any(held_out_rows(count, FRACTION) for count in counts)
     suggested = {
         "dataset_id": dataset.id,
