@@ -84,6 +84,11 @@ def measured_on(metrics: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], s
     return None
 
 
+def are_of_numbers(metrics: Any) -> bool:
+    """Whether metrics, a mapping or an object, are those of numbers."""
+    return "mae" in metrics if isinstance(metrics, Mapping) else hasattr(metrics, "mae")
+
+
 def hardest_class(confusion: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
     """The class with the lowest recall, and what it is taken for; empty if all rows are right."""
     recalls = {i: row[i] / sum(row) for i, row in enumerate(confusion) if sum(row)}

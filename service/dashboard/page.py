@@ -89,6 +89,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals.update(asset=asset, release=__version__)
     environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
+    environment.tests["of_numbers"] = formatting.are_of_numbers
     environment.filters["precision_recall"] = precision_recall
     environment.filters["problem"] = PROBLEMS.get
     environment.filters["job_title"] = lambda job: KINDS[job.kind].title(job.spec)

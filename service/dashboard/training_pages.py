@@ -8,7 +8,7 @@ answer, and the weight of the errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import PurePosixPath
@@ -257,7 +257,7 @@ def _form(
         name=next(field for field in job_fields() if field.name == "model_name"),
         questions=() if dataset is None else questions(dataset),
         expert=expert,
-        opened=bool(marked) or is_expert(entries),
+        opened=bool(marked) or is_expert(expert, entries),
         entries=entries,
         cost=cost,
         refusal=refusal,
@@ -404,9 +404,9 @@ def sweep_of(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: body[name] for name in kept} | {"grid": grid}
 
 
-def is_expert(entries: Entries) -> bool:
+def is_expert(expert: Sequence[Field], entries: Entries) -> bool:
     """Whether an expert field is not as the form begins; every training has a seed."""
-    fields = [field for field in job_fields() if field.name not in (*APART, "seed")]
+    fields = [field for field in expert if field.name != "seed"]
     return form.body_of(fields, entries) != form.body_of(fields, form.entries_of(fields, {}))
 
 

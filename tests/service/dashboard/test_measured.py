@@ -155,3 +155,42 @@ def test_thresholds_of_two_classes_are_on_the_page(
     assert data["rows"] == [200, 200]
     assert len(data["threshold"]) == len(data["fpr"]) == len(data["tpr"])
     assert "accuracy on these data" in page.text
+
+
+def test_pages_of_a_numeric_target(browser: Browser, client: TestClient, worker: Worker) -> None:
+    """Data, training, model, plots, evaluation and comparison speak of numbers."""
+    random = np.random.default_rng(0)
+    rows = "".join(f"{a:.3f},{b:.3f},{9 * a - b:.2f}\n" for a, b in random.normal(size=(120, 2)))
+    browser.send("/datasets", files={"file": ("flats.csv", "a,b,price\n" + rows, "text/csv")})
+    assert "regression, a number is predicted" in browser.page.text
+    browser.follow("Train a model")
+    assert "Predict price regression: a number is predicted" in browser.page.text
+    assert "Class weights" not in browser.page.text
+    browser.send("/train", validation="validation-split")
+    assert worker.take_next_job()
+    for path in ("/models/flats/versions/1", "/jobs", "/models", "/models/flats/versions/1/card"):
+        text = browser.go(path).text
+        assert "ccuracy" not in text, path
+    text = browser.go("/models/flats/versions/1").text
+    assert "mean absolute error on the validation set" in text
+    assert "always predicting the median of the training rows" in text
+    plots = browser.go("/models/flats/versions/1/plots").html
+    assert "predicted-against-actual" in plots
+    assert "boundary" not in plots
+    dataset = client.get("/v1/datasets").json()["datasets"][0]["id"]
+    ids = [
+        client.post("/v1/evaluations", json={"dataset_id": dataset, "model": "flats/1"}),
+        client.post(
+            "/v1/comparisons",
+            json={
+                "dataset_id": dataset,
+                "grid": {"solver": [{"name": "newton"}], "C": [0.1, 1.0]},
+                "validation": {"fraction": 0.3},
+            },
+        ),
+    ]
+    for reply, shown in zip(ids, ("Largest errors", "Entries"), strict=True):
+        assert worker.take_next_job()
+        text = browser.go(f"/jobs/{reply.json()['id']}").text
+        assert shown in text
+        assert "ccuracy" not in text

@@ -171,5 +171,5 @@ def test_model_of_numbers_predicts_a_value_and_an_interval(
     registered.add("prices", model_of_numbers(), columns=["a", "b", "c"])
     browser.go("/models/prices/versions/1")
     browser.send("/models/prices/versions/1/predict", x0="1", x1="2", x2="3")
-    assert "With a probability of 90.0 % or more between" in browser.page.html
-    assert "Terms of the value" in browser.page.html
+    assert "on average over models, 90.0 % of new rows are inside" in browser.page.html
+    assert "The value</caption>" in browser.page.html

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.dashboard.schema_forms import body_of
-from service.dashboard.training_pages import body_from, entries_like, job_fields
+from service.dashboard.training_pages import OF_OTHER_TARGETS, body_from, entries_like, job_fields
 from tests.service.dashboard.browser import Browser
 from tests.service.jobs.data import csv_of
 
@@ -54,7 +54,7 @@ def test_suggestions_have_reasons(browser: Browser) -> None:
     browser.follow("Train a model")
     assert "Standardize here: the columns differ 1 : 1000." in browser.page.text
     assert "The smallest class has 10.0 % of the rows." in browser.page.text
-    assert "Predict kind 2 classes" in browser.page.text
+    assert "Predict kind classification: 2 classes" in browser.page.text
     fields = browser.page.form("/train").fields
     assert fields["scaling"] == ["standardize"]
     assert fields["validation"] == ["validation-split"]
@@ -185,7 +185,7 @@ def test_every_field_is_shown_once(browser: Browser) -> None:
     """Those of the questions are not repeated for experts."""
     browser.send("/samples/iris")
     browser.go("/train")
-    names = {field.name for field in job_fields()}
+    names = {field.name for field in job_fields()} - OF_OTHER_TARGETS["classes"]
     form = browser.page.form("/train")
     assert names <= {name.partition(".")[0] for name in {*form.fields, *form.choices}}
     entries = {name: values[-1] for name, values in form.fields.items()}
