@@ -79,14 +79,16 @@ def measured_on(metrics: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], s
     subsets = {"validation": "validation", "train": "training"}
     each = [((metrics or {}).get(subset), rows) for subset, rows in subsets.items()]
     for some, rows in (*each, (metrics, "evaluation")):
-        if some and {"accuracy", "mae"} & some.keys():
+        if some and ("accuracy" in some or are_of_numbers(some)):
             return some, rows
     return None
 
 
 def are_of_numbers(metrics: Any) -> bool:
-    """Whether metrics, a mapping or an object, are those of numbers."""
-    return "mae" in metrics if isinstance(metrics, Mapping) else hasattr(metrics, "mae")
+    """Whether metrics, a mapping or an object, are those of numbers. Replies for both kinds have
+    the members of the other one as null."""
+    mae = metrics.get("mae") if isinstance(metrics, Mapping) else getattr(metrics, "mae", None)
+    return mae is not None
 
 
 def hardest_class(confusion: Sequence[Sequence[int]], classes: Sequence[str]) -> str:

@@ -219,6 +219,38 @@ def test_table_is_trained_and_served_by_choosing_its_label(
     watched.assert_no_errors()
 
 
+def test_table_of_prices_gives_an_interval_by_choosing_its_target(
+    watched: Watched, tmp_path: Path
+) -> None:
+    """Dropped, with texts and gaps; typing is not needed. The plot shows predicted prices."""
+    page = watched.open("/")
+    rows = "".join(
+        f"{1000 * i + 37 * (i % 11)}.5,{50 + i % 90},{'' if i % 9 == 0 else i % 60},"
+        f"{('flat', 'house', 'villa')[i % 3]}\n"
+        for i in range(120)
+    )
+    transfer = page.evaluate_handle(
+        "text => { const data = new DataTransfer();"
+        " data.items.add(new File([text], 'Houses.csv', {type: 'text/csv'})); return data; }",
+        "price,area,age,kind\n" + rows,
+    )
+    page.dispatch_event(".drop", "drop", {"dataTransfer": transfer})
+    page.get_by_label("Label: the column to predict").select_option("price")
+    expect(page.locator("#upload-answer")).to_contain_text("regression, a number is predicted")
+    watched.click("Keep this table")
+    page.wait_for_url(re.compile("/datasets/ds_"))
+    watched.click("Train a model", "link")
+    watched.click("Start the training")
+    page.wait_for_url(re.compile("/jobs/job_"))
+    watched.click("See the model", "link")
+    expect(page.locator(".certificate")).to_contain_text("Certified")
+    watched.click("Predict")
+    expect(page.locator("#prediction")).to_contain_text("of new rows are inside such intervals")
+    expect(page.locator("#plots img[src*='predicted-against-actual']")).to_be_visible()
+    watched.examine()
+    watched.assert_no_errors()
+
+
 class Documentation:
     """The page `/docs`, with these operations alone: each click renders all that are there."""
 
