@@ -85,7 +85,7 @@ class LabelColumn(Labels):
             raise self._refusal(f"{last} has a different text in every row", hint, likely)
         measured = target.classes is None and target.n_distinct > MOST_CLASSES
         if measured and hint is not None:
-            message = f"{last} is taken as the label; {hint}"
+            message = f"{last} is taken as the label, a number to predict; for classes, {hint}"
             target.warnings.append(warning("likely-targets", message))
         self.lacks_advice = measured and hint is None
         return target
