@@ -34,8 +34,8 @@ NAVIGATION: dict[str, list[str]] = {
 LAST = ["faq.md", "glossary.md"]
 DOCUMENTED = ("svm", "service/client/synchronous")
 """The reference has a page for each package in these folders."""
-INTERNAL = {"svm.loops", "svm.training.curve"}
-"""Packages whose functions are only for other modules of `svm`."""
+INTERNAL = {"svm.loops", "svm.training.curve", "svm.training.default_epsilon"}
+"""Packages and modules whose functions are only for other modules of `svm`."""
 
 
 def build(site: Path) -> str:
@@ -159,7 +159,8 @@ def _reference(pages: Path) -> list[str]:
             if title in INTERNAL:
                 continue
             modules = [_dotted(module) for module in sorted(package.glob("*.py"))]
-            directives = "\n\n".join(f"::: {module}" for module in modules if module != title)
+            shown = (module for module in modules if module not in {title, *INTERNAL})
+            directives = "\n\n".join(f"::: {module}" for module in shown)
             (folder / f"{title}.md").write_text(f"# `{title}`\n\n{directives}\n")
             names.append(f"reference/{title}.md")
     return names

@@ -343,7 +343,7 @@ GUIDE = ("/guide/", "/guide/solvers/", "/guide/reference/svm.training/", "/guide
 
 
 def test_pages_are_small_and_load_nothing_from_elsewhere(chromium: Browser, server: Server) -> None:
-    """At most 125 kB with all their files, without a cache; Swagger UI alone is 440 kB. Every
+    """At most 120 kB with all their files, without a cache; Swagger UI alone is 440 kB. Every
     request of the browser goes to the service, also if no policy prevents others."""
     paths = (*pages(server), "/problems", "/docs", "/login", *GUIDE)
     context = chromium.new_context(bypass_csp=True)  # a `Watched` one has no cache
@@ -360,7 +360,7 @@ def test_pages_are_small_and_load_nothing_from_elsewhere(chromium: Browser, serv
     print(*(f"{size:9,} bytes {path}" for path, size in sizes.items()), sep="\n")
     assert 300_000 < sizes.pop("/docs") <= 530_000
     assert sizes.pop("/login") <= 20_000
-    assert {path: size for path, size in sizes.items() if not 20_000 < size <= 125_000} == {}
+    assert {path: size for path, size in sizes.items() if not 20_000 < size <= 120_000} == {}
 
 
 RULES = "[...document.styleSheets].map(sheet => sheet.cssRules.length)"
