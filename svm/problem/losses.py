@@ -24,6 +24,11 @@ from svm.data.matrices import Floats, Mask, Signs, Vector
 from svm.hyperparameters import NUMERIC_LOSSES, LossName
 
 
+def shortfalls(y: Signs, margins: Vector | None, scores: Vector) -> Vector:
+    """qᵢ - yᵢ fᵢ, (n,); the margins are None if all are 1."""
+    return (1.0 if margins is None else margins) - y * scores
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A loss of the shortfall, or its square."""

@@ -40,7 +40,7 @@ import numpy as np
 from svm.data.matrices import Indices, Mask, Matrix, Vector
 from svm.data.shards import tree_sum
 from svm.kernel.kernels import inner_products
-from svm.problem.losses import Loss
+from svm.problem.losses import Loss, shortfalls
 from svm.problem.passes import Pass, Run
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 
@@ -136,8 +136,9 @@ def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, Mask | No
     inside = np.empty(problem.n_samples, dtype=np.bool_)
     for first, last in pairwise(problem.leaves.tolist()):
         leaf = slice(first, last)
-        margins = 1.0 if problem.margins is None else problem.margins[leaf]
-        np.less_equal(problem.y[leaf] * scores[leaf], margins, out=inside[leaf])
+        margins = None if problem.margins is None else problem.margins[leaf]
+        short = shortfalls(problem.y[leaf], margins, scores[leaf])
+        np.greater_equal(short, 0.0, out=inside[leaf])
     return error_of(problem, scores), inside
 
 

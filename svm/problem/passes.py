@@ -17,6 +17,7 @@ import numpy as np
 from svm.data.executors import Executor, R, T
 from svm.data.matrices import Floats, Indices, Signs, Vector
 from svm.data.shards import Sum, subtree_sum
+from svm.problem.losses import shortfalls
 
 Parts: TypeAlias = Iterator[tuple[slice, Any, Indices]]
 """(Slice of the rows that were asked for, operand of compiled loops, row numbers in the operand),
@@ -168,7 +169,7 @@ class Run:
 
     def shortfalls(self, rows: slice, scores: Vector) -> Vector:
         """qᵢ - yᵢ fᵢ of some rows of this run, whose scores are given."""
-        return (1.0 if self.margins is None else self.margins[rows]) - self.y[rows] * scores
+        return shortfalls(self.y[rows], self.margins_of(rows), scores)
 
     @property
     def inner(self) -> Indices:

@@ -20,7 +20,7 @@ from svm.hyperparameters import Intercept
 from svm.kernel.kernel_rows import KernelRows
 from svm.kernel.kernels import LINEAR, AnyKernel
 from svm.problem import passes
-from svm.problem.losses import HINGE, Loss
+from svm.problem.losses import HINGE, Loss, shortfalls
 from svm.problem.passes import Chosen, Cluster, Leaves, Parts, Pass, Passed, RowValues
 from svm.stopping import CostChange
 
@@ -180,7 +180,7 @@ class Problem:
 
     def shortfalls(self, scores: Vector) -> Vector:
         """qᵢ - yᵢ fᵢ, (n_samples,)."""
-        return (1.0 if self.margins is None else self.margins) - self.y * scores
+        return shortfalls(self.y, self.margins, scores)
 
     @cached_property
     def _equal_weights(self) -> Vector:
