@@ -2,8 +2,9 @@
 
 Such a table is one float64 matrix of raw values, (n_samples, n_columns): a number is itself, a
 boolean 1 or 0, a date its days since 1970-01-01 (with a fraction for the time of day), a category
-the position of its level among the column's levels. NaN is a missing cell. In rows to predict,
-`UNKNOWN` is a level that the column does not have.
+the position of its level among the column's levels, a text its position among the texts of the rows
+(`svm.data.texts`). NaN is a missing cell. In rows to predict, `UNKNOWN` is a level that the column
+does not have.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from svm.data.matrices import Mask, Vector, in_layout, is_sparse
 from svm.errors import InvalidData
 
-Kind: TypeAlias = Literal["number", "boolean", "date", "category"]
+Kind: TypeAlias = Literal["number", "boolean", "date", "category", "text"]
 
 UNKNOWN = -1.0
 """The raw value of a cell whose text is none of the column's levels."""
@@ -84,6 +85,8 @@ def raw_matrix(X: Any) -> Vector:
     return raw
 
 
+MOST_TEXTS = 2.0**31 - 1.0
+
 BLOCK_ROWS = 1024
 """Rows checked at a time: they fit into the processor's cache."""
 
@@ -105,6 +108,7 @@ def require_raw(X: Vector, columns: Columns) -> None:
         "number": "a finite number",
         "boolean": "0 or 1",
         "date": "the days of a date in the years 1 … 9999",
+        "text": "the position of a text",
         "category": f"-1 … {len(column.levels) - 1}, the position of a level",
     }
     code = "not-a-number" if np.isfinite(X[i, j]) else "non-finite-value"
@@ -119,9 +123,10 @@ def bounds_of(columns: Columns) -> tuple[Vector, Vector, Mask]:
         "number": (-largest, largest),
         "boolean": (0.0, 1.0),
         "date": (FIRST_DAY, np.nextafter(LAST_DAY, 0.0)),
+        "text": (0.0, MOST_TEXTS),
     }
     both = [bounds.get(c.kind, (UNKNOWN, len(c.levels) - 1.0)) for c in columns]
-    whole = np.array([column.kind in ("boolean", "category") for column in columns])
+    whole = np.array([column.kind in ("boolean", "category", "text") for column in columns])
     low, high = np.array(both, dtype=np.float64).reshape(-1, 2).T
     return low, high, whole
 

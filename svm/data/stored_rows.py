@@ -19,6 +19,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from svm.data.matrices import Array, Floats, Indices, Matrix, cuts, is_sparse
+from svm.data.texts import Texts, with_texts
 
 PIECE_VALUES = 1 << 20
 """Values of a matrix that are processed together: 8 MiB."""
@@ -65,6 +66,8 @@ class StoredRows:
     """Rows of the files that are the rows of this matrix, strictly ascending; None for all."""
     digest: str
     """Of the source of the rows; equal for equal rows."""
+    texts: Texts | None = None
+    """Of raw rows with columns of texts."""
     scratch: Path
     """Folder for temporary copies. They have no name there, and are deleted with the process."""
 
@@ -96,7 +99,7 @@ class StoredRows:
         operand = Reader(self).read(rows)
         if self.indptr is None:
             dense: Floats = operand
-            return dense
+            return dense if self.texts is None else with_texts(dense, self.texts)
         from scipy.sparse import csr_array
 
         return csr_array(operand, shape=(len(rows), self.n_features))
@@ -131,6 +134,7 @@ class StoredRows:
             n_rows=self.shape[0],
             n_features=made.shape[1],
             chosen=None,
+            texts=getattr(made, "texts", None),
         )
 
 
