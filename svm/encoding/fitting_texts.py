@@ -13,7 +13,6 @@ from svm.encoding.encoder import Encoding
 from svm.encoding.texts import READ_ROWS, Part, TextEncoder, blocks
 from svm.encoding.tokens import (
     Characters,
-    Found,
     Keys,
     PartName,
     canonical,
@@ -103,11 +102,7 @@ class _Counter:
             rows = characters.rows(found.starts) + n_before
             known, arrays = self._n, (self._keys, self._counts, self._last, self._first)
             self._n = count_tokens(found.keys, rows, self._slots, *arrays, known)
-            self._name_new(characters, found, known)
-
-    def _name_new(self, characters: Characters, found: Found, known: int) -> None:
-        new = self._first[known : self._n].tolist()
-        self._tokens += [characters.token(found, place) for place in new]
+            self._tokens += characters.texts(found, self._first[known : self._n])
 
     def _grow(self, n: int) -> None:
         from svm.loops.tokens import fill_slots

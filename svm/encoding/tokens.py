@@ -57,11 +57,25 @@ class Found:
 
     keys: Keys
     """(n_tokens,)"""
-    starts: Indices
-    """(n_tokens,) where each begins among the characters of all texts."""
-    stops: Indices
+    places: Indices | Mask
+    """Where each begins among the characters of all texts: (n_tokens,) positions, or a mask."""
+    lengths: int | Indices
+    """How many characters each has, (n_tokens,) if not all as many."""
     seconds: tuple[Indices, Indices] | None = None
-    """Starts and stops of the second words of pairs."""
+    """Where the second words of pairs begin, and their lengths."""
+
+    def only(self, kept: Mask) -> Found:
+        """Some of the pairs."""
+        assert self.seconds is not None
+        assert not isinstance(self.lengths, int)
+        starts, lengths = self.seconds
+        seconds = starts[kept], lengths[kept]
+        return Found(self.keys[kept], self.places[kept], self.lengths[kept], seconds)
+
+    @property
+    def starts(self) -> Indices:
+        """(n_tokens,) where each begins."""
+        return np.flatnonzero(self.places) if self.places.dtype == bool else self.places
 
 
 class Characters:
@@ -96,13 +110,19 @@ class Characters:
         """The text in which each token begins."""
         return np.searchsorted(self.first, starts, side="right") - 1
 
-    def token(self, found: Found, place: int) -> str:
-        """A token as a text."""
-        token = self.joined[found.starts[place] : found.stops[place]]
-        if found.seconds is None:
-            return token
-        starts, stops = found.seconds
-        return f"{token} {self.joined[starts[place] : stops[place]]}"
+    def texts(self, found: Found, numbers: Indices) -> list[str]:
+        """Some of the tokens as texts."""
+        tokens = self._cut(found.starts, found.lengths, numbers)
+        if found.seconds is not None:
+            seconds = self._cut(*found.seconds, numbers)
+            return [f"{one} {other}" for one, other in zip(tokens, seconds, strict=True)]
+        return tokens
+
+    def _cut(self, starts: Indices, lengths: int | Indices, numbers: Indices) -> list[str]:
+        first = starts[numbers]
+        stops = first + (lengths if isinstance(lengths, int) else lengths[numbers])
+        bounds = zip(first.tolist(), stops.tolist(), strict=True)
+        return [self.joined[start:stop] for start, stop in bounds]
 
     def _runs(self) -> Iterator[Found]:
         solid = self.points != BLANK
@@ -111,37 +131,36 @@ class Characters:
             if length > RUNS[0]:  # … of a longer one the first and the last
                 inner = solid[length - 2 : -1]
                 whole = inner if length == RUNS[0] + 1 else whole[:-1] & inner
-            starts = np.flatnonzero(whole)
-            yield Found(self._keys(starts, starts + length), starts, starts + length)
-
-    def _keys(self, starts: Indices, stops: Indices) -> Keys:
-        keys = self._sums.take(stops)
-        keys -= self._sums.take(starts)
-        keys *= self._powers.take(stops - 1)
-        return keys
+            keys = self._sums[length:] - self._sums[:-length]
+            keys *= self._powers[length - 1 : len(self.points)]
+            yield Found(keys.compress(whole), whole, length)
 
     def _words(self) -> Iterator[Found]:
-        edges = np.flatnonzero(np.diff(_is_word()[self.points]))
-        starts, stops = edges[::2] + 1, edges[1::2] + 1  # each text begins and ends with a blank
-        long = stops - starts >= SHORTEST_WORD
-        starts, stops = starts[long], stops[long]
-        keys = self._keys(starts, stops)
-        yield Found(keys + OF_WORDS, starts, stops)
+        word = _is_word().take(self.points)
+        edges = (word[1:] != word[:-1]).nonzero()[0]
+        before, last = edges[::2], edges[1::2]  # each text begins and ends with a blank
+        lengths = last - before
+        short = lengths < SHORTEST_WORD
+        if short.any():
+            before, last, lengths = before[~short], last[~short], lengths[~short]
+        starts = before + 1
+        keys = self._sums.take(last + 1)
+        keys -= self._sums.take(starts)
+        keys *= self._powers.take(last)
+        yield Found(keys + OF_WORDS, starts, lengths)
         if len(starts) < 2:
             return
-        seconds = slice(1, None)
-        lengths = (stops - starts)[1:]
-        pairs = keys[:-1] * self._powers[lengths + 1]
-        pairs += self._powers[lengths] * np.uint64(BLANK + 1)
+        powers = self._powers.take(lengths[1:])  # of the second words
+        pairs = keys[:-1] * np.uint64(BASE)
+        pairs += np.uint64(BLANK + 1)
+        pairs *= powers
         pairs += keys[1:]
         pairs += OF_WORDS
-        firsts: slice | Indices = slice(None, -1)
+        found = Found(pairs, starts[:-1], lengths[:-1], (starts[1:], lengths[1:]))
         if len(self.first) > 1:
             rows = self.rows(starts)
-            firsts = np.flatnonzero(rows[1:] == rows[:-1])
-            seconds = firsts + 1  # type: ignore[assignment]
-            pairs = pairs[firsts]
-        yield Found(pairs, starts[firsts], stops[firsts], (starts[seconds], stops[seconds]))
+            found = found.only(rows[1:] == rows[:-1])
+        yield found
 
 
 @cache
