@@ -21,6 +21,9 @@ from svm.encoding.tokens import (
 
 SAMPLE = 4096
 """Texts that decide which tokens there are."""
+MOST_TOKENS = 1 << 18
+"""With more tokens in a part, those of a single text are left out: most are, they help where texts
+are few, and each class has a weight for each."""
 SHORT = 200
 """Characters of the median text up to which runs of characters help."""
 
@@ -118,9 +121,12 @@ class _Counter:
             fill_slots(self._keys, self._n, self._slots)
 
     def part(self, least: int) -> Part:
-        """The tokens that so many texts have."""
-        kept = np.flatnonzero(self._counts[: self._n] >= least)
-        order = kept[np.argsort(self._keys[kept], kind="stable")]
+        """The tokens that so many texts have; of very many tokens, those of two texts."""
+        counts = self._counts[: self._n]
+        if np.count_nonzero(counts >= least) > MOST_TOKENS:
+            least = max(least, 2)
+        kept = np.flatnonzero(counts >= least)
+        order = kept[np.lexsort((self._keys[kept], -self._counts[kept]))]
         return Part(
             name=self._name,
             keys=self._keys[order],

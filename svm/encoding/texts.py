@@ -49,7 +49,8 @@ class Part:
 
     name: PartName
     keys: Keys
-    """(n_tokens,) ascending."""
+    """(n_tokens,) the most frequent tokens first, so that what most texts need lies together in
+    memory."""
     tokens: tuple[str, ...]
     """As texts, in this order."""
     counts: Indices

@@ -8,7 +8,8 @@ and `analyzer="char_wb", ngram_range=(2, 4)`.
 
 The key of a token is a polynomial in an odd number, modulo 2⁶⁴, with its characters as the
 coefficients (M. O. Rabin, R. M. Karp 1987), so that all windows of a text are hashed by one
-cumulative sum.
+cumulative sum. There is no term of degree 0: the last character, too, moves the highest bits, by
+which keys are found.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +76,9 @@ class Found:
     @property
     def starts(self) -> Indices:
         """(n_tokens,) where each begins."""
-        return np.flatnonzero(self.places) if self.places.dtype == bool else self.places
+        places: Any = self.places
+        starts: Indices = np.flatnonzero(places) if places.dtype == bool else places
+        return starts
 
 
 class Characters:
@@ -132,7 +135,7 @@ class Characters:
                 inner = solid[length - 2 : -1]
                 whole = inner if length == RUNS[0] + 1 else whole[:-1] & inner
             keys = self._sums[length:] - self._sums[:-length]
-            keys *= self._powers[length - 1 : len(self.points)]
+            keys *= self._powers[length : len(self.points) + 1]
             yield Found(keys.compress(whole), whole, length)
 
     def _words(self) -> Iterator[Found]:
@@ -146,14 +149,12 @@ class Characters:
         starts = before + 1
         keys = self._sums.take(last + 1)
         keys -= self._sums.take(starts)
-        keys *= self._powers.take(last)
+        keys *= self._powers.take(last + 1)
         yield Found(keys + OF_WORDS, starts, lengths)
         if len(starts) < 2:
             return
-        powers = self._powers.take(lengths[1:])  # of the second words
-        pairs = keys[:-1] * np.uint64(BASE)
-        pairs += np.uint64(BLANK + 1)
-        pairs *= powers
+        pairs = keys[:-1] + np.uint64(BLANK + 1)
+        pairs *= self._powers.take(lengths[1:] + 1)
         pairs += keys[1:]
         pairs += OF_WORDS
         found = Found(pairs, starts[:-1], lengths[:-1], (starts[1:], lengths[1:]))
@@ -173,18 +174,18 @@ def _is_word() -> Mask:
     return mask
 
 
-_POWERS: list[Keys] = [np.ones(1, dtype=np.uint64)] * 2
+_POWERS = [(np.ones(1, dtype=np.uint64),) * 2]
 
 
-def _powers(n: int) -> list[Keys]:
-    """The powers 0 … n of the base and of its inverse."""
-    if len(_POWERS[0]) <= n:
-        size = 1 << (n + 1).bit_length()
-        for k, base in enumerate((BASE, INVERSE)):
-            powers = np.full(size, base, dtype=np.uint64)
-            powers[0] = 1
-            _POWERS[k] = np.cumprod(powers)
-    return list(_POWERS)
+def _powers(n: int) -> tuple[Keys, Keys]:
+    """The powers 0 … n of the base and of its inverse; threads see both or none of them grown."""
+    powers = _POWERS[0]
+    if len(powers[0]) <= n:
+        factors = np.full((2, 1 << (n + 1).bit_length()), [[BASE], [INVERSE]], dtype=np.uint64)
+        factors[:, 0] = 1
+        one, other = np.cumprod(factors, axis=1)
+        powers = _POWERS[0] = one, other
+    return powers
 
 
 WITHOUT_BLANKS = np.array(
