@@ -185,7 +185,7 @@ class DualCoordinateDescent(Hyperparameters):
     def _visits(
         self, problem: Problem, state: DualCoordinateDescentState, awake: Indices, most: int
     ) -> Iterator[tuple[Any, Indices, Indices]]:
-        """As `Problem.visits`: those of at most so many rows, all awake."""
+        """As `Problem.visits`: at most this many, of rows that are awake."""
         if self.order == "each-epoch":
             order = awake[problem.permutation(state.epoch, len(awake))][:most]
             for part in problem.blocks(len(order)):
