@@ -91,6 +91,14 @@ class UnknownRead(ReadModel):
     """The first 20."""
 
 
+class UnknownWordsRead(ReadModel):
+    """Words of two characters or more that no training text had: they add nothing to a score."""
+
+    count: int
+    rows: list[tuple[int, int]]
+    """The first 20 rows with such words, from 1, each with their number."""
+
+
 class PredictionRead(ReadModel):
     """One entry a row, in the order of the request."""
 
@@ -103,6 +111,9 @@ class PredictionRead(ReadModel):
     unknown: UnknownRead | None = None
     """If there are such cells. Replies in other formats have their number and the first places in
     the header `X-Unknown-Cells`, such as `2;1:city,4:age`."""
+    unknown_words: UnknownWordsRead | None = None
+    """If texts have such words. Replies in other formats have their number and the first rows in
+    the header `X-Unknown-Words`, such as `5;1:2,4:3`."""
     label: list[Label] | None = None
     decision: list[float] | list[list[float]] | None = None
     """Two classes: one value a row, positive for `classes[1]`. More: a value for each class, the

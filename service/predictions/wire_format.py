@@ -50,6 +50,8 @@ from svm.data.matrices import is_sparse
 IGNORED = "X-Ignored-Columns"
 UNKNOWN = "X-Unknown-Cells"
 """Their number, then `row:column` of the first ones."""
+UNKNOWN_WORDS = "X-Unknown-Words"
+"""Their number, then `row:number` of the first rows with such words."""
 UNLIKELY = "X-Unlikely-Labels"
 """Rows whose label is not the class with the largest probability."""
 MAX_IN_HEADER = 10
@@ -224,6 +226,9 @@ def write(media_type: str, answer: Prediction, asked: Instances) -> Reply:
         places = (f"{one['row']}:{_in_header(str(one['column']))}" for one in unknown.cells)
         first = ",".join(islice(places, MAX_IN_HEADER))
         headers.append((UNKNOWN, f"{unknown.count};{first}"))
+    if (words := answer.unknown_words) is not None:
+        first = ",".join(f"{row}:{count}" for row, count in words.rows[:MAX_IN_HEADER])
+        headers.append((UNKNOWN_WORDS, f"{words.count};{first}"))
     if "probability" in asked.outputs and (rows := answer.unlikely_labels):
         headers.append((UNLIKELY, ",".join(map(str, rows[:MAX_IN_HEADER]))))
     return Reply(body, media_type, tuple(headers))
@@ -241,6 +246,8 @@ def _json(answer: Prediction, asked: Instances) -> bytes:
         parts.append(b',"ignored_columns":%b' % orjson.dumps(names))
     if asked.unknown is not None:
         parts.append(b',"unknown":%b' % orjson.dumps(asked.unknown.document))
+    if (words := answer.unknown_words) is not None:
+        parts.append(b',"unknown_words":%b' % orjson.dumps(words.document))
     for name in asked.outputs:
         if name == "label":
             labels = model.json_labels

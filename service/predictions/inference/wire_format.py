@@ -203,6 +203,8 @@ class InferenceExchange:
         tensors, parts, parameters = [], [], []
         if asked.unknown is not None:
             parameters.append(b'"unknown":%b' % orjson.dumps(asked.unknown.document))
+        if (words := answer.unknown_words) is not None:
+            parameters.append(b'"unknown_words":%b' % orjson.dumps(words.document))
         for name in asked.outputs:
             binary = name in asked.binary
             if name == "label":

@@ -264,7 +264,7 @@ def _explained(
     Raises TooLarge, and InvalidContent with the first fault of each bad row; after a hundred of
     them, the next row of another width is the last one that is looked at.
     """
-    parts = [np.empty((0, columns.n_features))]
+    parts = [columns.matrix([])]
     faults, names = Faults(), _Names(columns)
     widths: set[int | None] = set()
     number = 0
@@ -284,14 +284,14 @@ def _explained(
                 break
         else:
             if not faults.total and rows:
-                parts.append(np.array(rows, dtype=np.float64))
+                parts.append(columns.matrix(rows))
             continue
         break
     if len(widths) == 1 and (width := widths.pop()) is not None:
         columns.check_width(width)
     names.report(faults)
     faults.check()
-    return np.concatenate(parts), names.ignored
+    return columns.joined(parts), names.ignored
 
 
 class _Names:
