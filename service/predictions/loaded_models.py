@@ -81,7 +81,7 @@ class LoadedModel:
     def unknown_words(self, X: Matrix) -> NDArray[np.int64] | None:
         """(n_samples,) how many words of each row no training text had; None without texts."""
         encoder = self.fitted.encoder
-        if is_sparse(X) or encoder.is_plain or not self.features.text_columns:
+        if is_sparse(X) or not isinstance(encoder, Encoder) or not encoder.texts:
             return None
         return encoder.unknown_words(X)
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.common.schemas import ReadModel
 from service.models.outputs import COVERAGE, Coverage, OutputName
 from service.storage.database.tables import Label
+from svm.encoding.tokens import PartName
 
 
 class PredictionCreate(BaseModel):
@@ -41,6 +42,33 @@ class SupportVectorTerm(BaseModel):
     term: float
 
 
+class TokenTerm(BaseModel):
+    """What a token of a text adds to a score."""
+
+    token: str
+    part: PartName
+    """`words`: a word, or two that follow each other. `characters`: two to four characters inside a
+    word, of which a blank is the beginning or the end."""
+    count: int
+    """How often the text has it."""
+    term: float
+
+
+class TextTerms(BaseModel):
+    """What the tokens of a text add to a score. Their terms and `others` sum to the term of the
+    column."""
+
+    column: str
+    tokens: list[TokenTerm]
+    """The 20 that add or take most."""
+    others: float
+    """What all other tokens add."""
+    marks: list[tuple[int, int, float]]
+    """Words of the text as it was sent: where each begins and ends, in characters (code points)
+    from 0, and what it adds with the characters inside it, without pairs of words. Of a long text
+    the 100 words that add or take most."""
+
+
 class ExplanationRead(ReadModel):
     """What a score is made of. The terms, `intercept`, `others` and `rounding` sum to `score`:
     exactly, if the sum is rounded once, as by Python's `math.fsum`."""
@@ -56,6 +84,8 @@ class ExplanationRead(ReadModel):
     """What rounding took or added while the score was summed."""
     terms: dict[str, float] | None = None
     """What each feature adds; products of features are written `a*b`."""
+    texts: list[TextTerms] | None = None
+    """Of a linear model with columns of texts: their tokens and words."""
     others: float | None = None
     """What the support vectors add that are not listed."""
     support_vectors: list[SupportVectorTerm] | None = None

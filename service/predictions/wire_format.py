@@ -109,6 +109,7 @@ class PlainExchange:
             read_limits(self._limits),
             rows=self._limits.predict_rows,
             inflated_bytes=self._limits.predict_body_bytes,
+            cell_bytes=self._limits.predict_body_bytes,  # a text is not cut
         )
         file, out = SentFile(str(data), self._content_type), folder / "rows"
         await parser.convert(
@@ -137,6 +138,8 @@ class PlainExchange:
             if not self.is_packed:
                 check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
             raise
+        if len(body) > self._limits.line_bytes and not is_sparse(given):
+            model.features.check_texts(given, self._limits.line_bytes)
         X, unknown = model.mark(given, again)
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()

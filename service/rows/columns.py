@@ -22,7 +22,7 @@ from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
 from service.rows.faults import Faults, listed, too_many
 from svm.data.columns import Column, PlainColumns
 from svm.data.matrices import Matrix, Vector, is_sparse
-from svm.data.texts import TextList, stacked, with_texts
+from svm.data.texts import TextList, stacked, texts_of, with_texts
 
 WIDTH_HINT = "send one number for each feature, without the label"
 NAMES_HINT = "send every column of the model, in any order; other columns are ignored"
@@ -157,6 +157,18 @@ class Columns:
     def joined(self, parts: Sequence[Vector]) -> Vector:
         """Such matrices, one below the other."""
         return parts[0] if len(parts) == 1 else stacked(parts, self.text_columns)
+
+    def check_texts(self, X: Vector, most: int) -> None:
+        """Raises InvalidContent `csv-cell-too-large` for texts of more characters than `most`."""
+        faults = Faults()
+        for j in self.text_columns:
+            there = np.flatnonzero(~np.isnan(X[:, j]))
+            texts = texts_of(X).take(X[there, j].astype(np.int64).tolist())
+            for i, text in zip(there.tolist(), texts, strict=True):
+                if len(text) > most:
+                    what = f"has {len(text):,} characters, {most:,} are the most of a text"
+                    faults.add("csv-cell-too-large", what, text, row=i + 1, column=self.column(j))
+        faults.check()
 
     def raw_values(self, row: list[Any]) -> list[Any]:
         """Of a table: the raw values of a row in JSON, which is changed. Numbers need no reader.

@@ -145,7 +145,7 @@ class TableScorer:
                 scores.fill(score)
                 return scores
         end = self._numbers_end
-        cells = X.take(self._cells, axis=1)
+        cells = np.asarray(X).take(self._cells, axis=1)  # without the texts
         if self._has_dates or not math.isfinite(np.vdot(cells, cells)):
             self._fill(X, cells)
         elif self._has_indicators:
