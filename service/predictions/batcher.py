@@ -223,12 +223,13 @@ def score_rows(model: LoadedModel, X: Matrix) -> Prediction:
 
 
 def _score_batch(model: LoadedModel, X: Matrix) -> ScoredBatch:
-    scores = model.fitted.scores_of_checked(X)
+    words = np.zeros(X.shape[0], np.int64) if model.features.text_columns else None
+    scores = model.fitted.scores_of_checked(X, words)
     values = scores.ravel()
     # Cheaper than to look at each; the squares may overflow besides.
     if not math.isfinite(values.dot(values)) and not np.isfinite(scores).all():
         raise _overflow(scores)
-    return ScoredBatch(model, scores, model.unknown_words(X))
+    return ScoredBatch(model, scores, words)
 
 
 def _score_all(model: LoadedModel, parts: list[Matrix]) -> list[Prediction | Exception]:

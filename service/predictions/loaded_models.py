@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
-import numpy as np
 import orjson
 from anyio import CapacityLimiter, to_thread
-from numpy.typing import NDArray
 
 from service.errors import Unavailable
 from service.models.outputs import Offer, offer_of
@@ -77,13 +75,6 @@ class LoadedModel:
             per_character = WORK_PER_CHARACTER + len(self.fitted.intercepts)
             work += per_character * sum(map(len, texts.take(range(len(texts)))))
         return work
-
-    def unknown_words(self, X: Matrix) -> NDArray[np.int64] | None:
-        """(n_samples,) how many words of each row no training text had; None without texts."""
-        encoder = self.fitted.encoder
-        if is_sparse(X) or not isinstance(encoder, Encoder) or not encoder.texts:
-            return None
-        return encoder.unknown_words(X)
 
     @cached_property
     def offer(self) -> Offer:

@@ -69,6 +69,7 @@ class Unknown:
         self._encoder = encoder
         self._columns = columns
         self._lowest: Vector = np.where(kinds, 0.0, -np.inf)[None]  # sooner compared with a row
+        self._only_texts = len(columns.text_columns) == columns.n_features
         self._all_trained = bool((encoder.counts > 0).all())
 
     def find(self, X: Matrix, again: CellsAgain) -> UnknownCells | None:
@@ -76,13 +77,16 @@ class Unknown:
 
         A text is never unknown.
         """
-        if self._columns.text_columns:
-            X = np.array(X)
-            X[:, self._columns.text_columns] = 0.0
-        if is_sparse(X) or (self._all_trained and 0 not in (self._lowest <= X).tobytes()):
-            return None  # most rows; NaN is not larger than anything
+        if is_sparse(X) or self._only_texts:
+            return None
+        X, texts = np.asarray(X), self._columns.text_columns
+        known = self._lowest <= X  # NaN is not larger than anything
+        if texts:
+            known[:, texts] = True
+        if self._all_trained and 0 not in known.tobytes():
+            return None  # most rows
         unseen = self._lowest > X if self._all_trained else self._encoder.unseen(X)
-        unknown = unseen | np.isnan(X)
+        unknown = unseen | ~known
         if not (count := int(np.count_nonzero(unknown))):
             return None
         missing = self._encoder.newly_missing(X)

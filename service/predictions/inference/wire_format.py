@@ -183,7 +183,8 @@ class InferenceExchange:
         columns, most_rows = model.features, self._limits.predict_rows
         rows = rows_of(inputs, data, columns, most_rows)
         given, _ = explained_matrix([rows], columns, most_rows, None)
-        columns.check_texts(given, self._limits.line_bytes)
+        if len(text) + len(data) > self._limits.line_bytes:
+            columns.check_texts(given, self._limits.line_bytes)
         X, unknown = model.mark(given, partial(iter, rows))
         id_, outputs, binary, coverage = _asked(document, model)
         return Instances(X, outputs, unknown, binary=binary, id=id_, coverage=coverage)

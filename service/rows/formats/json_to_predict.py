@@ -264,7 +264,7 @@ def explained_matrix(
     Raises TooLarge, and InvalidContent with the first fault of each bad row; after a hundred of
     them, the next row of another width is the last one that is looked at.
     """
-    parts = [columns.matrix([])]
+    parts = []
     faults, names = Faults(), _Names(columns)
     widths: set[int | None] = set()
     number = 0
@@ -291,7 +291,7 @@ def explained_matrix(
         columns.check_width(width)
     names.report(faults)
     faults.check()
-    return columns.joined(parts), names.ignored
+    return columns.joined(parts or [columns.matrix([])]), names.ignored
 
 
 class _Names:

@@ -229,6 +229,8 @@ def _joined(
             parts.append(part)
     except _GIVEN_UP:
         return None
+    if len(parts) == 1:
+        return parts[0]
     if not parts:
         return None
     arrays, names = zip(*parts, strict=True)
