@@ -321,7 +321,10 @@ class Encoder:
         """(n_samples,) how many words of each row no training text had."""
         counts = np.zeros(len(X), dtype=np.int64)
         for j, text in zip(self.text_columns, self.texts, strict=True):
-            counts += text.unknown_words(X, j)
+            start = 0
+            for some in text.of_rows(X, j):
+                counts[start : start + len(some.ends)] += some.unknown_words
+                start += len(some.ends)
         return counts
 
     def neutral_for(self, scaling: Scaling) -> Encoder:
