@@ -24,7 +24,7 @@ from svm.encoding.tokens import UNICODE, Characters, Keys, PartName, canonical
 BLOCK_CHARACTERS = 1 << 17
 """Of texts whose tokens are found at a time."""
 BLOCK_TEXTS = 1024
-READ_ROWS = 4096
+READ_ROWS = 512
 """Rows whose texts are in memory at once."""
 SORTS: dict[PartName, str] = {
     "words": "words and pairs of words",

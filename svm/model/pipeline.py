@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
@@ -44,6 +45,8 @@ from svm.transforms.scaling import Scaling, ScalingName
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+MOST_IN_PAIRS = 10
+"""With more classes of texts, each has one problem."""
 WIDE = 4096
 """Above this number of features, rows are scored by their non-zeros if scaling keeps zeros."""
 BLOCK_VALUES = 1 << 17
@@ -87,6 +90,17 @@ class Pipeline(Checked):
         if self.solver.loss is not None:
             return self
         return replace(self, solver=replace(self.solver, loss="epsilon-insensitive"))
+
+    def for_texts(self, n_classes: int) -> Pipeline:
+        """This pipeline for classes of texts: a linear solver that names no loss gets the squared
+        hinge, if it has that one; many classes have one problem each."""
+        solver = self.solver
+        if solver.loss is None and self.kernel is None:
+            squared: Any = "squared-hinge"
+            with suppress(InvalidHyperparameter):
+                solver = replace(solver, loss=squared)
+        multiclass = "one-vs-rest" if n_classes > MOST_IN_PAIRS else self.multiclass
+        return replace(self, solver=solver, multiclass=multiclass)
 
     @property
     def kernel(self) -> AnyKernel | None:
