@@ -42,7 +42,8 @@ def messages(n: int = 240) -> tuple[Vector, Array]:
     """Rows with two texts, some missing, a number and a category; three classes."""
     random = np.random.default_rng(3)
     labels = np.arange(n) % 3
-    texts, cells = [], np.empty((n, 2))
+    texts: list[str] = []
+    cells = np.empty((n, 2))
     for i, label in enumerate(labels.tolist()):
         for j in range(2):
             cells[i, j] = len(texts)
