@@ -8,7 +8,8 @@ and `analyzer="char_wb", ngram_range=(2, 4)`.
 
 The key of a token is a polynomial in an odd number, modulo 2⁶⁴, with its characters as the
 coefficients (M. O. Rabin, R. M. Karp 1987), so that all windows of a text are hashed by one
-cumulative sum.
+cumulative sum. There is no term of degree 0: the last character, too, moves the highest bits, by
+which keys are found.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Characters:
     def _keys(self, starts: Indices, stops: Indices) -> Keys:
         keys = self._sums.take(stops)
         keys -= self._sums.take(starts)
-        keys *= self._powers.take(stops - 1)
+        keys *= self._powers.take(stops)
         return keys
 
     def _words(self) -> Iterator[Found]:
@@ -132,7 +133,7 @@ class Characters:
         seconds = slice(1, None)
         lengths = (stops - starts)[1:]
         pairs = keys[:-1] * self._powers[lengths + 1]
-        pairs += self._powers[lengths] * np.uint64(BLANK + 1)
+        pairs += self._powers[lengths + 1] * np.uint64(BLANK + 1)
         pairs += keys[1:]
         pairs += OF_WORDS
         firsts: slice | Indices = slice(None, -1)
@@ -154,18 +155,19 @@ def _is_word() -> Mask:
     return mask
 
 
-_POWERS: list[Keys] = [np.ones(1, dtype=np.uint64)] * 2
+_POWERS = [(np.ones(1, dtype=np.uint64),) * 2]
 
 
-def _powers(n: int) -> list[Keys]:
-    """The powers 0 … n of the base and of its inverse."""
-    if len(_POWERS[0]) <= n:
+def _powers(n: int) -> tuple[Keys, Keys]:
+    """The powers 0 … n of the base and of its inverse; threads see both or none of them grown."""
+    powers = _POWERS[0]
+    if len(powers[0]) <= n:
         size = 1 << (n + 1).bit_length()
-        for k, base in enumerate((BASE, INVERSE)):
-            powers = np.full(size, base, dtype=np.uint64)
-            powers[0] = 1
-            _POWERS[k] = np.cumprod(powers)
-    return list(_POWERS)
+        factors = np.repeat(np.array([[BASE], [INVERSE]], dtype=np.uint64), size, axis=1)
+        factors[:, 0] = 1
+        one, other = np.cumprod(factors, axis=1)
+        powers = _POWERS[0] = one, other
+    return powers
 
 
 WITHOUT_BLANKS = np.array(
