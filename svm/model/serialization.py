@@ -30,6 +30,7 @@ TABLE_FORMAT = 2
 """The same for a model with an encoder: releases that do not know it refuse to read it."""
 CALIBRATION = ("knots", "values", "starts")
 CSR = ("data", "indices", "indptr")
+TEXT_ENCODING = ("tokens", "sublinear", "text_weights")
 
 
 def to_arrays(model: FittedPipeline) -> dict[str, Any]:
@@ -175,8 +176,11 @@ def _encoder_arrays(encoder: AnyEncoder) -> dict[str, Any]:
         {"name": column.name, "kind": column.kind, "levels": column.levels}
         for column in encoder.columns
     ]
+    encoding = asdict(encoder.encoding)
+    if not encoder.texts:  # as before there were texts
+        encoding = {name: encoding[name] for name in encoding if name not in TEXT_ENCODING}
     return _text_arrays(encoder.texts) | {
-        "encoding": json.dumps(asdict(encoder.encoding), sort_keys=True),
+        "encoding": json.dumps(encoding, sort_keys=True),
         "columns": json.dumps(columns, sort_keys=True, ensure_ascii=False),
         "encoder_missing": encoder.missing,
         "encoder_counts": encoder.counts,
@@ -223,8 +227,8 @@ def _texts_from(content: Mapping[str, Any]) -> tuple[TextEncoder, ...]:
         for name, size in described.pop("parts"):
             some = slice(start, start + size)
             start += size
-            if name not in get_args(PartName) or (keys[some][1:] <= keys[some][:-1]).any():
-                raise ValueError("the keys of tokens do not ascend")
+            if name not in get_args(PartName):
+                raise ValueError("there is no such part")
             part = Part(name=name, keys=keys[some], tokens=tokens[some], counts=counts[some])
             parts.append(part)
         texts.append(TextEncoder(parts=tuple(parts), **described))
