@@ -39,6 +39,7 @@ from svm.data.columns import Column
 from svm.data.matrices import Array, Vector
 from svm.data.texts import TextList, with_texts
 from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.solvers import Auto
 from svm.training.training import Training
 
 FOLDS = 3
@@ -147,7 +148,7 @@ def raw(texts: Texts) -> Vector:
 
 def fitted(texts: Texts, numbers: Array) -> FittedPipeline:
     """Our model, by the defaults for texts."""
-    pipeline = Pipeline.for_texts(len(np.unique(numbers)))
+    pipeline = Pipeline(solver=Auto(C=1.0)).for_texts(len(np.unique(numbers)))
     training = Training(pipeline, raw(texts), numbers, seed=0, columns=COLUMNS)
     for _ in training:
         pass
