@@ -48,7 +48,8 @@ def generated_texts(
 def _shares() -> Array:
     """The shares of the words so far, of the words by their ranks."""
     weights = (np.arange(N_WORDS) + 2.7) ** -EXPONENT
-    return np.cumsum(weights) / weights.sum()
+    shares: Array = np.cumsum(weights) / weights.sum()
+    return shares
 
 
 @cache
