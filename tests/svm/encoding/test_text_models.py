@@ -45,7 +45,8 @@ def messages(n: int = 240) -> tuple[Vector, Array]:
     """Rows with two texts, some missing, a number and a category; three classes."""
     random = np.random.default_rng(3)
     labels = np.arange(n) % 3
-    texts, cells = [], np.empty((n, 2))
+    texts: list[str] = []
+    cells = np.empty((n, 2))
     for i, label in enumerate(labels.tolist()):
         for j in range(2):
             cells[i, j] = len(texts)
@@ -237,6 +238,17 @@ def test_stored_texts_are_read_in_any_order() -> None:
         assert texts.take(places) == [parts[place] for place in places]
     with pytest.raises(IndexError):
         texts.take([5])
+
+
+def test_tokens_that_no_training_text_has_are_not_found() -> None:
+    """Of many short ones some have keys behind the last one."""
+    X = with_texts(np.array([[0.0]]), TextList(["ab ba"]))
+    encoder, _ = fit_encoder(Encoding(), "none", X, COLUMNS[:1])
+    others = [f"{chr(i)}{chr(j)}" for i in range(0x3B1, 0x3C9) for j in range(0x3B1, 0x3C9)]
+    rows = with_texts(np.arange(float(len(others)))[:, None], TextList(others))
+    encoded: Any = encoder.transform(rows)
+    assert encoded.nnz == 0
+    assert encoder.unknown_words(rows).tolist() == [1] * len(others)
 
 
 def test_a_certified_model_of_texts_is_as_good_as_that_of_the_twin() -> None:
