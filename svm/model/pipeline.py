@@ -136,11 +136,14 @@ class FittedPipeline:
     @cached_property
     def nbytes(self) -> int:
         """Memory of the arrays, and of the texts of levels."""
-        return _array_bytes(self) + sum(map(sys.getsizeof, self.encoder.levels))
+        texts = sum(text.nbytes for text in self.encoder.texts)
+        return _array_bytes(self) + sum(map(sys.getsizeof, self.encoder.levels)) + texts
 
     @property
     def takes_sparse(self) -> bool:
         """Whether rows are scored as sparse ones, even if given as dense ones."""
+        if self.encoder.texts:
+            return True
         plain = self.encoder.is_plain
         return plain and self.n_features > WIDE and self.scaling.offset is None
 
@@ -198,7 +201,7 @@ class FittedPipeline:
     def _unscaled(self) -> LinearScorer | TableScorer | None:
         """For a linear model without a feature map, the common case: needs no copy of the rows."""
         simple = self.kernel is None and isinstance(self.features.spec, Identity)
-        if not simple or self.takes_sparse:
+        if not simple or (self.takes_sparse and not self.encoder.texts):
             return None
         learned = self.scaling, self.coefficients, self.intercepts
         if isinstance(self.encoder, PlainEncoder):
@@ -211,8 +214,8 @@ class FittedPipeline:
         return LinearScorer(None, self.coefficients, self.intercepts)
 
     def in_form(self, X: Matrix) -> Matrix:
-        """X, dense or sparse as rows are scored."""
-        if self.takes_sparse:
+        """X, dense or sparse as rows are scored; raw rows as they are."""
+        if self.takes_sparse and self.encoder.is_plain:
             return X if is_sparse(X) else as_sparse(X)
         return X.toarray() if is_sparse(X) else X
 
