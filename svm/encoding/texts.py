@@ -55,6 +55,15 @@ class Part:
     counts: Indices
     """(n_tokens,) how many training texts have each."""
 
+    @classmethod
+    def of(cls, name: PartName, tokens: tuple[str, ...], counts: Indices) -> Part:
+        """With the keys of the tokens. Raises ValueError if these do not ascend."""
+        some = [Characters(tokens[block]).of_whole_texts(name) for block in blocks(tokens)]
+        keys = np.concatenate([*some, np.empty(0, dtype=np.uint64)])
+        if (keys[1:] <= keys[:-1]).any():
+            raise ValueError("the keys of tokens do not ascend")
+        return cls(name=name, keys=keys, tokens=tokens, counts=counts)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextEncoder:

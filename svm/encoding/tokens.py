@@ -96,6 +96,12 @@ class Characters:
         """The text in which each token begins."""
         return np.searchsorted(self.first, starts, side="right") - 1
 
+    def of_whole_texts(self, part: PartName) -> Keys:
+        """(n_texts,) the key of each text, if it is a token of the part."""
+        ends = np.append(self.first[1:], len(self.points))
+        keys = self._keys(self.first + 1, ends - 1)
+        return keys + OF_WORDS if part == "words" else keys
+
     def token(self, found: Found, place: int) -> str:
         """A token as a text."""
         token = self.joined[found.starts[place] : found.stops[place]]

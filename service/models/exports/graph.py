@@ -57,10 +57,11 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
 
     Raises InvalidContent (`export-unsupported`) for models of texts and of too many numbers.
     """
-    if texts := [column.name for column in fitted.columns if column.kind == "text"]:
+    if fitted.encoder.texts:
+        name = next(column.name for column in fitted.columns if column.kind == "text")
         raise InvalidContent(
             "export-unsupported",
-            f"column {texts[0]!r} has texts, and ONNX has no operation for their tokens; use npz "
+            f"column {name!r} has texts, and ONNX has no operation for their tokens; use npz "
             "or json, which have a program in Python",
         )
     n_values = _count(fitted)

@@ -260,8 +260,10 @@ def _tokens(part: str, text: str) -> Counter[str]:
 def _texts(model: dict[str, Any], X: Any, texts: Any) -> Iterator[tuple[int, Any, Any]]:
     """For each part of each text of raw rows the number of its row, the outputs and their values,
     which have the weight of the column as their norm."""
+    encoding = model["encoding"]
     places = [j for j, column in enumerate(model["columns"]) if column["kind"] == "text"]
     for j, column in zip(places, model["texts"], strict=True):
+        weight = encoding["text_weights"].get(model["columns"][j]["name"], 1.0)
         for i in np.flatnonzero(~np.isnan(X[:, j])):
             for part, known in column["parts"].items():
                 counts = _tokens(part, texts[int(X[i, j])])
@@ -270,8 +272,8 @@ def _texts(model: dict[str, Any], X: Any, texts: Any) -> Iterator[tuple[int, Any
                 ]
                 if found:
                     outputs, factors, counted = np.array(found).T
-                    values = factors * (1 + np.log(counted) if column["sublinear"] else counted)
-                    values *= column["weight"] / math.sqrt(values @ values)
+                    values = factors * (1 + np.log(counted) if encoding["sublinear"] else counted)
+                    values *= weight / math.sqrt(values @ values)
                     yield i, outputs.astype(np.int64), values
 
 
