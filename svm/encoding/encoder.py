@@ -58,7 +58,7 @@ class Encoding(Checked):
     for scripts without blanks between words."""
     sublinear: bool = False
     """Whether a token counts as 1 + ln(its count in the text)."""
-    text_weights: dict[str, Positive] = field(default_factory=dict)
+    text_weights: dict[str, Positive] = field(default_factory=dict, hash=False)
     """The norm of the outputs of some columns of texts, by name; 1 for the others. Beside numbers,
     a larger one lets the text decide more."""
     unseen: Literal["zero", "refuse"] = "zero"

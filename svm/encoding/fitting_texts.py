@@ -13,7 +13,6 @@ from svm.encoding.encoder import Encoding
 from svm.encoding.texts import READ_ROWS, Part, TextEncoder, blocks
 from svm.encoding.tokens import (
     Characters,
-    Found,
     Keys,
     PartName,
     canonical,
@@ -22,6 +21,9 @@ from svm.encoding.tokens import (
 
 SAMPLE = 4096
 """Texts that decide which tokens there are."""
+MOST_TOKENS = 1 << 18
+"""With more tokens in a part, those of a single text are left out: most are, they help where texts
+are few, and each class has a weight for each."""
 SHORT = 200
 """Characters of the median text up to which runs of characters help."""
 
@@ -103,11 +105,7 @@ class _Counter:
             rows = characters.rows(found.starts) + n_before
             known, arrays = self._n, (self._keys, self._counts, self._last, self._first)
             self._n = count_tokens(found.keys, rows, self._slots, *arrays, known)
-            self._name_new(characters, found, known)
-
-    def _name_new(self, characters: Characters, found: Found, known: int) -> None:
-        new = self._first[known : self._n].tolist()
-        self._tokens += [characters.token(found, place) for place in new]
+            self._tokens += characters.texts(found, self._first[known : self._n])
 
     def _grow(self, n: int) -> None:
         from svm.loops.tokens import fill_slots
@@ -123,9 +121,12 @@ class _Counter:
             fill_slots(self._keys, self._n, self._slots)
 
     def part(self, least: int) -> Part:
-        """The tokens that so many texts have."""
-        kept = np.flatnonzero(self._counts[: self._n] >= least)
-        order = kept[np.argsort(self._keys[kept], kind="stable")]
+        """The tokens of at least this many texts; of very many tokens, of at least two."""
+        counts = self._counts[: self._n]
+        if np.count_nonzero(counts >= least) > MOST_TOKENS:
+            least = max(least, 2)
+        kept = np.flatnonzero(counts >= least)
+        order = kept[np.lexsort((self._keys[kept], -self._counts[kept]))]
         return Part(
             name=self._name,
             keys=self._keys[order],

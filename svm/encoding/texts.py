@@ -49,7 +49,8 @@ class Part:
 
     name: PartName
     keys: Keys
-    """(n_tokens,) ascending."""
+    """(n_tokens,) of the most frequent tokens first, so that what most texts need lies together in
+    memory; ascending among equally frequent ones."""
     tokens: tuple[str, ...]
     """As texts, in this order."""
     counts: Indices
@@ -57,11 +58,12 @@ class Part:
 
     @classmethod
     def of(cls, name: PartName, tokens: tuple[str, ...], counts: Indices) -> Part:
-        """With the keys of the tokens. Raises ValueError if these do not ascend."""
+        """With the keys of the tokens. Raises ValueError if they are in another order."""
         some = [Characters(tokens[block]).of_whole_texts(name) for block in blocks(tokens)]
         keys = np.concatenate([*some, np.empty(0, dtype=np.uint64)])
-        if (keys[1:] <= keys[:-1]).any():
-            raise ValueError("the keys of tokens do not ascend")
+        rarer, later = counts[1:] < counts[:-1], keys[1:] > keys[:-1]
+        if not (rarer | ((counts[1:] == counts[:-1]) & later)).all():
+            raise ValueError("the tokens are not in their order")
         return cls(name=name, keys=keys, tokens=tokens, counts=counts)
 
 
@@ -153,45 +155,48 @@ class TextEncoder:
         """The outputs of some texts; those of one do not depend on the others."""
         characters = Characters([canonical(text) for text in texts])
         n_texts, n_outputs = len(texts), self.n_outputs
-        places: list[Indices] = []
-        for part in self.parts:
-            for found in characters.found(part.name):
-                outputs, known = self._table.outputs(found.keys)
-                if n_texts > 1:
-                    outputs += characters.rows(found.starts.compress(known)) * n_outputs
-                places.append(outputs)
-        together = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
+        tokens = [found for part in self.parts for found in characters.found(part.name)]
+        together, known = self._table.outputs(np.concatenate([found.keys for found in tokens]))
+        if n_texts > 1:
+            starts = np.concatenate([found.starts for found in tokens])
+            together += characters.rows(starts.compress(known)) * n_outputs
         together.sort()
-        first = np.empty(len(together) + 1, dtype=bool)
-        first[:1] = first[-1:] = True
-        np.not_equal(together[1:], together[:-1], out=first[1:-1])
-        edges = np.flatnonzero(first) if len(together) else np.zeros(1, dtype=np.int64)
-        counts = np.diff(edges)
-        outputs = together[edges[:-1]]
-        ends = np.array([len(outputs)])
+        size = len(together)
+        last = np.empty(size, dtype=bool)  # of equal ones
+        last[size - 1 :] = True
+        np.not_equal(together[1:], together[:-1], out=last[:-1])
+        outputs = together.compress(last)
+        counts = last.nonzero()[0]
+        counts[1:] -= counts[:-1].copy()
+        counts[:1] += 1
+        n_entries = len(outputs)
+        ends = np.array([n_entries])
         if n_texts > 1:
             rows, outputs = np.divmod(outputs, n_outputs)
-            ends = np.searchsorted(rows, np.arange(n_texts), side="right")
-        values = 1.0 + np.log(counts) if self.sublinear else counts.astype(np.float64)
+            ends = rows.searchsorted(np.arange(n_texts), side="right")
+        values = counts.astype(np.float64)
+        if self.sublinear:
+            values = np.log(values) + 1.0
         values *= self.idf.take(outputs)
-        self._normalize(values, outputs, ends)
+        if n_entries:
+            self._normalize(values, outputs, ends)
         return Entries(ends, outputs, counts, values)
 
     def _normalize(self, values: Vector, outputs: Indices, ends: Indices) -> None:
         """Give each part of each text its norm."""
-        if not len(values):
-            return
-        bounds = np.cumsum([0, *(len(part.keys) for part in self.parts)])
-        starts = np.concatenate([[0], ends[:-1]])
-        if len(self.parts) > 1:
-            later = np.searchsorted(bounds, outputs, side="right")
-            rows = np.repeat(np.arange(len(ends)), ends - starts)
-            change = np.flatnonzero(np.diff(rows * (len(bounds) + 1) + later, prepend=-1))
-        else:
-            change = starts[ends > starts]
-        squares = np.add.reduceat(np.square(values), change)
-        factors = self.weight / np.sqrt(squares)
-        values *= np.repeat(factors, np.diff(change, append=len(values)))
+        size = len(self.parts[0].keys)
+        later = outputs >= size
+        later[1:] &= ~later[:-1]  # where the second part of a text begins
+        later[0] = True
+        if len(ends) > 1:
+            later[ends[:-1].compress(ends[1:] > ends[:-1])] = True
+        starts = later.nonzero()[0]
+        factors = np.add.reduceat(values * values, starts)
+        np.sqrt(factors, out=factors)
+        np.divide(self.weight, factors, out=factors)
+        places = later.cumsum()
+        places -= 1
+        values *= factors.take(places)
 
 
 class _Table:
@@ -199,7 +204,8 @@ class _Table:
 
     def __init__(self, keys: Keys) -> None:
         self._order = np.argsort(keys, kind="stable")
-        self._keys = np.append(keys[self._order], ~np.uint64(0))
+        # Keys behind the last one are compared with that, and differ from it.
+        self._keys = np.concatenate([keys[self._order], keys[self._order[-1:]]])
         bits = max(1, (4 * len(keys)).bit_length())
         self._shift = np.uint64(64 - bits)
         starts = np.arange(1 << bits, dtype=np.uint64) << self._shift
@@ -211,15 +217,16 @@ class _Table:
 
     def outputs(self, keys: Keys) -> tuple[Indices, Indices]:
         """The outputs of the keys that there are, and which keys have one: a mask."""
+        if not len(self._order):
+            return np.empty(0, dtype=np.int64), np.zeros(len(keys), dtype=bool)
         places = self._first.take(keys >> self._shift)
         there = self._keys.take(places)
-        behind = np.flatnonzero(there < keys)
-        while len(behind):
-            places[behind] += 1
-            there[behind] = self._keys.take(places[behind])
-            behind = behind[there[behind] < keys[behind]]
+        behind = (there < keys).nonzero()[0]
+        if len(behind):
+            later = self._keys[:-1].searchsorted(keys.take(behind))
+            places[behind] = later
+            there[behind] = self._keys.take(later)
         known = there == keys
-        known &= places < len(self._order)
         return self._order.take(places.compress(known)), known
 
 

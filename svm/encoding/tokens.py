@@ -8,7 +8,8 @@ and `analyzer="char_wb", ngram_range=(2, 4)`.
 
 The key of a token is a polynomial in an odd number, modulo 2⁶⁴, with its characters as the
 coefficients (M. O. Rabin, R. M. Karp 1987), so that all windows of a text are hashed by one
-cumulative sum.
+cumulative sum. There is no term of degree 0: the last character, too, moves the highest bits, by
+which keys are found.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -57,11 +58,27 @@ class Found:
 
     keys: Keys
     """(n_tokens,)"""
-    starts: Indices
-    """(n_tokens,) where each begins among the characters of all texts."""
-    stops: Indices
+    places: Indices | Mask
+    """Where each begins among the characters of all texts: (n_tokens,) positions, or a mask."""
+    lengths: int | Indices
+    """How many characters each has, (n_tokens,) if not all as many."""
     seconds: tuple[Indices, Indices] | None = None
-    """Starts and stops of the second words of pairs."""
+    """Where the second words of pairs begin, and their lengths."""
+
+    def only(self, kept: Mask) -> Found:
+        """Some of the pairs."""
+        assert self.seconds is not None
+        assert not isinstance(self.lengths, int)
+        starts, lengths = self.seconds
+        seconds = starts[kept], lengths[kept]
+        return Found(self.keys[kept], self.places[kept], self.lengths[kept], seconds)
+
+    @property
+    def starts(self) -> Indices:
+        """(n_tokens,) where each begins."""
+        places: Any = self.places
+        starts: Indices = np.flatnonzero(places) if places.dtype == bool else places
+        return starts
 
 
 class Characters:
@@ -102,13 +119,19 @@ class Characters:
         keys = self._keys(self.first + 1, ends - 1)
         return keys + OF_WORDS if part == "words" else keys
 
-    def token(self, found: Found, place: int) -> str:
-        """A token as a text."""
-        token = self.joined[found.starts[place] : found.stops[place]]
-        if found.seconds is None:
-            return token
-        starts, stops = found.seconds
-        return f"{token} {self.joined[starts[place] : stops[place]]}"
+    def texts(self, found: Found, numbers: Indices) -> list[str]:
+        """Some of the tokens as texts."""
+        tokens = self._cut(found.starts, found.lengths, numbers)
+        if found.seconds is not None:
+            seconds = self._cut(*found.seconds, numbers)
+            return [f"{one} {other}" for one, other in zip(tokens, seconds, strict=True)]
+        return tokens
+
+    def _cut(self, starts: Indices, lengths: int | Indices, numbers: Indices) -> list[str]:
+        first = starts[numbers]
+        stops = first + (lengths if isinstance(lengths, int) else lengths[numbers])
+        bounds = zip(first.tolist(), stops.tolist(), strict=True)
+        return [self.joined[start:stop] for start, stop in bounds]
 
     def _runs(self) -> Iterator[Found]:
         solid = self.points != BLANK
@@ -117,37 +140,38 @@ class Characters:
             if length > RUNS[0]:  # … of a longer one the first and the last
                 inner = solid[length - 2 : -1]
                 whole = inner if length == RUNS[0] + 1 else whole[:-1] & inner
-            starts = np.flatnonzero(whole)
-            yield Found(self._keys(starts, starts + length), starts, starts + length)
+            keys = self._sums[length:] - self._sums[:-length]
+            keys *= self._powers[length : len(self.points) + 1]
+            yield Found(keys.compress(whole), whole, length)
 
     def _keys(self, starts: Indices, stops: Indices) -> Keys:
         keys = self._sums.take(stops)
         keys -= self._sums.take(starts)
-        keys *= self._powers.take(stops - 1)
+        keys *= self._powers.take(stops)
         return keys
 
     def _words(self) -> Iterator[Found]:
-        edges = np.flatnonzero(np.diff(_is_word()[self.points]))
-        starts, stops = edges[::2] + 1, edges[1::2] + 1  # each text begins and ends with a blank
-        long = stops - starts >= SHORTEST_WORD
-        starts, stops = starts[long], stops[long]
-        keys = self._keys(starts, stops)
-        yield Found(keys + OF_WORDS, starts, stops)
+        word = _is_word().take(self.points)
+        edges = (word[1:] != word[:-1]).nonzero()[0]
+        before, last = edges[::2], edges[1::2]  # each text begins and ends with a blank
+        lengths = last - before
+        short = lengths < SHORTEST_WORD
+        if short.any():
+            before, last, lengths = before[~short], last[~short], lengths[~short]
+        starts = before + 1
+        keys = self._keys(starts, last + 1)
+        yield Found(keys + OF_WORDS, starts, lengths)
         if len(starts) < 2:
             return
-        seconds = slice(1, None)
-        lengths = (stops - starts)[1:]
-        pairs = keys[:-1] * self._powers[lengths + 1]
-        pairs += self._powers[lengths] * np.uint64(BLANK + 1)
+        pairs = keys[:-1] + np.uint64(BLANK + 1)
+        pairs *= self._powers.take(lengths[1:] + 1)
         pairs += keys[1:]
         pairs += OF_WORDS
-        firsts: slice | Indices = slice(None, -1)
+        found = Found(pairs, starts[:-1], lengths[:-1], (starts[1:], lengths[1:]))
         if len(self.first) > 1:
             rows = self.rows(starts)
-            firsts = np.flatnonzero(rows[1:] == rows[:-1])
-            seconds = firsts + 1  # type: ignore[assignment]
-            pairs = pairs[firsts]
-        yield Found(pairs, starts[firsts], stops[firsts], (starts[seconds], stops[seconds]))
+            found = found.only(rows[1:] == rows[:-1])
+        yield found
 
 
 @cache
@@ -160,18 +184,18 @@ def _is_word() -> Mask:
     return mask
 
 
-_POWERS: list[Keys] = [np.ones(1, dtype=np.uint64)] * 2
+_POWERS = [(np.ones(1, dtype=np.uint64),) * 2]
 
 
-def _powers(n: int) -> list[Keys]:
-    """The powers 0 … n of the base and of its inverse."""
-    if len(_POWERS[0]) <= n:
-        size = 1 << (n + 1).bit_length()
-        for k, base in enumerate((BASE, INVERSE)):
-            powers = np.full(size, base, dtype=np.uint64)
-            powers[0] = 1
-            _POWERS[k] = np.cumprod(powers)
-    return list(_POWERS)
+def _powers(n: int) -> tuple[Keys, Keys]:
+    """The powers 0 … n of the base and of its inverse; threads see both or none of them grown."""
+    powers = _POWERS[0]
+    if len(powers[0]) <= n:
+        factors = np.full((2, 1 << (n + 1).bit_length()), [[BASE], [INVERSE]], dtype=np.uint64)
+        factors[:, 0] = 1
+        one, other = np.cumprod(factors, axis=1)
+        powers = _POWERS[0] = one, other
+    return powers
 
 
 WITHOUT_BLANKS = np.array(

@@ -30,6 +30,7 @@ TABLE_FORMAT = 2
 """The same for a model with an encoder: releases that do not know it refuse to read it."""
 CALIBRATION = ("knots", "values", "starts")
 CSR = ("data", "indices", "indptr")
+TEXT_ENCODING = ("tokens", "sublinear", "text_weights")
 
 
 def to_arrays(model: FittedPipeline) -> dict[str, Any]:
@@ -175,8 +176,11 @@ def _encoder_arrays(encoder: AnyEncoder) -> dict[str, Any]:
         {"name": column.name, "kind": column.kind, "levels": column.levels}
         for column in encoder.columns
     ]
+    encoding = asdict(encoder.encoding)
+    if not encoder.texts:  # as before there were texts
+        encoding = {name: encoding[name] for name in encoding if name not in TEXT_ENCODING}
     return _text_arrays(encoder.texts) | {
-        "encoding": json.dumps(asdict(encoder.encoding), sort_keys=True),
+        "encoding": json.dumps(encoding, sort_keys=True),
         "columns": json.dumps(columns, sort_keys=True, ensure_ascii=False),
         "encoder_missing": encoder.missing,
         "encoder_counts": encoder.counts,
@@ -221,8 +225,12 @@ def _texts_from(
         for part, size in sizes.items():
             some = slice(start, start := start + len(range(size)))
             parts.append(Part.of(part, tokens[some], counts[some]))
-        own = {"sublinear": encoding.sublinear, "weight": encoding.text_weights.get(name, 1.0)}
-        text = TextEncoder(parts=tuple(parts), **own, **described)
+        text = TextEncoder(
+            parts=tuple(parts),
+            sublinear=encoding.sublinear,
+            weight=encoding.text_weights.get(name, 1.0),
+            **described,
+        )
         fits = (
             list(sizes) in ([*PARTS], [PARTS[0]], [PARTS[1]])
             and (type(text.n_texts), type(text.unicode)) == (int, str)

@@ -264,7 +264,7 @@ def _texts(model: dict[str, Any], X: Any, texts: Any) -> Iterator[tuple[int, Any
     places = [j for j, column in enumerate(model["columns"]) if column["kind"] == "text"]
     for j, column in zip(places, model["texts"], strict=True):
         weight = encoding["text_weights"].get(model["columns"][j]["name"], 1.0)
-        for i in np.flatnonzero(~np.isnan(X[:, j])):
+        for i in np.flatnonzero(~np.isnan(X[:, j])).tolist():
             for part, known in column["parts"].items():
                 counts = _tokens(part, texts[int(X[i, j])])
                 found = [

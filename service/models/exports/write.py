@@ -19,6 +19,7 @@ from service.models.sources import Sources
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Vector, dense
 from svm.data.texts import texts_of
+from svm.encoding.encoder import PlainEncoder
 from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import to_arrays
 
@@ -79,9 +80,9 @@ def _write_document(
 
 def _numbered_texts(fitted: FittedPipeline, X: Vector) -> dict[int, str]:
     """The texts of raw rows by their raw values."""
-    if not fitted.encoder.texts:
+    if isinstance(fitted.encoder, PlainEncoder):
         return {}
-    cells = np.unique(np.asarray(X)[:, fitted.encoder.text_columns])
+    cells = np.unique(np.asarray(X).take(fitted.encoder.text_columns, axis=1))
     places: list[int] = cells[~np.isnan(cells)].astype(np.int64).tolist()
     return dict(zip(places, texts_of(X).take(places), strict=True))
 
