@@ -58,12 +58,13 @@ class Part:
 
     @classmethod
     def of(cls, name: PartName, tokens: tuple[str, ...], counts: Indices) -> Part:
-        """With the keys of the tokens. Raises ValueError if they are in another order."""
+        """With the keys of the tokens. Raises ValueError if they are not in order, each once."""
         some = [Characters(tokens[block]).of_whole_texts(name) for block in blocks(tokens)]
         keys = np.concatenate([*some, np.empty(0, dtype=np.uint64)])
         rarer, later = counts[1:] < counts[:-1], keys[1:] > keys[:-1]
-        if not (rarer | ((counts[1:] == counts[:-1]) & later)).all():
-            raise ValueError("the tokens are not in their order")
+        ordered = rarer | ((counts[1:] == counts[:-1]) & later)
+        if not ordered.all() or len(set(tokens)) < len(tokens):
+            raise ValueError("the tokens are not in order, each once")
         return cls(name=name, keys=keys, tokens=tokens, counts=counts)
 
 

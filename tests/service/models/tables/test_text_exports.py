@@ -180,7 +180,7 @@ def _tokens(model: dict[str, Any], change: Any) -> None:
 
 TAMPERED: dict[str, Any] = {
     "no tokens": lambda model: model.pop("texts_tokens"),
-    "tokens out of order": lambda model: _tokens(model, lambda t: [t[1], t[0], *t[2:]]),
+    "tokens out of order": lambda model: _tokens(model, lambda t: t[::-1]),
     "a token twice": lambda model: _tokens(model, lambda t: [t[0], t[0], *t[2:]]),
     "a token more": lambda model: _tokens(model, lambda t: [*t, "more"]),
     "not UTF-8": lambda model: model["texts_tokens"]["values"].__setitem__(0, 255),
