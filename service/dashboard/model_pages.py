@@ -443,7 +443,9 @@ class Input:
         """The example as an input shows it."""
         if isinstance(self.example, bool):
             return "true" if self.example else "false"
-        return "" if self.example is None else str(self.example).removesuffix(".0")
+        if isinstance(self.example, float):
+            return str(self.example).removesuffix(".0")
+        return self.example or ""
 
 
 def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
