@@ -35,6 +35,8 @@ from svm.transforms.scaling import NO_SCALING, Scaling
 
 PARTS = ("year", "month", "weekday", "days")
 """Months are 1 … 12, weekdays 1 (Monday) … 7."""
+BLOCK_ENTRIES = 1 << 18
+"""Of texts, about, that are found at a time."""
 BLOCK_ROWS = 4096
 """Whose numbers fit into the processor's cache."""
 
@@ -268,12 +270,19 @@ class Encoder:
         """
         from svm.loops.tables import dense_outputs, sparse_outputs
 
+        # The output `text_start` does not exist: it is left out.
+        n, m, width = X.shape[0], self.text_start, self.n_numbers + len(self.categories)
+        size = min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // max(1, self.entries_per_row)))
+        blocks = [slice(start, start + size) for start in range(0, n, size)]
+        if self.texts and len(blocks) > 1:  # each block is compact before the next one is made
+            from scipy.sparse import vstack
+
+            made: Any = [self.transform(X[rows], scaling) for rows in blocks]
+            return in_layout(vstack(made, format="csr"), np.float64)
         if self.texts:
             assert isinstance(X, np.ndarray)
             return self._beside_texts(X, scaling)
         X, scaling = np.ascontiguousarray(X), scaling.first(self.n_numbers)
-        # The output `text_start` does not exist: it is left out.
-        n, m, width = len(X), self.text_start, self.n_numbers + len(self.categories)
 
         def inputs(rows: slice) -> tuple[Vector, Vector, Indices, Indices, Indices, Indices]:
             """Raw values, scaled numbers, and where the outputs of the categories are."""
@@ -281,7 +290,6 @@ class Encoder:
             places = self.categories, self.starts, self.unknown, self.slots
             return read_only(X[rows]), read_only(numbers), *places
 
-        blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
         if not sparse:
             out = np.zeros((n, m))
             for rows in blocks:
@@ -328,7 +336,10 @@ class Encoder:
         """(n_samples,) how many words of each row no training text had."""
         counts = np.zeros(len(X), dtype=np.int64)
         for j, text in zip(self.text_columns, self.texts, strict=True):
-            counts += text.unknown_words(X, j)
+            start = 0
+            for some in text.of_rows(X, j):
+                counts[start : start + len(some.ends)] += some.unknown_words
+                start += len(some.ends)
         return counts
 
     def neutral_for(self, scaling: Scaling) -> Encoder:

@@ -21,6 +21,8 @@ from svm.encoding.tokens import (
 
 SAMPLE = 4096
 """Texts that decide which tokens there are."""
+BEGINNING = 1000
+"""Characters of each of these that are looked at."""
 MOST_TOKENS = 1 << 18
 """With more tokens in a part, those of a single text are left out: most are, they help where texts
 are few, and each class has a weight for each."""
@@ -57,7 +59,7 @@ def _chosen(encoding: Encoding, texts: list[str]) -> tuple[PartName, ...]:
     }
     if encoding.tokens in named:
         return named[encoding.tokens]
-    if texts and is_without_blanks(list(map(canonical, texts))):
+    if texts and is_without_blanks([canonical(text[:BEGINNING]) for text in texts]):
         return named["characters"]
     short = not texts or np.median(list(map(len, texts))) <= SHORT
     return named["both" if short else "words"]

@@ -24,7 +24,7 @@ from svm.encoding.tokens import UNICODE, Characters, Keys, PartName, canonical
 BLOCK_CHARACTERS = 1 << 17
 """Of texts whose tokens are found at a time."""
 BLOCK_TEXTS = 1024
-READ_ROWS = 4096
+READ_ROWS = 512
 """Rows whose texts are in memory at once."""
 SORTS: dict[PartName, str] = {
     "words": "words and pairs of words",
@@ -41,6 +41,8 @@ class Entries(NamedTuple):
     """Ascending in each text."""
     counts: Indices
     values: Vector
+    unknown_words: Indices
+    """(n_texts,) how many words of each no training text had."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,19 +141,6 @@ class TextEncoder:
         for texts in _blocks_of(X, column):
             yield self.entries(texts)
 
-    def unknown_words(self, X: Vector, column: int) -> Indices:
-        """(n_samples,) how many words of each raw row no training text had."""
-        counts = [np.zeros(0, dtype=np.int64)]
-        for texts in _blocks_of(X, column):
-            unknown = np.zeros(len(texts), dtype=np.int64)
-            if self.parts[0].name == "words":
-                characters = Characters([canonical(text) for text in texts])
-                words = next(characters.found("words"))
-                rows = characters.rows(words.starts[~self._table.outputs(words.keys)[1]])
-                unknown = np.bincount(rows, minlength=len(texts))
-            counts.append(unknown)
-        return np.concatenate(counts)
-
     def entries(self, texts: Sequence[str]) -> Entries:
         """The outputs of some texts; those of one do not depend on the others."""
         characters = Characters([canonical(text) for text in texts])
@@ -161,6 +150,14 @@ class TextEncoder:
         if n_texts > 1:
             starts = np.concatenate([found.starts for found in tokens])
             together += characters.rows(starts.compress(known)) * n_outputs
+        unknown_words = np.zeros(n_texts, dtype=np.int64)
+        if self.parts and self.parts[0].name == "words":
+            unknown = ~known[: len(tokens[0].keys)]
+            if n_texts > 1:
+                rows = characters.rows(tokens[0].starts.compress(unknown))
+                unknown_words = np.bincount(rows, minlength=n_texts)
+            else:
+                unknown_words[0] = np.count_nonzero(unknown)
         together.sort()
         size = len(together)
         last = np.empty(size, dtype=bool)  # of equal ones
@@ -181,7 +178,7 @@ class TextEncoder:
         values *= self.idf.take(outputs)
         if n_entries:
             self._normalize(values, outputs, ends)
-        return Entries(ends, outputs, counts, values)
+        return Entries(ends, outputs, counts, values, unknown_words)
 
     def _normalize(self, values: Vector, outputs: Indices, ends: Indices) -> None:
         """Give each part of each text its norm."""

@@ -215,7 +215,7 @@ WITHOUT_BLANKS = np.array(
 
 def is_without_blanks(texts: Sequence[str]) -> bool:
     """Whether most letters of texts in canonical form are of scripts without blanks."""
-    points = Characters(texts).points
+    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     letters = points[_is_word()[points]]
     low, high = WITHOUT_BLANKS.T
     places = np.searchsorted(low, letters, side="right") - 1

@@ -151,7 +151,7 @@ def permutation_importance(
     """
     random = np.random.default_rng(seed)
     orders = [random.permutation(len(X)) for _ in range(REPEATS)]
-    exchanged = np.array(X)
+    exchanged = X.copy()
     right = _score(fitted, exchanged, truth)
     falls = np.empty((X.shape[1], REPEATS))
     for j in range(X.shape[1]):
