@@ -208,9 +208,9 @@ def test_invalid_texts_are_refused(tampering: str, tmp_path: Path) -> None:
     TAMPERED[tampering](content["model"])
     path.write_text(json.dumps(content))
     with pytest.raises(InvalidContent, match="invalid-model"):
-        model_of(*_parts(path), Limits())
+        _import(path)
 
 
-def _parts(path: Path) -> Any:
+def _import(path: Path) -> FittedPipeline:
     imported, about = read(path, MEDIA["json"], Limits())
-    return imported, about.columns
+    return model_of(imported, about.columns, Limits())
