@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Array, Indices, Mask, Vector
 from svm.data.texts import texts_of
 from svm.encoding.tokens import UNICODE, Characters, Keys, PartName, canonical
 
-BLOCK_CHARACTERS = 1 << 17
+BLOCK_CHARACTERS = 1 << 13
 """Of texts whose tokens are found at a time."""
 BLOCK_TEXTS = 1024
 READ_ROWS = 512
@@ -37,7 +37,7 @@ class Entries(NamedTuple):
 
     ends: Indices
     """(n_texts,) where the entries of each text end."""
-    outputs: Indices
+    outputs: Array
     """Ascending in each text."""
     counts: Indices
     values: Vector
@@ -149,7 +149,10 @@ class TextEncoder:
         together, known = self._table.outputs(np.concatenate([found.keys for found in tokens]))
         if n_texts > 1:
             starts = np.concatenate([found.starts for found in tokens])
-            together += characters.rows(starts.compress(known)) * n_outputs
+            rows = characters.rows(starts.compress(known))
+            wide = n_texts * n_outputs > np.iinfo(np.int32).max
+            together = together.astype(np.int64) if wide else together
+            together += (rows * n_outputs).astype(together.dtype)
         unknown_words = np.zeros(n_texts, dtype=np.int64)
         if self.parts and self.parts[0].name == "words":
             unknown = ~known[: len(tokens[0].keys)]
@@ -201,7 +204,7 @@ class _Table:
     """Finds keys: the place of each among all, sorted part by part."""
 
     def __init__(self, keys: Keys) -> None:
-        self._order = np.argsort(keys, kind="stable")
+        self._order = np.argsort(keys, kind="stable").astype(np.int32)
         # Keys behind the last one are compared with that, and differ from it.
         self._keys = np.concatenate([keys[self._order], keys[self._order[-1:]]])
         bits = max(1, (4 * len(keys)).bit_length())
@@ -213,10 +216,10 @@ class _Table:
     def nbytes(self) -> int:
         return self._order.nbytes + self._keys.nbytes + self._first.nbytes
 
-    def outputs(self, keys: Keys) -> tuple[Indices, Indices]:
+    def outputs(self, keys: Keys) -> tuple[Array, Mask]:
         """The outputs of the keys that there are, and which keys have one: a mask."""
         if not len(self._order):
-            return np.empty(0, dtype=np.int64), np.zeros(len(keys), dtype=bool)
+            return self._order, np.zeros(len(keys), dtype=bool)
         places = self._first.take(keys >> self._shift)
         there = self._keys.take(places)
         behind = (there < keys).nonzero()[0]
