@@ -174,11 +174,33 @@ def test_tokens_of_a_row_sum_to_its_score() -> None:
             values = [one.values for one in tokens if one.column == j]
             if not np.isnan(row[0, j]):
                 np.testing.assert_allclose(np.sum(values, axis=0), terms[:, j], atol=1e-12)
-    for positive, negative in strongest_tokens(fitted, 5):
-        weights = [one.weight for one in positive]
-        assert weights == sorted(weights, reverse=True)
-        assert all(one.weight < 0.0 for one in negative)
-        assert any("only" in one.token for one in positive)
+
+
+@pytest.mark.parametrize("scheme", ["one-vs-one", "one-vs-rest"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_strongest_tokens_speak_for_their_class(scheme: Any, n_classes: int) -> None:
+    X, labels = messages()
+    rows = np.isin(labels, ["x", "y", "z"][:n_classes])
+    one = replace(pipeline(Auto(C=1.0), text_weights={"subject": 2.0}), multiclass=scheme)
+    fitted = train(one, X[rows], labels[rows], columns=COLUMNS).result().fitted
+    strongest = strongest_tokens(fitted, 5)
+    assert list(strongest) == [0, 3]
+    names = fitted.encoder.output_names
+    for column, of_classes in strongest.items():
+        assert len(of_classes) == n_classes
+        for k, tokens in enumerate(of_classes):
+            weights = [token.weight for token in tokens]
+            assert weights == sorted(weights, reverse=True)
+            assert f"only{k}" in tokens[0].token
+            own = fitted.coefficients[:, names.index(f"{COLUMNS[column].name}: only{k}")]
+            if n_classes == 2:
+                expected = (-own[0], own[0])[k]
+            elif scheme == "one-vs-rest":
+                expected = own[k]
+            else:
+                expected = (-own[0] - own[1], own[0] - own[2], own[1] + own[2])[k] / 2
+            given = {token.token: token.weight for token in tokens}[f"only{k}"]
+            assert given == pytest.approx(expected * (2.0 if column == 3 else 1.0))
 
 
 @pytest.mark.parametrize("solver", [Newton(**SQUARED), DualCoordinateDescent(order="blocks")])
@@ -220,7 +242,7 @@ def test_products_of_tokens_are_refused() -> None:
     assert refused.value.code == "features-unsupported"
 
 
-@pytest.mark.parametrize("damage", ["texts_keys", "texts_counts", "texts_tokens", "texts"])
+@pytest.mark.parametrize("damage", ["texts_counts", "texts_tokens", "texts"])
 def test_damaged_tokens_are_found(damage: str) -> None:
     X, labels = messages()
     content = to_arrays(train(pipeline(Newton()), X, labels, columns=COLUMNS).result().fitted)
