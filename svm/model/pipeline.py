@@ -271,12 +271,13 @@ class FittedPipeline:
         labels: Array = self.classes[self.codes_from_decision(decision)]
         return labels
 
-    def with_rejection(self, scores: Vector) -> FittedPipeline:
-        """This model with certainties to compare with, from the scores of rows of its classes that
-        it did not see."""
-        return replace(self, rejection=Rejection.of(self._codes_and_certainty(scores)[1]))
+    def with_rejection(self, certain: Vector) -> FittedPipeline:
+        """This model, able to withhold labels: `certain` is how certain those are of rows of its
+        classes that it did not see."""
+        return replace(self, rejection=Rejection.of(certain))
 
-    def _codes_and_certainty(self, scores: Vector) -> tuple[Array, Vector]:
+    def codes_and_certainty(self, scores: Vector) -> tuple[Array, Vector]:
+        """Class numbers (n_samples,) from `problem_scores`, and how certain they are."""
         codes = self.codes_from_decision(self.decision_from_scores(scores))
         return codes, certainty(self.multiclass, scores, codes, len(self.classes))
 
@@ -285,7 +286,7 @@ class FittedPipeline:
         label that is withheld. Raises InvalidData (`invalid-field`) for a share that needs more
         rows."""
         assert self.rejection is not None
-        codes, certain = self._codes_and_certainty(scores)
+        codes, certain = self.codes_and_certainty(scores)
         return np.where(certain < self.rejection.threshold(withheld), -1, codes).astype(np.int32)
 
     def labels_or_none(self, X: Any, withheld: float = 0.05) -> Array:

@@ -19,6 +19,8 @@ from svm.model.conformal import Conformal
 
 CONFIDENCE = 0.95
 """19 models of 20 withhold a share inside of `share_interval`."""
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Usual ones to withhold."""
 
 
 @dataclass(frozen=True, slots=True)

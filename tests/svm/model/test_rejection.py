@@ -36,6 +36,10 @@ def trained(X: Vector, labels: Array, scheme: MulticlassName) -> FittedPipeline:
     return train(pipeline, X, labels).result().fitted
 
 
+def with_rejection(fitted: FittedPipeline, X: Vector) -> FittedPipeline:
+    return fitted.with_rejection(fitted.codes_and_certainty(fitted.problem_scores(X))[1])
+
+
 @pytest.mark.parametrize("n_classes", [2, N_CLASSES])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_share_withheld_of_new_rows_is_the_stated_one(
@@ -45,15 +49,14 @@ def test_share_withheld_of_new_rows_is_the_stated_one(
     is never above what was asked; and 19 draws of 20 are inside the interval."""
     fitted = trained(*rows_of_clusters(300, 1, n_classes), scheme)
     X = rows_of_clusters(4_000, 2, n_classes)[0]
-    scores, codes = fitted.problem_scores(X), np.searchsorted(fitted.classes, fitted.predict(X))
-    certain = certainty(scheme, scores, codes, n_classes)
+    certain = fitted.codes_and_certainty(fitted.problem_scores(X))[1]
     random, shares, inside = np.random.default_rng(3), [], 0
     for _ in range(SPLITS):
         drawn = random.permutation(certain)
         rejection = Rejection.of(drawn[:330])
         shares.append(np.mean(drawn[330:] < rejection.threshold(0.05)))
         low, high = rejection.share_interval(0.05)
-        inside += low <= shares[-1] <= high
+        inside += int(low <= shares[-1] <= high)
     stated = rejection.mean_share(0.05)
     assert stated == 16 / 331
     assert abs(np.mean(shares) - stated) < 3.0 * np.std(shares) / np.sqrt(SPLITS)
@@ -75,7 +78,7 @@ def test_rows_of_classes_left_out_are_withheld(scheme: MulticlassName) -> None:
     (X, codes), (held_out, known) = rows_of_clusters(800, 1), rows_of_clusters(400, 2)
     kept = N_CLASSES // 2
     fitted = trained(X[codes < kept], codes[codes < kept], scheme)
-    fitted = fitted.with_rejection(fitted.problem_scores(held_out[known < kept]))
+    fitted = with_rejection(fitted, held_out[known < kept])
     new, truth = rows_of_clusters(4000, 3)
     is_none = np.array([label is None for label in fitted.labels_or_none(new)])
     assert is_none[truth < kept].mean() == pytest.approx(0.05, abs=0.04)
@@ -137,7 +140,7 @@ def test_thinned_certainties_never_withhold_more(n: int) -> None:
 def test_model_keeps_its_certainties() -> None:
     X, codes = rows_of_clusters(300, 1, 3)
     fitted = trained(X[:200], codes[:200], "one-vs-one")
-    fitted = fitted.with_rejection(fitted.problem_scores(X[200:]))
+    fitted = with_rejection(fitted, X[200:])
     again = from_arrays(to_arrays(fitted))
     assert (again.labels_or_none(X, 0.1) == fitted.labels_or_none(X, 0.1)).all()
     for unsound in ([2.0, 1.0], [np.nan, 1.0], [1.0, np.inf]):
