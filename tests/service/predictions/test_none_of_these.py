@@ -39,7 +39,9 @@ def add(registered: RegisteredModels, classes: list[Any], n: int = 99) -> Fitted
 
 
 def ask(client: TestClient, accept: str = "application/json", **fields: Any) -> Any:
-    query = {name: fields.pop(name) for name in ("outputs", "withheld") if name in fields}
+    query: dict[str, Any] = {
+        name: fields.pop(name) for name in ("outputs", "withheld") if name in fields
+    }
     body = {"instances": rows(30).tolist(), **fields}
     headers = {"Accept": accept}
     return client.post("/v1/models/mail/predict", json=body, params=query, headers=headers)
