@@ -37,6 +37,7 @@ from service.rows.spec import TargetKind
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from svm.data.splitting import held_out_rows
+from svm.model.multiclass import splits_of
 from svm.solvers import CHOICES
 from svm.solvers.protocol import ChoosesSolver
 
@@ -211,8 +212,9 @@ def _about_seconds(body: JobCreate, plan: JobPlanRead, dataset: Dataset) -> floa
     if not isinstance(body.solver, ChoosesSolver):
         return None
     share = 1.0
-    if body.multiclass == "one-vs-one":
-        share = 2 / len(body.classes or dataset.classes or (0, 0))
+    n_classes = len(body.classes or dataset.classes or (0, 0))
+    if plan.binary_problems == len(splits_of("one-vs-one", n_classes)):
+        share = 2 / n_classes
     if body.solver.kernel is None:
         each = 5e-8 * share * dataset.size_bytes / 8
     else:
@@ -440,6 +442,8 @@ def _suggested_boundary(dataset: Dataset) -> tuple[str, str]:
     size = f"{counted(d, 'column')}, {counted(n, 'row')}"
     if dataset.sparse:
         return "straight", f"Straight here: {size}, most of them 0."
+    if dataset.text_columns:
+        return "straight", "Straight here: texts have thousands of different words."
     if n < ROWS_A_COLUMN * d or not CURVED_ROWS[0] <= n <= CURVED_ROWS[1]:
         return "straight", f"Straight here: {size}."
     return "curved", f"Curved here: {size}."

@@ -118,13 +118,24 @@ class Description:
         """Whether the features are finite numbers."""
         return not self.table
 
+    @property
+    def text_columns(self) -> list[str]:
+        """The names of the features that are texts."""
+        return [column["name"] for column in self.table if column["kind"] == "text"]
+
     @cached_property
     def kinds(self) -> svm.data.columns.Columns:
         """The features with their kinds."""
         if not self.table:
             return PlainColumns(self.columns, self.n_features)
         return tuple(
-            Column(one["name"], one["kind"], tuple(one["levels"]), one["missing"])
+            Column(
+                one["name"],
+                one["kind"],
+                tuple(one["levels"]),
+                one["missing"],
+                one.get("characters", 0),
+            )
             for one in self.table
         )
 

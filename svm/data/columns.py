@@ -34,6 +34,8 @@ class Column:
     """Of a category: the different texts, sorted; numbers among them numerically."""
     missing: int = field(default=0, compare=False, repr=False)
     """How many cells are missing, as far as it is known."""
+    characters: int = field(default=0, compare=False, repr=False)
+    """Of all texts, as far as it is known."""
 
 
 class PlainColumns(Sequence[Column]):
@@ -71,6 +73,13 @@ class PlainColumns(Sequence[Column]):
 
 Columns: TypeAlias = Sequence[Column]
 """The columns of a matrix of raw values, in order."""
+
+
+def text_columns(columns: Columns) -> list[int]:
+    """The places of the columns of texts."""
+    if isinstance(columns, PlainColumns):
+        return []
+    return [j for j, column in enumerate(columns) if column.kind == "text"]
 
 
 FIRST_DAY, LAST_DAY = -719_162.0, 2_932_897.0

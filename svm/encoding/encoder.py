@@ -1,14 +1,15 @@
 """Encoders: raw values of a table to the outputs that a model multiplies.
 
 The outputs are, in this order: numbers, booleans and the parts of dates in column order; one
-indicator for each of these columns that had missing cells in training; then for each category one
-output a level, one for its rare levels together, and one for its missing cells if training had any.
+indicator for each of these columns, and of the texts, that had missing cells in training; then for
+each category one output a level, one for its rare levels together, and one for its missing cells if
+training had any; then the tokens of the texts (`svm.encoding.texts`), column by column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -16,13 +17,26 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from svm.data.columns import Columns, PlainColumns, raw_matrix, require_raw
-from svm.data.matrices import LARGEST, Array, Indices, Mask, Matrix, Vector, as_matrix, read_only
+from svm.data.matrices import (
+    LARGEST,
+    Array,
+    Indices,
+    Mask,
+    Matrix,
+    Vector,
+    as_matrix,
+    in_layout,
+    read_only,
+)
+from svm.encoding.texts import TextEncoder
 from svm.errors import InvalidData
-from svm.hyperparameters import Checked, PositiveInt
+from svm.hyperparameters import Checked, Positive, PositiveInt
 from svm.transforms.scaling import NO_SCALING, Scaling
 
 PARTS = ("year", "month", "weekday", "days")
 """Months are 1 … 12, weekdays 1 (Monday) … 7."""
+BLOCK_ENTRIES = 1 << 18
+"""Of texts, about, that are found at a time."""
 BLOCK_ROWS = 4096
 """Whose numbers fit into the processor's cache."""
 
@@ -38,7 +52,17 @@ class Encoding(Checked):
     constant: Annotated[float, Ge(-LARGEST), Le(LARGEST)] = 0.0
     """The number for `missing: constant`; booleans and dates get their median then."""
     min_count: PositiveInt = 1
-    """Levels of a category with fewer training rows share one output."""
+    """Levels of a category with fewer training rows share one output; tokens that fewer training
+    texts have are left out."""
+    tokens: Literal["auto", "words", "characters", "both"] = "auto"
+    """Of texts. `words`: words and pairs of words. `characters`: runs of 2 to 4 characters inside
+    words. `auto`: both if the median text has at most 200 characters, else words; characters alone
+    for scripts without blanks between words."""
+    sublinear: bool = False
+    """Whether a token counts as 1 + ln(its count in the text)."""
+    text_weights: dict[str, Positive] = field(default_factory=dict, hash=False)
+    """The norm of the outputs of some columns of texts, by name; 1 for the others. Beside numbers,
+    a larger one lets the text decide more."""
     unseen: Literal["zero", "refuse"] = "zero"
     """A level without training rows counts as a rare one if there are such; if not, it adds nothing
     to a score. `refuse`: such rows are an error."""
@@ -56,6 +80,8 @@ class Encoder:
     """(n_levels,) training rows of every level, one category after the other."""
     fills: Vector
     """(n_values,) for every output before the indicators: its value if the cell is missing."""
+    texts: tuple[TextEncoder, ...] = ()
+    """Of the columns of texts, in their order."""
 
     is_plain: ClassVar[bool] = False
     empty_cell: ClassVar[float] = np.nan
@@ -89,7 +115,7 @@ class Encoder:
             [
                 j
                 for j, column in enumerate(self.columns)
-                if column.kind != "category"
+                if column.kind not in ("category", "text")
                 for _ in (PARTS if column.kind == "date" else (None,))
             ],
             dtype=np.int64,
@@ -110,8 +136,9 @@ class Encoder:
     @cached_property
     def indicated(self) -> Indices:
         """The columns with an indicator."""
+        columns = enumerate(self.columns)
         return np.array(
-            [j for j in dict.fromkeys(self.sources.tolist()) if self.missing[j]], dtype=np.int64
+            [j for j, one in columns if self.missing[j] and one.kind != "category"], dtype=np.int64
         )
 
     @cached_property
@@ -119,6 +146,16 @@ class Encoder:
         """The columns that are categories."""
         kinds = [column.kind for column in self.columns]
         return np.array([j for j, kind in enumerate(kinds) if kind == "category"], dtype=np.int64)
+
+    @cached_property
+    def text_columns(self) -> list[int]:
+        """The columns of texts."""
+        return [j for j, column in enumerate(self.columns) if column.kind == "text"]
+
+    @cached_property
+    def text_start(self) -> int:
+        """The first output of texts: those before are of all other columns."""
+        return self.n_numbers + sum(len(part.names) for part in self._parts)
 
     @property
     def n_numbers(self) -> int:
@@ -128,13 +165,15 @@ class Encoder:
     @property
     def n_outputs(self) -> int:
         """Number of outputs."""
-        return len(self.output_columns)
+        return self.text_start + sum(text.n_outputs for text in self.texts)
 
     @cached_property
     def output_columns(self) -> Indices:
         """(n_outputs,) the column that each output belongs to."""
         levels = [np.full(len(part.names), part.column) for part in self._parts]
-        return np.concatenate([self.sources, self.indicated, *levels]).astype(np.int64)
+        columns = zip(self.text_columns, self.texts, strict=True)
+        texts = [np.full(text.n_outputs, j) for j, text in columns]
+        return np.concatenate([self.sources, self.indicated, *levels, *texts]).astype(np.int64)
 
     @cached_property
     def output_names(self) -> list[str]:
@@ -143,11 +182,13 @@ class Encoder:
         for j, column in enumerate(self.columns):
             if column.kind == "date":
                 names += [f"{column.name}: {part}" for part in PARTS]
-            elif column.kind != "category":
+            elif column.kind not in ("category", "text"):
                 names.append(self.columns[j].name)
         names += [f"{self.columns[j].name}: missing" for j in self.indicated]
         for part in self._parts:
             names += [f"{self.columns[part.column].name}: {name}" for name in part.names]
+        for j, text in zip(self.text_columns, self.texts, strict=True):
+            names += [f"{self.columns[j].name}: {name}" for name in text.names]
         return names
 
     @cached_property
@@ -174,10 +215,10 @@ class Encoder:
     @cached_property
     def slots(self) -> Indices:
         """(n_levels + 2 · n_categories,) for each category its levels, then an unknown level, then
-        a missing cell: the number of the output that is 1. `n_outputs` if there is none."""
+        a missing cell: the number of the output that is 1. `text_start` if there is none."""
         slots = [part.outputs for part in self._parts]
         joined = np.concatenate([*slots, np.empty(0, dtype=np.int64)]).astype(np.int64)
-        return np.where(joined < 0, self.n_outputs, joined)
+        return np.where(joined < 0, self.text_start, joined)
 
     @cached_property
     def starts(self) -> Indices:
@@ -217,13 +258,24 @@ class Encoder:
     ) -> Matrix:
         """The scaled outputs of raw rows, (n_samples, n_outputs), dense or CSR.
 
-        X has been checked (`require_raw`). In CSR all numbers are stored, zeros too.
+        X has been checked (`require_raw`). In CSR all numbers are stored, zeros too. With texts it
+        is always CSR.
         """
         from svm.loops.tables import dense_outputs, sparse_outputs
 
+        # The output `text_start` does not exist: it is left out.
+        n, m, width = X.shape[0], self.text_start, self.n_numbers + len(self.categories)
+        size = min(BLOCK_ROWS, max(1, BLOCK_ENTRIES // max(1, self.entries_per_row)))
+        blocks = [slice(start, start + size) for start in range(0, n, size)]
+        if self.texts and len(blocks) > 1:  # each block is compact before the next one is made
+            from scipy.sparse import vstack
+
+            made: Any = [self.transform(X[rows], scaling) for rows in blocks]
+            return in_layout(vstack(made, format="csr"), np.float64)
+        if self.texts:
+            assert isinstance(X, np.ndarray)
+            return self._beside_texts(X, scaling)
         X, scaling = np.ascontiguousarray(X), scaling.first(self.n_numbers)
-        # The output `n_outputs` does not exist: it is left out.
-        n, m, width = len(X), self.n_outputs, self.n_numbers + len(self.categories)
 
         def inputs(rows: slice) -> tuple[Vector, Vector, Indices, Indices, Indices, Indices]:
             """Raw values, scaled numbers, and where the outputs of the categories are."""
@@ -231,7 +283,6 @@ class Encoder:
             places = self.categories, self.starts, self.unknown, self.slots
             return read_only(X[rows]), read_only(numbers), *places
 
-        blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
         if not sparse:
             out = np.zeros((n, m))
             for rows in blocks:
@@ -248,6 +299,41 @@ class Encoder:
         if indptr[-1] < len(data):
             data, indices = data[: indptr[-1]].copy(), indices[: indptr[-1]].copy()
         return csr_array((data, indices, indptr), shape=(n, m))
+
+    @cached_property
+    def _others(self) -> Encoder:
+        """Of all columns but those of texts."""
+        return replace(self, texts=())
+
+    def _beside_texts(self, X: Vector, scaling: Scaling) -> Matrix:
+        from scipy.sparse import csr_array, hstack
+
+        parts = [self._others.transform(X, scaling, sparse=True)]
+        for j, text in zip(self.text_columns, self.texts, strict=True):
+            entries = list(text.of_rows(X, j))
+            lengths = [np.diff(some.ends, prepend=0) for some in entries]
+            indptr = np.concatenate([[0], *lengths]).cumsum()
+            outputs = np.concatenate([np.empty(0, np.int64), *(some.outputs for some in entries)])
+            values = np.concatenate([np.empty(0), *(some.values for some in entries)])
+            shape = len(indptr) - 1, text.n_outputs
+            parts.append(csr_array((values, outputs, indptr), shape=shape))
+        joined: Any = hstack(parts, format="csr")  # type: ignore[call-overload]
+        return in_layout(joined, np.float64)
+
+    @property
+    def entries_per_row(self) -> int:
+        """Of the texts, on average, in training."""
+        return sum(text.entries_per_text for text in self.texts)
+
+    def unknown_words(self, X: Vector) -> Indices:
+        """(n_samples,) how many words of each row no training text had."""
+        counts = np.zeros(len(X), dtype=np.int64)
+        for j, text in zip(self.text_columns, self.texts, strict=True):
+            start = 0
+            for some in text.of_rows(X, j):
+                counts[start : start + len(some.ends)] += some.unknown_words
+                start += len(some.ends)
+        return counts
 
     def neutral_for(self, scaling: Scaling) -> Encoder:
         """This encoder, with the offset of the scaling for missing cells of columns that had none
@@ -274,6 +360,7 @@ class Encoder:
     def newly_missing(self, X: Vector) -> Mask:
         """(n_samples, n_columns) missing cells in columns that had none in training."""
         mask: Mask = np.isnan(X) & (self.missing == 0)
+        mask[:, self.text_columns] = False
         return mask
 
     def refused(self, X: Vector) -> Mask:
@@ -329,6 +416,8 @@ class PlainEncoder:
     columns: Columns
     is_plain: ClassVar[bool] = True
     levels: ClassVar[Sequence[str]] = ()
+    texts: ClassVar[Sequence[TextEncoder]] = ()
+    entries_per_row: ClassVar[int] = 0
     empty_cell: ClassVar[float] = 0.0
     refuses_missing: ClassVar[bool] = True
 
@@ -390,7 +479,7 @@ AnyEncoder: TypeAlias = Encoder | PlainEncoder
 
 
 def describe(encoder: Encoder) -> list[str]:
-    """One sentence for each category, each date and each column with missing cells."""
+    """One sentence for each category, text and date, and each column with missing cells."""
     sentences, start, first = [], 0, 0
     for j, column in enumerate(encoder.columns):
         missing = int(encoder.missing[j])
@@ -398,6 +487,11 @@ def describe(encoder: Encoder) -> list[str]:
             counts = encoder.counts[start : start + len(column.levels)]
             start += len(column.levels)
             sentences.append(_category(encoder, column.name, counts.tolist(), missing))
+            continue
+        if column.kind == "text":
+            text = encoder.texts[encoder.text_columns.index(j)]
+            gaps = f", {missing:,} missing" if missing else ""
+            sentences.append(f"{column.name}: {text.described}{gaps}")
             continue
         width = 4 if column.kind == "date" else 1
         fill = float(encoder.fills[first + width - 1])

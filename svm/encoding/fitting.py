@@ -10,6 +10,7 @@ from svm.data.columns import Column, Columns
 from svm.data.matrices import Indices, Matrix, Vector, read_only
 from svm.data.stored_rows import Rows, StoredRows, pieces
 from svm.encoding.encoder import Encoder, Encoding, date_parts
+from svm.encoding.fitting_texts import fit_text
 from svm.transforms.scaling import Scaling, ScalingName, fit_scaling
 
 GATHERED_VALUES = 1 << 23
@@ -30,14 +31,14 @@ def fit_encoder(
     gapped = [
         j
         for j, column in enumerate(columns)
-        if column.kind != "category" and 0 < missing[j] < X.shape[0]
+        if column.kind not in ("category", "text") and 0 < missing[j] < X.shape[0]
     ]
     for j, cells in _cells_of(X, gapped):
         values[j] = _value(encoding, cells, columns[j])
     fills = [
         date_parts(np.array([value])).reshape(-1) if column.kind == "date" else np.array([value])
         for value, column in zip(values, columns, strict=True)
-        if column.kind != "category"
+        if column.kind not in ("category", "text")
     ]
     encoder = Encoder(
         encoding=encoding,
@@ -45,6 +46,11 @@ def fit_encoder(
         missing=missing,
         counts=counts,
         fills=np.concatenate([*fills, np.empty(0)]),
+        texts=tuple(
+            fit_text(encoding, X, j, column.name)
+            for j, column in enumerate(columns)
+            if column.kind == "text"
+        ),
     )
     for piece in pieces(X):
         encoder.require_accepted(piece)
@@ -90,6 +96,8 @@ def _scaling(name: ScalingName, encoder: Encoder, X: Rows) -> Scaling:
     if name == "none":
         return Scaling()
     places = np.flatnonzero(encoder.scaled)
+    if encoder.texts and not len(places):
+        return Scaling()
 
     def numbers(X: Matrix) -> Vector:
         assert isinstance(X, np.ndarray)

@@ -1,19 +1,22 @@
-"""Raw values of one table in the columns and levels of another."""
+"""Raw values of one table in the columns, levels and texts of another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from svm.data.columns import UNKNOWN, Column, Columns
+from svm.data.columns import UNKNOWN, Column, Columns, text_columns
 from svm.data.matrices import Vector
+from svm.data.texts import Stacked, TextList, texts_of, with_texts
 from svm.errors import InvalidData
 
 
 def recode(X: Vector, columns: Columns, onto: Columns) -> Vector:
     """The raw rows of a table with `columns` as rows of `onto`: in its order, with the positions of
-    its levels. A level that it does not have becomes `UNKNOWN`.
+    its levels. A level that it does not have becomes `UNKNOWN`. Levels can be texts, and texts
+    levels.
 
     X itself if nothing changes. Columns that `onto` does not have are left out. Raises
     InvalidData (`feature-mismatch`) if one is missing, or its values are not of the other kind.
@@ -21,29 +24,37 @@ def recode(X: Vector, columns: Columns, onto: Columns) -> Vector:
     return recoding(columns, onto)(X)
 
 
-def recoding(columns: Columns, onto: Columns) -> Callable[[Vector], Vector]:
+def recoding(columns: Columns, onto: Columns) -> Callable[[Any], Vector]:
     """The function of `recode` for any rows of these columns. Raises as it does."""
     places = {column.name: j for j, column in enumerate(columns)}
     if missing := [column.name for column in onto if column.name not in places]:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InvalidData("feature-mismatch", f"the data has no column {missing[0]!r}{more}")
     sources = [places[column.name] for column in onto]
-    change = [_change(columns[j], column) for j, column in zip(sources, onto, strict=True)]
+    change, levels = [], list[str]()
+    for j, column in zip(sources, onto, strict=True):
+        change.append(_change(columns[j], column, len(levels)))
+        if (columns[j].kind, column.kind) == ("category", "text"):
+            levels += columns[j].levels
+    has_texts = bool(text_columns(onto))
     if sources == list(range(len(columns))) and not any(change):
         return lambda X: X
 
     def recoded(X: Vector) -> Vector:
-        out = np.ascontiguousarray(X[:, sources])
+        out: Vector = np.require(X[:, sources], requirements="C")
         for j, changed in enumerate(change):
             if changed is not None:
                 out[:, j] = changed(out[:, j])
-        return out
+        if not has_texts:
+            return np.asarray(out)
+        return with_texts(out, Stacked([texts_of(X), TextList(levels)])) if levels else out
 
     return recoded
 
 
-def _change(source: Column, onto: Column) -> Callable[[Vector], Vector] | None:
-    """How the cells of a column change; None if they stay."""
+def _change(source: Column, onto: Column, first: int) -> Callable[[Vector], Vector] | None:
+    """How the cells of a column change; None if they stay. `first`: the place of its first level
+    among those that are texts."""
     match source.kind, onto.kind:
         case "category", "category":
             if source.levels == onto.levels:
@@ -51,6 +62,10 @@ def _change(source: Column, onto: Column) -> Callable[[Vector], Vector] | None:
             return _by_position(np.array([*_places(onto, source.levels), UNKNOWN]))
         case "boolean", "category":
             return _by_position(np.array([*_places(onto, ("false", "true")), UNKNOWN]))
+        case "category", "text":
+            return lambda cells: _as_texts(cells, first)
+        case "text", "category":
+            return lambda cells: _of_texts(cells, onto)
         case "number", "category":
             return lambda cells: _of_numbers(cells, onto)
         case "number", "boolean":
@@ -78,6 +93,19 @@ def _by_position(places: Vector) -> Callable[[Vector], Vector]:
         return np.where(missing, np.nan, places[codes])
 
     return changed
+
+
+def _as_texts(cells: Vector, first: int) -> Vector:
+    """Levels that come after the texts of these rows; an unknown one is missing."""
+    return np.where(cells >= 0.0, cells + len(texts_of(cells)) + first, np.nan)
+
+
+def _of_texts(cells: Vector, onto: Column) -> Vector:
+    out = np.full(len(cells), np.nan)
+    given = np.flatnonzero(~np.isnan(cells))
+    texts = texts_of(cells).take(cells[given].astype(np.int64).tolist())
+    out[given] = _places(onto, tuple(text.strip() for text in texts))
+    return out
 
 
 def _of_numbers(cells: Vector, onto: Column) -> Vector:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from svm.data.matrices import Array, Matrix, Vector, is_sparse
+from svm.encoding.encoder import Encoder
+from svm.encoding.texts import TextEncoder
+from svm.encoding.tokens import PartName
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Identity, Nystroem, Square
@@ -42,6 +46,76 @@ def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
     return terms
 
 
+@dataclass(frozen=True, slots=True)
+class TextTerm:
+    """What a token of a row adds to its scores."""
+
+    column: int
+    part: PartName
+    token: str
+    count: int
+    values: Vector
+    """(n_problems,)"""
+
+
+def text_contributions(fitted: FittedPipeline, row: Vector) -> list[TextTerm]:
+    """Those of a linear model for one raw row, (1, n_columns). Their sum over a column of texts is
+    its term of `contributions`, up to rounding, but for the indicator of a missing text."""
+    terms = []
+    for column, text, weights in _text_weights(fitted):
+        for entries in text.of_rows(row, column):
+            added = (weights[:, entries.outputs] * entries.values).T
+            for output, count, values in zip(entries.outputs, entries.counts, added, strict=True):
+                part, token = text.token(int(output))
+                terms.append(TextTerm(column, part, token, int(count), values))
+    return terms
+
+
+@dataclass(frozen=True, slots=True)
+class StrongToken:
+    """A token with a large weight."""
+
+    column: int
+    part: PartName
+    token: str
+    weight: float
+    """What it adds to the score if it is all that a text has in its part."""
+
+
+def strongest_tokens(fitted: FittedPipeline, k: int) -> list[tuple[list[StrongToken], ...]]:
+    """For each problem of a linear model the at most k tokens with the largest positive weights,
+    then the k with the most negative ones."""
+    found: list[tuple[list[StrongToken], ...]] = []
+    for problem in range(len(fitted.intercepts)):
+        both: tuple[list[StrongToken], ...] = ([], [])
+        for column, text, weights in _text_weights(fitted):
+            row = weights[problem] * text.weight
+            size = min(k, len(row))
+            for sign, tokens in zip((1.0, -1.0), both, strict=True):
+                signed = sign * row
+                places = np.argsort(-signed)[:size]
+                tokens += [
+                    StrongToken(column, *text.token(int(place)), float(row[place]))
+                    for place in places
+                    if signed[place] > 0.0
+                ]
+        for tokens in both:
+            tokens.sort(key=lambda one: (-abs(one.weight), one.token))
+        found.append(tuple(tokens[:k] for tokens in both))
+    return found
+
+
+def _text_weights(fitted: FittedPipeline) -> Iterator[tuple[int, TextEncoder, Vector]]:
+    """Each column of texts, its encoder, and the coefficients of its outputs."""
+    encoder = fitted.encoder
+    if not isinstance(encoder, Encoder):
+        return
+    start = encoder.text_start
+    for column, text in zip(encoder.text_columns, encoder.texts, strict=True):
+        yield column, text, fitted.coefficients[:, start : start + text.n_outputs]
+        start += text.n_outputs
+
+
 def permutation_importance(
     fitted: FittedPipeline,
     X: Vector,
@@ -61,7 +135,7 @@ def permutation_importance(
     """
     random = np.random.default_rng(seed)
     orders = [random.permutation(len(X)) for _ in range(REPEATS)]
-    exchanged = np.array(X)
+    exchanged = X.copy()
     right = _score(fitted, exchanged, truth)
     falls = np.empty((X.shape[1], REPEATS))
     for j in range(X.shape[1]):

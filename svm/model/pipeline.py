@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
@@ -17,8 +18,17 @@ from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack
 import numpy as np
 
 from svm.data.columns import Columns
-from svm.data.matrices import Array, Matrix, Vector, as_sparse, is_sparse, matrix_bytes
-from svm.encoding.encoder import AnyEncoder, Encoding, PlainEncoder
+from svm.data.matrices import (
+    Array,
+    Indices,
+    Matrix,
+    Vector,
+    as_sparse,
+    dense,
+    is_sparse,
+    matrix_bytes,
+)
+from svm.encoding.encoder import AnyEncoder, Encoder, Encoding, PlainEncoder
 from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked, Moderate
 from svm.kernel.kernels import AnyKernel
@@ -36,6 +46,8 @@ from svm.transforms.scaling import Scaling, ScalingName
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+MOST_IN_PAIRS = 10
+"""With more classes of texts, each has one problem."""
 WIDE = 4096
 """Above this number of features, rows are scored by their non-zeros if scaling keeps zeros."""
 BLOCK_VALUES = 1 << 17
@@ -79,6 +91,17 @@ class Pipeline(Checked):
         if self.solver.loss is not None:
             return self
         return replace(self, solver=replace(self.solver, loss="epsilon-insensitive"))
+
+    def for_texts(self, n_classes: int) -> Pipeline:
+        """This pipeline for classes of texts: a linear solver that names no loss gets the squared
+        hinge, if it has that one; many classes have one problem each."""
+        solver = self.solver
+        if solver.loss is None and self.kernel is None:
+            squared: Any = "squared-hinge"
+            with suppress(InvalidHyperparameter):
+                solver = replace(solver, loss=squared)
+        multiclass = "one-vs-rest" if n_classes > MOST_IN_PAIRS else self.multiclass
+        return replace(self, solver=solver, multiclass=multiclass)
 
     @property
     def kernel(self) -> AnyKernel | None:
@@ -139,11 +162,14 @@ class FittedPipeline:
     @cached_property
     def nbytes(self) -> int:
         """Memory of the arrays, and of the texts of levels."""
-        return _array_bytes(self) + sum(map(sys.getsizeof, self.encoder.levels))
+        texts = sum(text.nbytes for text in self.encoder.texts)
+        return _array_bytes(self) + sum(map(sys.getsizeof, self.encoder.levels)) + texts
 
     @property
     def takes_sparse(self) -> bool:
         """Whether rows are scored as sparse ones, even if given as dense ones."""
+        if self.encoder.texts:
+            return True
         plain = self.encoder.is_plain
         return plain and self.n_features > WIDE and self.scaling.offset is None
 
@@ -166,13 +192,19 @@ class FittedPipeline:
             taken += self._kernel_evaluator.nbytes
         return taken + (self._unscaled.nbytes if self._unscaled is not None else 0)
 
-    def scores_of_checked(self, X: Matrix) -> Vector:
+    def scores_of_checked(self, X: Matrix, unknown_words: Indices | None = None) -> Vector:
         """The `problem_scores` of a checked float64 matrix in C order: finite, or raw values, and
-        of the right width. A score may overflow."""
+        of the right width. A score may overflow.
+
+        To `unknown_words`, (n_samples,), is added how many words of each row no training text had.
+        """
         n, block = X.shape[0], self._block_rows
         if n <= block:
-            return quietly(self._scores, X)
-        parts = [quietly(self._scores, X[start : start + block]) for start in range(0, n, block)]
+            return quietly(self._scores, X, unknown_words)
+        parts: list[Vector] = []
+        for rows in (slice(start, start + block) for start in range(0, n, block)):
+            words = None if unknown_words is None else unknown_words[rows]
+            parts.append(quietly(self._scores, X[rows], words))
         return np.concatenate(parts)
 
     @cached_property
@@ -201,7 +233,7 @@ class FittedPipeline:
     def _unscaled(self) -> LinearScorer | TableScorer | None:
         """For a linear model without a feature map, the common case: needs no copy of the rows."""
         simple = self.kernel is None and isinstance(self.features.spec, Identity)
-        if not simple or self.takes_sparse:
+        if not simple or (self.takes_sparse and not self.encoder.texts):
             return None
         learned = self.scaling, self.coefficients, self.intercepts
         if isinstance(self.encoder, PlainEncoder):
@@ -214,8 +246,8 @@ class FittedPipeline:
         return LinearScorer(None, self.coefficients, self.intercepts)
 
     def in_form(self, X: Matrix) -> Matrix:
-        """X, dense or sparse as rows are scored."""
-        if self.takes_sparse:
+        """X, dense or sparse as rows are scored; raw rows as they are."""
+        if self.takes_sparse and self.encoder.is_plain:
             return X if is_sparse(X) else as_sparse(X)
         return X.toarray() if is_sparse(X) else X
 
@@ -229,10 +261,14 @@ class FittedPipeline:
         X = self.features.transform(self.scaled(X))
         return X if self.kernel is None else self._kernel_evaluator(X)
 
-    def _scores(self, X: Matrix) -> Vector:
+    def _scores(self, X: Matrix, unknown_words: Indices | None) -> Vector:
         scorer = self._unscaled
+        if isinstance(scorer, TableScorer):
+            return scorer(dense(X), unknown_words)
+        if unknown_words is not None and isinstance(self.encoder, Encoder):
+            unknown_words += self.encoder.unknown_words(dense(X))
         if scorer is not None:
-            return scorer(X.toarray() if is_sparse(X) else X)
+            return scorer(dense(X))
         values = self.values_of_checked(X)
         if self.kernel is None and not is_sparse(values):
             return self._of_features(values)

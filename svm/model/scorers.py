@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 
 from svm.data.columns import UNKNOWN
-from svm.data.matrices import Vector
+from svm.data.matrices import Indices, Vector
 from svm.encoding.encoder import Encoder
+from svm.encoding.texts import TextEncoder
 from svm.transforms.scaling import Scaling
 
 FAR = 2.0**10
@@ -91,8 +93,9 @@ class TableScorer:
         """`numbers` takes those of the encoder less the offset."""
         self._encoder = encoder
         self._numbers = numbers
+        self._texts = list(_text_scorers(encoder, coefficients))
         none = np.zeros((1, len(coefficients)))  # of the output that does not exist
-        weights: Vector = np.concatenate([coefficients.T, none])
+        weights: Vector = np.concatenate([coefficients[:, : encoder.text_start].T, none])
         # For each category that of a missing cell, of an unknown level, then of its levels: the
         # place of a cell is its code - MISSING, from the first one on.
         places = [np.arange(*ends) for ends in pairwise([*encoder.starts, len(encoder.slots)])]
@@ -113,6 +116,7 @@ class TableScorer:
         self._is_simple = (
             len(coefficients) == 1
             and not self._has_dates
+            and not self._texts
             and min(encoder.n_numbers, len(encoder.categories)) > 1
         )
         """Whether `_score` can take a row."""
@@ -123,7 +127,8 @@ class TableScorer:
     @property
     def nbytes(self) -> int:
         """Memory of the prepared arrays."""
-        return self._numbers.nbytes + self._level_weights.nbytes
+        texts = sum(text.nbytes for text in self._texts)
+        return self._numbers.nbytes + self._level_weights.nbytes + texts
 
     @property
     def values_per_row(self) -> int:
@@ -131,8 +136,9 @@ class TableScorer:
         n_categories, n_problems = len(self._ones), self._numbers.intercepts.size
         return self._encoder.n_numbers + n_categories * n_problems
 
-    def __call__(self, X: Vector) -> Vector:
-        """X, raw values, float64 in C order."""
+    def __call__(self, X: Vector, unknown_words: Indices | None = None) -> Vector:
+        """X, raw values, float64 in C order. To `unknown_words`, (n_samples,), the number of those
+        of each row is added."""
         if self._is_simple and len(X) == 1:
             score = self._score(X)
             if score is not None:
@@ -140,7 +146,7 @@ class TableScorer:
                 scores.fill(score)
                 return scores
         end = self._numbers_end
-        cells = X.take(self._cells, axis=1)
+        cells = np.asarray(X).take(self._cells, axis=1)  # without the texts
         if self._has_dates or not math.isfinite(np.vdot(cells, cells)):
             self._fill(X, cells)
         elif self._has_indicators:
@@ -150,6 +156,8 @@ class TableScorer:
         if self._has_categories:
             weights = self._level_weights.take(cells[:, end:].astype(np.int64), axis=0)
             scores += np.vecmat(self._ones, weights)
+        for text in self._texts:
+            text.add(X, scores, unknown_words)
         return scores
 
     def _score(self, X: Vector) -> np.float64 | None:
@@ -173,6 +181,40 @@ class TableScorer:
         cells[:, : self._numbers_end] = self._encoder.numbers(X)
         codes = cells[:, self._numbers_end :]
         np.copyto(codes, MISSING, where=np.isnan(codes))
+
+
+class _TextScorer:
+    """The scores of a column of texts."""
+
+    def __init__(self, column: int, text: TextEncoder, coefficients: Vector) -> None:
+        """`coefficients`: (n_problems, n_outputs) of the text."""
+        self._column, self._text = column, text
+        one = len(coefficients) == 1
+        self._weights = coefficients[0] if one else np.ascontiguousarray(coefficients.T)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the prepared arrays."""
+        return self._weights.nbytes + self._text.prepared_bytes
+
+    def add(self, X: Vector, scores: Vector, unknown_words: Indices | None) -> None:
+        """Add those of raw rows, each by products of its own."""
+        row = 0
+        for entries in self._text.of_rows(X, self._column):
+            if unknown_words is not None:
+                unknown_words[row : row + len(entries.ends)] += entries.unknown_words
+            weights = self._weights.take(entries.outputs, axis=0)
+            start = 0
+            for end in entries.ends.tolist():
+                scores[row] += entries.values[start:end] @ weights[start:end]
+                row, start = row + 1, end
+
+
+def _text_scorers(encoder: Encoder, coefficients: Vector) -> Iterator[_TextScorer]:
+    start = encoder.text_start
+    for column, text in zip(encoder.text_columns, encoder.texts, strict=True):
+        yield _TextScorer(column, text, coefficients[:, start : start + text.n_outputs])
+        start += text.n_outputs
 
 
 def table_scorer(

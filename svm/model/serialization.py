@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -12,6 +12,8 @@ import numpy as np
 from svm.data.columns import Column, Kind
 from svm.data.matrices import is_sparse
 from svm.encoding.encoder import AnyEncoder, Encoder, Encoding, PlainEncoder
+from svm.encoding.texts import Part, TextEncoder
+from svm.encoding.tokens import PartName
 from svm.errors import InvalidData
 from svm.kernel.kernels import KERNELS
 from svm.model.calibration import Calibration
@@ -29,6 +31,7 @@ TABLE_FORMAT = 2
 """The same for a model with an encoder: releases that do not know it refuse to read it."""
 CALIBRATION = ("knots", "values", "starts")
 CSR = ("data", "indices", "indptr")
+TEXT_ENCODING = ("tokens", "sublinear", "text_weights")
 
 
 def to_arrays(model: FittedPipeline) -> dict[str, Any]:
@@ -180,13 +183,65 @@ def _encoder_arrays(encoder: AnyEncoder) -> dict[str, Any]:
         {"name": column.name, "kind": column.kind, "levels": column.levels}
         for column in encoder.columns
     ]
-    return {
-        "encoding": json.dumps(asdict(encoder.encoding), sort_keys=True),
+    encoding = asdict(encoder.encoding)
+    if not encoder.texts:  # as before there were texts
+        encoding = {name: encoding[name] for name in encoding if name not in TEXT_ENCODING}
+    return _text_arrays(encoder.texts) | {
+        "encoding": json.dumps(encoding, sort_keys=True),
         "columns": json.dumps(columns, sort_keys=True, ensure_ascii=False),
         "encoder_missing": encoder.missing,
         "encoder_counts": encoder.counts,
         "encoder_fills": encoder.fills,
     }
+
+
+def _text_arrays(texts: Sequence[TextEncoder]) -> dict[str, Any]:
+    """Arrays and texts, from which `_texts_from` builds equal encoders; none without texts."""
+    if not texts:
+        return {}
+    parts = [part for text in texts for part in text.parts]
+    tokens = "\n".join(token for part in parts for token in part.tokens)
+    described = [
+        {
+            "n_texts": text.n_texts,
+            "sublinear": text.sublinear,
+            "weight": text.weight,
+            "unicode": text.unicode,
+            "parts": [[part.name, len(part.keys)] for part in text.parts],
+        }
+        for text in texts
+    ]
+    return {
+        "texts": json.dumps(described, sort_keys=True),
+        "texts_keys": np.concatenate([part.keys for part in parts]),
+        "texts_counts": np.concatenate([part.counts for part in parts]),
+        "texts_tokens": np.frombuffer(tokens.encode("utf-8", "surrogatepass"), np.uint8),
+    }
+
+
+def _texts_from(content: Mapping[str, Any]) -> tuple[TextEncoder, ...]:
+    """The encoders of `_text_arrays`. Raises KeyError, TypeError or ValueError."""
+    if "texts" not in content:
+        return ()
+    keys, counts = content["texts_keys"], content["texts_counts"]
+    joined = content["texts_tokens"].tobytes().decode("utf-8", "surrogatepass")
+    tokens = tuple(joined.split("\n")) if len(keys) else ()
+    if not len(tokens) == len(keys) == len(counts) or (counts < 1).any():
+        raise ValueError("the tokens do not fit together")
+    start, texts = 0, []
+    for described in json.loads(content["texts"]):
+        parts = []
+        for name, size in described.pop("parts"):
+            some = slice(start, start + size)
+            start += size
+            if name not in get_args(PartName):
+                raise ValueError("there is no such part")
+            part = Part(name=name, keys=keys[some], tokens=tokens[some], counts=counts[some])
+            parts.append(part)
+        texts.append(TextEncoder(parts=tuple(parts), **described))
+    if start != len(keys):
+        raise ValueError("there are tokens of no part")
+    return tuple(texts)
 
 
 def _encoder_from(content: Mapping[str, Any]) -> Encoder:
@@ -201,6 +256,7 @@ def _encoder_from(content: Mapping[str, Any]) -> Encoder:
         missing=content["encoder_missing"],
         counts=content["encoder_counts"],
         fills=content["encoder_fills"],
+        texts=_texts_from(content),
     )
     counted = encoder.missing, encoder.counts
     texts = [text for column in columns for text in (column.name, *column.levels)]
@@ -209,6 +265,7 @@ def _encoder_from(content: Mapping[str, Any]) -> Encoder:
         and all(column.kind in get_args(Kind) for column in columns)
         and all(counts.dtype.kind == "i" and not (counts < 0).any() for counts in counted)
         and encoder.missing.shape == (len(columns),)
+        and len(encoder.texts) == len(encoder.text_columns)
         and encoder.counts.shape == (sum(len(column.levels) for column in columns),)
         and encoder.fills.shape == encoder.sources.shape
         and bool(np.isfinite(encoder.fills).all())

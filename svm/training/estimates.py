@@ -8,12 +8,15 @@ The terms follow the code that allocates: `svm.training.preparation`, `svm.probl
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from svm.data.columns import Columns
+from svm.data.columns import Column, Columns
 from svm.data.shards import SHARD_VALUES
 from svm.data.stored_rows import PIECE_VALUES
+from svm.encoding.encoder import Encoding
 from svm.encoding.fitting import GATHERED_VALUES
+from svm.encoding.fitting_texts import SHORT
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
@@ -43,6 +46,12 @@ FIRST_FIT = 5
 """Square matrices of the fit that the default ε comes from."""
 VALUES = {"number": 1, "boolean": 1, "date": 4}
 """Outputs of a column of each kind, without its indicator."""
+LETTERS = 6
+"""Characters of a word of a text, with the blank behind it."""
+WINDOWS = 2.6
+"""Different runs of 2 to 4 characters in a text, for each of its characters."""
+TOKEN_BYTES = 240
+"""For each different token, while an encoder learns it or has it."""
 PASSING_VECTORS = 12
 """The same for each problem that is being trained, temporary."""
 THREADS = 4
@@ -65,12 +74,15 @@ class DataSize:
     """Whether rows have weights; those of weight 0 are left out of a copy."""
     table: Columns | None = None
     """The columns, if the rows are raw values of a table."""
+    text_bytes: int = 0
+    """Of all texts of a table, in UTF-8."""
 
 
 def rows_bytes(size: DataSize) -> int:
-    """X itself, in float64."""
+    """X itself, in float64, with its texts."""
     each = FLOAT_BYTES + INDEX if size.sparse else FLOAT_BYTES
-    return each * size.stored_values + (INDEX * size.n_samples if size.sparse else 0)
+    starts = INDEX * size.n_samples if size.sparse else 0
+    return each * size.stored_values + starts + size.text_bytes
 
 
 def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int:
@@ -112,11 +124,10 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     all_small = isinstance(pipeline.solver, ChoosesSolver) and n <= SMALL * size.n_classes
     if len(problems) >= MANY and n <= MOST_ROWS and (all_small or pipeline.solver.computes_kernel):
         total += 2 * FLOAT_BYTES * n * n  # side by side
-    longest = max(width, size.n_features)
-    values, each = (
-        max(size.stored_values, n * longest),
-        FLOAT_BYTES + INDEX if size.sparse else FLOAT_BYTES,
-    )
+    longest, each = max(width, size.n_features), FLOAT_BYTES + INDEX if size.sparse else FLOAT_BYTES
+    values = max(size.stored_values, n * longest)
+    if still_sparse:
+        longest, values = min(longest, PIECE_VALUES), size.stored_values
     shards = 1 + values // SHARD_VALUES
     workers = threads if len(problems) > 1 else min(shards, THREADS)
     if pipeline.kernel is None and not still_sparse and width <= DENSE_HESSIAN:
@@ -133,28 +144,59 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
 def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[DataSize]:
     """The sizes of the outputs of an encoder, at most: dense or CSR, or both if their form depends
     on the data."""
-    numbers = sum(VALUES[column.kind] + 1 for column in columns if column.kind != "category")
+    numbers = sum(VALUES[column.kind] + 1 for column in columns if column.kind in VALUES)
     levels = [len(column.levels) for column in columns if column.kind == "category"]
-    most = numbers + sum(levels) + 2 * len(levels)
+    texts = [column for column in columns if column.kind == "text"]
+    tokens, entries = _tokens(pipeline.encoding, size, texts)
+    most = numbers + sum(levels) + 2 * len(levels) + len(texts) + tokens
     sparse = replace(
         size,
         table=None,
+        text_bytes=0,
         n_features=most,
-        stored_values=size.n_samples * (numbers + len(levels)),
+        stored_values=size.n_samples * (numbers + len(levels) + len(texts)) + entries,
         sparse=True,
     )
+    if texts:
+        return [sparse]
     width = most if not encodes_sparse(pipeline, most) else min(most, DENSE_OUTPUTS)
     dense = replace(sparse, n_features=width, stored_values=size.n_samples * width, sparse=False)
     return [dense, sparse] if encodes_sparse(pipeline, most) else [dense]
 
 
+def _tokens(encoding: Encoding, size: DataSize, texts: Sequence[Column]) -> tuple[int, int]:
+    """How many different tokens texts have, and how many each has of its own, all together.
+
+    Different ones grow more slowly than the texts (Heaps' law); the constants are those of SMS, of
+    news and of film reviews."""
+    different = entries = 0.0
+    n_characters = max(1, sum(text.characters for text in texts))
+    for text in texts:
+        n, parts = text.characters, encoding.tokens
+        # Most characters take three bytes: there are no blanks between words.
+        dense = 5 * size.text_bytes > 12 * n_characters
+        short = dense or n <= SHORT * size.n_samples
+        if parts in ("words", "both", "auto"):
+            words = n / LETTERS
+            different += min(2.0 * words, 4.0 * words**0.8)
+            entries += 2.0 * words
+        if parts in ("characters", "both") or (parts == "auto" and short):
+            different += min(WINDOWS * n, 60.0 * n**0.5)
+            entries += WINDOWS * n
+    return math.ceil(different), math.ceil(entries)
+
+
 def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_files: bool) -> int:
     """Most bytes of a training on a table, with the encoded rows."""
     forms = encoded_sizes(pipeline, size, columns)
+    texts = [column for column in columns if column.kind == "text"]
+    tokens, entries = _tokens(pipeline.encoding, size, texts)
     # Numbers, plain and scaled; places of levels, and their outputs.
-    passing = 4 * FLOAT_BYTES * forms[-1].stored_values
+    passing = 4 * FLOAT_BYTES * (forms[-1].stored_values - entries)
     if in_files:  # a piece of raw rows, of their numbers and of outputs
-        passing = 6 * FLOAT_BYTES * (PIECE_VALUES + forms[0].n_features)
+        passing = 6 * FLOAT_BYTES * (PIECE_VALUES + (0 if texts else forms[0].n_features))
+        passing += FLOAT_BYTES * size.n_samples * len(texts)  # where texts end
+    passing += TOKEN_BYTES * tokens
     # Columns with gaps, as a whole.
     passing += 2 * FLOAT_BYTES * min(max(GATHERED_VALUES, size.n_samples), size.stored_values)
     whole = replace(pipeline, scaling="none")  # the encoder scales its outputs

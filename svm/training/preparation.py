@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -68,7 +68,7 @@ class Preprocessing:
     def transform(self, X: Matrix) -> Matrix:
         """Some checked rows, as the prepared ones are."""
         X = matrices.as_matrix(X, _input_dtype(self.pipeline)) if self.encoder.is_plain else X
-        sparse = encodes_sparse(self.pipeline, self.encoder.n_outputs)
+        sparse = encodes_sparse(self.pipeline, self.encoder.n_outputs, self.encoder.texts)
         X = self.encoder.transform(X, self.scaling, sparse=sparse)
         if self.keeps(X):
             return X
@@ -96,7 +96,7 @@ class Preprocessing:
     def encode(self, X: Rows, interrupted: Callable[[], None]) -> Rows:
         """The scaled outputs of the encoder."""
         encoder, scaling = self.encoder, self.scaling
-        sparse = encodes_sparse(self.pipeline, encoder.n_outputs)
+        sparse = encodes_sparse(self.pipeline, encoder.n_outputs, encoder.texts)
 
         def encode(X: Matrix) -> Matrix:
             interrupted()
@@ -109,7 +109,8 @@ class Preprocessing:
         if not isinstance(X, StoredRows):
             return encode(X)
         if not encoder.is_plain:
-            return X.rewritten(encode, X.n_features if sparse else encoder.n_outputs)
+            width = X.n_features + encoder.entries_per_row
+            return X.rewritten(encode, width if sparse else encoder.n_outputs)
         dtype = "float64"
         if scaling.scale is not None or X.chosen is not None or X.dtype != dtype:
             return X.rewritten(lambda piece: encode(matrices.as_matrix(piece, dtype)))
@@ -392,10 +393,10 @@ def _raw(X: Any, columns: Columns, pipeline: Pipeline) -> Rows:
     return rows
 
 
-def encodes_sparse(pipeline: Pipeline, n_outputs: int) -> bool:
-    """Whether a solver sees this many outputs of an encoder as CSR."""
+def encodes_sparse(pipeline: Pipeline, n_outputs: int, texts: Sequence[object] = ()) -> bool:
+    """Whether a solver sees this many outputs of an encoder as CSR; always those of texts."""
     linear = pipeline.kernel is None and isinstance(pipeline.features, Identity)
-    return linear and n_outputs > DENSE_OUTPUTS
+    return bool(texts) or (linear and n_outputs > DENSE_OUTPUTS)
 
 
 def _input_dtype(pipeline: Pipeline) -> str:

@@ -228,7 +228,7 @@ def trained_rows(context: RunContext, scoring: Scoring, attempt: Attempt) -> int
         for start in range(0, len(rows), BLOCK_ROWS):
             attempt.check()
             some = slice(start, start + BLOCK_ROWS)
-            found[some] = row_hashes(read(rows[some]), truth[some])
+            found[some] = row_hashes(read(rows[some]), truth[some], scoring.fitted.columns)
         return found
 
     truth = scoring.truth

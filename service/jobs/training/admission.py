@@ -12,11 +12,12 @@ from pydantic import ValidationError
 
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
-from service.errors import InvalidContent
+from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.core.model_columns import check_columns
 from service.jobs.training.rows import check_measured, check_validation
 from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit, require_class
 from service.models.registry import ModelRegistry
+from service.rows.faults import listed
 from service.rows.spec import TargetKind
 from service.rows.table.labels import kind_of
 from service.settings import Limits
@@ -119,6 +120,7 @@ def check_spec(
     _check_patience(spec)
     _check_left_out(spec, len(labels.classes or ()))
     _check_missing(spec, dataset)
+    _check_text_weights(spec, dataset)
     if validation is not None:
         _check_missing(spec, validation)
     for name in spec.class_weight if isinstance(spec.class_weight, dict) else ():
@@ -175,7 +177,8 @@ def _check_plan(spec: JobCreate, dataset: Dataset, kernel_rows: int) -> None:
             limit=kernel_rows,
         )
     with refuse_at("/features"):
-        check_features(spec.features, dataset.n_features, dataset.sparse)
+        sparse = dataset.sparse or bool(dataset.text_columns)
+        check_features(spec.features, dataset.n_features, sparse)
         if isinstance(spec.features, Terms):
             check_terms(spec.features, dataset.kinds)
 
@@ -217,7 +220,7 @@ def _check_missing(spec: JobCreate, dataset: Dataset) -> None:
     if spec.encoding.missing != "refuse":
         return
     for column in dataset.kinds:
-        if column.missing and column.kind != "category":
+        if column.missing and column.kind not in ("category", "text"):
             raise InvalidContent.at(
                 "/encoding/missing",
                 "missing-value",
@@ -225,6 +228,15 @@ def _check_missing(spec: JobCreate, dataset: Dataset) -> None:
                 "refuses",
                 "choose median, mean or constant; or upload the data without these rows",
             )
+
+
+def _check_text_weights(spec: JobCreate, dataset: Dataset) -> None:
+    known = dataset.text_columns
+    for name in spec.encoding.text_weights:
+        if name not in known:
+            message = f"{name[:MAX_VALUE_CHARACTERS]!r} is not a column of texts"
+            hint = "columns of texts are " + listed(known) if known else "the data has none"
+            raise InvalidContent.at("/encoding/text_weights", "invalid-field", message, hint)
 
 
 WORKER_BYTES = 240 * 1024 * 1024
@@ -304,6 +316,7 @@ def data_size(dataset: Dataset) -> DataSize:
         label_bytes=4 * longest,
         weighted=dataset.weight is not None,
         table=None if dataset.is_plain else dataset.kinds,
+        text_bytes=_text_bytes(dataset),
     )
 
 
@@ -315,7 +328,7 @@ def _with_scores(spec: JobCreate, training: int, n_samples: int, n_classes: int)
         return max(training, ERROR_BYTES * n_samples)
     if spec.calibration is None:
         return training
-    each = 8 * len(splits_of(spec.multiclass, n_classes))
+    each = 8 * len(splits_of(spec.pipeline().multiclass, n_classes))
     if isinstance(spec.validation, Folds):
         # Of all folds so far, the votes, and two copies of both for the checkpoint.
         return training + 4 * each * n_samples
@@ -330,6 +343,14 @@ def _stored_values(dataset: Dataset) -> int:
         return dataset.n_samples * dataset.n_features
     # For each value a number and its column, for each row its start and its label.
     return (dataset.size_bytes - 8 * dataset.n_samples) // 12
+
+
+def _text_bytes(dataset: Dataset) -> int:
+    """The stored bytes of texts, with where they end."""
+    if not dataset.text_columns:
+        return 0
+    others = len(dataset.kinds) - len(dataset.text_columns)
+    return max(0, dataset.size_bytes - 8 * dataset.n_samples * (others + 1))
 
 
 def _too_large(

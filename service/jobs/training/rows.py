@@ -97,7 +97,7 @@ class LabeledRows:
         """With the first features only."""
 
         def narrow(X: Any) -> Any:
-            return X[:, :n_features] if is_sparse(X) else np.ascontiguousarray(X[:, :n_features])
+            return X[:, :n_features] if is_sparse(X) else X[:, :n_features].copy()
 
         made = copy(self)
         made.__dict__.pop("hashes", None)
@@ -159,7 +159,7 @@ class LabeledRows:
         for X in pieces(self._X):
             self._interrupted()
             some = np.arange(start, start + X.shape[0])
-            found[some] = row_hashes(X, self.truth(some))
+            found[some] = row_hashes(X, self.truth(some), self._columns)
             start += X.shape[0]
         return found
 
@@ -236,7 +236,7 @@ class LabeledRows:
             return X
         recoded = recoding(self._columns, fitted.columns)
         if isinstance(X, StoredRows):
-            return X.rewritten(lambda piece: recoded(np.asarray(piece)))
+            return X.rewritten(recoded)
         return recoded(X)
 
 

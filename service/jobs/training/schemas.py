@@ -32,7 +32,7 @@ from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.model.target import TargetScale
-from svm.solvers import CHOICES, AnyChoice
+from svm.solvers import CHOICES, AnyChoice, Auto
 from svm.stopping import Stopping
 from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
@@ -153,10 +153,11 @@ def default_scaling(dataset: Dataset) -> ScalingName:
 
 
 def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
-    """The solver, if it names no loss with the default one for a numeric target."""
-    if dataset.target_kind != "numbers":
-        return solver
-    return Pipeline(solver=solver).for_numbers().solver
+    """The solver; if it names no loss, with that for a numeric target or for texts."""
+    pipeline = Pipeline(solver=solver)
+    if dataset.target_kind == "numbers":
+        return pipeline.for_numbers().solver
+    return pipeline.for_texts(2).solver if dataset.text_columns else solver
 
 
 def stratified(validation: Any, dataset: Dataset) -> Any:
@@ -219,9 +220,10 @@ class TrainingOptions(KindCreate):
     Categories, booleans and indicators of missing cells stay 0 and 1."""
     features: FeaturesChoice = Identity()
     """What the solver sees instead of the scaled features."""
-    multiclass: MulticlassName = "one-vs-one"
-    """How several classes become binary problems: one for each pair, or one for each class. A
-    numeric target is one problem."""
+    multiclass: MulticlassName | None = None
+    """How several classes become binary problems: `one-vs-one`, one for each pair, or
+    `one-vs-rest`, one for each class. By default one for each pair; one for each of more than ten
+    classes, if the data has a column of texts. A numeric target is one problem."""
     class_weight: ClassWeight | None = None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others. Not for a numeric target."""
@@ -243,10 +245,15 @@ class TrainingOptions(KindCreate):
     def on(self, dataset: Dataset) -> Self:
         """This request with what follows from the dataset, which is taken as `target_kind` says,
         and with a seed."""
+        classes = classes_in(dataset, self.classes)
+        usual = Pipeline(solver=Auto())
+        if dataset.text_columns:
+            usual = usual.for_texts(len(classes or dataset.classes or ()))
         values = {
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
-            "classes": classes_in(dataset, self.classes),
+            "multiclass": self.multiclass or usual.multiclass,
+            "classes": classes,
             "stopping": self.stopping.resolve(),
             "seed": secrets.randbelow(MAX_SEED + 1) if self.seed is None else self.seed,
         }
@@ -308,7 +315,7 @@ class JobCreate(TrainingOptions):
             encoding=self.encoding,
             scaling=self.scaling or "none",
             features=self.features,
-            multiclass=self.multiclass,
+            multiclass=self.multiclass or "one-vs-one",
             class_weight=self.class_weight,
             target_scale=self.target_scale,
             stopping=self.stopping.resolve(),

@@ -123,7 +123,7 @@ class Trainings(Submission[JobCreate]):
             n_samples=n_samples,
             n_features=dataset.n_features,
             trainings=1 + (_folds(body) or body.left_out_groups or 0),
-            binary_problems=len(splits_of(body.multiclass, n_classes)),
+            binary_problems=len(splits_of(body.pipeline().multiclass, n_classes)),
             cost_per_epoch=body.solver.cost_per_epoch,
             memory_bytes=admission.peak_bytes(body, dataset, validation, in_files=in_files),
             rows_in_files=in_files,

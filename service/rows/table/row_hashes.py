@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from svm.data.columns import Columns, text_columns
 from svm.data.matrices import Matrix, is_sparse
+from svm.data.texts import Texts, texts_of
 
 Words = npt.NDArray[np.uint64]
+TEXTS_AT_ONCE = 1024
 
 
-def row_hashes(X: Matrix, truth: npt.NDArray[Any]) -> Words:
-    """(n_samples,) from the values, NaN for missing, and class numbers or targets."""
+def row_hashes(X: Matrix, truth: npt.NDArray[Any], columns: Columns = ()) -> Words:
+    """(n_samples,) from the values, NaN for missing, and class numbers or targets. Of the cells in
+    `columns` that are texts, the texts count."""
     if is_sparse(X):
         hashes = np.zeros(X.shape[0], dtype=np.uint64)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
@@ -21,10 +26,23 @@ def row_hashes(X: Matrix, truth: npt.NDArray[Any]) -> Words:
     else:
         values = np.ascontiguousarray(X) + 0.0  # of two zeros one
         values[np.isnan(values)] = np.nan  # and of many NaNs
+        for j in text_columns(columns):
+            given = np.flatnonzero(~np.isnan(values[:, j]))
+            places = values[given, j].astype(np.int64)
+            values.view(np.uint64)[given, j] = text_hashes(texts_of(X), places)
         hashes = dense_hashes(values, multipliers(X.shape[1]))
     if truth.dtype.kind == "f":
         return mixed(hashes) + mixed((truth + 0.0).view(np.uint64))
     return mixed(hashes) + mixed(truth.astype(np.uint64) + np.uint64(1))
+
+
+def text_hashes(texts: Texts, places: npt.NDArray[np.int64]) -> Words:
+    """(n_places,) of the texts at these places."""
+    made = bytearray()
+    for start in range(0, len(places), TEXTS_AT_ONCE):
+        for text in texts.take(places[start : start + TEXTS_AT_ONCE].tolist()):
+            made += blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return np.frombuffer(bytes(made), dtype=np.uint64)
 
 
 def dense_hashes(block: npt.NDArray[np.float64], multipliers: Words) -> Words:

@@ -18,7 +18,7 @@ from svm.kernel.kernels import GaussianKernel, PolynomialKernel
 from svm.model.pipeline import BLOCK_VALUES, WIDE, FittedPipeline, Pipeline
 from svm.model.scorers import LinearScorer
 from svm.model.serialization import from_arrays, to_arrays
-from svm.solvers import AnySolver, KernelPegasos, Newton
+from svm.solvers import SMO, AnySolver, Auto, KernelPegasos, Newton, Pegasos
 from svm.transforms.features import (
     AnyFeatures,
     FeatureMap,
@@ -360,3 +360,16 @@ print(sorted({"numba", "scipy", "sklearn"} & set(sys.modules)))
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_defaults_for_texts() -> None:
+    """The squared hinge of a linear solver that has it, unless a loss is named; one problem for
+    each of more than ten classes."""
+    by_default = [
+        Pipeline(solver=solver).for_texts(10)
+        for solver in (Auto(), Newton(loss="hinge"), Pegasos(), SMO())
+    ]
+    losses = [pipeline.solver.loss_name for pipeline in by_default]
+    assert losses == ["squared-hinge", "hinge", "hinge", "hinge"]
+    assert {pipeline.multiclass for pipeline in by_default} == {"one-vs-one"}
+    assert Pipeline(solver=Auto()).for_texts(11).multiclass == "one-vs-rest"

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
+from svm.data.columns import Column
+from svm.data.texts import StoredTexts, texts_of, with_texts
+from svm.encoding.encoder import Encoding
 from svm.model.pipeline import Pipeline
 from svm.solvers import (
     SMO,
@@ -130,6 +133,50 @@ def test_estimate_covers_the_peak_of_a_table(case: str) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     estimate = training_bytes(pipeline, size, in_files=False)
+    assert peak <= estimate <= 4 * peak + 120 * MIB, (peak / MIB, estimate / MIB)
+
+
+TEXTS: dict[str, tuple[dict[str, Any], int, int, int]] = {
+    "messages": ({"solver": DualCoordinateDescent(loss="squared-hinge")}, 6000, 15, 2),
+    "words": ({"solver": Newton(), "encoding": Encoding(tokens="words")}, 6000, 15, 2),
+    "long ones": ({"solver": Newton(loss="squared-hinge")}, 600, 200, 3),
+}
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+@pytest.mark.parametrize("case", TEXTS)
+def test_estimate_covers_the_peak_of_texts(case: str, in_files: bool, tmp_path: Path) -> None:
+    """With numbers beside them, before a token is known."""
+    settings, n, n_words, n_classes = TEXTS[case]
+    pipeline = Pipeline(**settings, scaling="standardize", stopping=Stopping(max_epochs=2))
+    if in_files and not pipeline.solver.streams:
+        pytest.skip("not offered")
+    random = np.random.default_rng(0)
+    words = np.array([f"w{k:x}" + "aeiou"[k % 5] * (k % 7) for k in range(20_000)])
+    chosen = random.zipf(1.4, size=(n, n_words)) % len(words)
+    texts = [" ".join(row) for row in words[chosen].tolist()]
+    labels = (chosen[:, 0] + random.integers(2, size=n)) % n_classes
+    ends = np.cumsum([len(text) for text in texts])
+    data = np.frombuffer("".join(texts).encode(), np.uint8)
+    raw = np.stack([random.normal(size=n), np.arange(n, dtype=np.float64)], axis=1)
+    columns = Column("age"), Column("message", "text", characters=int(ends[-1]))
+    X = with_texts(raw, StoredTexts(data, ends))
+    size = DataSize(
+        n_samples=n,
+        n_features=2,
+        stored_values=2 * n,
+        sparse=False,
+        n_classes=n_classes,
+        table=columns,
+        text_bytes=int(ends[-1]),
+    )
+    train(pipeline, X[:60], labels[:60], columns=columns)
+    rows_given = replace(stored(raw, tmp_path), texts=texts_of(X)) if in_files else X
+    tracemalloc.start()
+    train(pipeline, rows_given, labels, columns=columns)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    estimate = training_bytes(pipeline, size, in_files=in_files)
     assert peak <= estimate <= 4 * peak + 120 * MIB, (peak / MIB, estimate / MIB)
 
 
