@@ -69,7 +69,7 @@ class TextTerms(BaseModel):
     marks: list[tuple[int, int, float]]
     """Words of the text as it was sent: where each begins and ends, in characters (code points)
     from 0, and what it adds with the characters inside it, without pairs of words. Of a long text
-    the 100 words that add or take most."""
+    the 100 words of the first 5,000 that add or take most."""
 
 
 class ExplanationRead(ReadModel):
