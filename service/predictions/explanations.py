@@ -40,8 +40,11 @@ def check_explainable(model: LoadedModel) -> None:
         raise InvalidContent("explanation-unsupported", message, (fault,))
 
 
-def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> list[Any]:
-    """For each row, for each binary problem, the terms of its score.
+def explanations(
+    model: LoadedModel, X: Matrix, scores: NDArray[np.float64], labels: list[Any]
+) -> list[Any]:
+    """For each row, for each binary problem, the terms of its score; the tokens of texts for the
+    problems of the row's label, so that replies of many classes stay small.
 
     The terms, `intercept`, `rounding` and (of a kernel model) `others` sum to `score`: exactly,
     if the sum is rounded once (`math.fsum`).
@@ -62,15 +65,15 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
         texts = _texts(model, X[i : i + 1], row_terms)
         row = []
         for k, problem in enumerate(problems):
-            row.append(
-                {
-                    **problem,
-                    "score": row_scores[k],
-                    "intercept": float(fitted.intercepts[k]),
-                    **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
-                    **({"texts": [text.of_problem(k) for text in texts]} if texts else {}),
-                }
-            )
+            terms = {
+                **problem,
+                "score": row_scores[k],
+                "intercept": float(fitted.intercepts[k]),
+                **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
+            }
+            if texts and (not labels or labels[i] in problem["classes"]):
+                terms["texts"] = [text.of_problem(k) for text in texts]
+            row.append(terms)
         explained.append(row)
     return explained
 

@@ -88,7 +88,8 @@ class ExplanationRead(ReadModel):
     terms: dict[str, float] | None = None
     """What each feature adds; products of features are written `a*b`."""
     texts: list[TextTerms] | None = None
-    """Of a linear model with columns of texts: their tokens and words."""
+    """Of a linear model with columns of texts, for the problems of the label: their tokens and
+    words."""
     others: float | None = None
     """What the support vectors add that are not listed."""
     support_vectors: list[SupportVectorTerm] | None = None
