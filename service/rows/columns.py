@@ -143,6 +143,12 @@ class Columns:
         """The columns of texts."""
         return [j for j, column in enumerate(self.table) if column.kind == "text"]
 
+    def as_rows(self, given: list[Any]) -> list[Any]:
+        """Rows in JSON, of which those of a single column of texts may be texts alone."""
+        if self.n_features != len(self.text_columns) or self.n_features > 1:
+            return given
+        return [[row] if type(row) is str else row for row in given]
+
     def matrix(self, rows: list[list[Any]]) -> Vector:
         """(n_samples, n_features) of rows that were read; it carries their texts."""
         texts: list[str] = []

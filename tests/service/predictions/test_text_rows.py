@@ -134,6 +134,18 @@ def test_numbers_and_booleans_count_as_their_texts() -> None:
     assert cells(X, 0) == ["5", "1", "1.5", "true", "-0.25"]
 
 
+@pytest.mark.parametrize("n", [1, 100_000])
+def test_rows_of_one_column_may_be_texts_alone(n: int) -> None:
+    """In JSON and NDJSON, beside lists and objects; not if there are other columns."""
+    texts = TEXTS[:n] * (1 + n // 20_000)
+    rows: list[Any] = [*texts, ["a list"], {"message": "an object"}]
+    expected = [*texts, "a list", "an object"]
+    assert cells(read(JSON, json.dumps({"instances": rows}).encode(), ONE), 0) == expected
+    assert cells(read(NDJSON, "\n".join(map(json.dumps, rows)).encode(), ONE), 0) == expected
+    with pytest.raises(InvalidContent, match="row 1: the row is 'free'"):
+        read(JSON, b'{"instances": ["free"]}', SEVERAL)
+
+
 @pytest.mark.parametrize("cell", [[], ["a"], {}, {"a": 1}])
 @pytest.mark.parametrize("named", [False, True])
 def test_lists_and_objects_are_no_texts(cell: Any, named: bool) -> None:
