@@ -222,7 +222,8 @@ def messages(n_texts: int = 33_000, requests: int = 30_000) -> dict[str, float]:
     texts, classes = generated_texts(n_texts, 2)
     message = next(text for text in generated_texts(1000, 2, seed=1)[0] if len(text) == SHORT)
     body = json.dumps({"instances": [[message]]}).encode()
-    head = f"POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
+    head = "POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    head += f"Content-Length: {len(body)}"
     request = f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + body
     with running() as service:
         _trained(service, _csv(texts, classes), "both")
