@@ -22,7 +22,7 @@ from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
 from service.models.outputs import COVERAGE
 from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.unknown_cells import UnknownCells
+from service.predictions.unknown_cells import UnknownCells, UnknownWords
 from service.rows.faults import too_many
 from svm.data.matrices import Matrix, is_sparse
 from svm.model.calibration import unlikely_labels
@@ -40,10 +40,17 @@ RETRY_AFTER_S = 1
 class ScoredBatch:
     """The rows of a batch, scored: what requests that came together share."""
 
-    def __init__(self, model: LoadedModel, scores: NDArray[np.float64]) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        scores: NDArray[np.float64],
+        unknown_words: NDArray[np.int64] | None = None,
+    ) -> None:
         self.model = model
         self.scores = scores
         """(n_samples, n_problems)"""
+        self.unknown_words = unknown_words
+        """(n_samples,) how many words of each row no training text had; None without texts."""
 
     @cached_property
     def codes(self) -> list[int]:
@@ -125,6 +132,12 @@ class Prediction(NamedTuple):
         return rows
 
     @property
+    def unknown_words(self) -> UnknownWords | None:
+        """None if there are none."""
+        counts = self.batch.unknown_words
+        return None if counts is None else UnknownWords.of(counts[self.start : self.stop])
+
+    @property
     def label(self) -> list[Any]:
         classes = self.model.classes
         return [classes[code] for code in self.codes]
@@ -160,7 +173,7 @@ class Batcher:
 
     def is_long(self, model: LoadedModel, X: Matrix) -> bool:
         """Whether these rows are scored by themselves, in a thread."""
-        return is_sparse(X) or len(X) * model.work_per_row > INLINE_WORK
+        return is_sparse(X) or model.work(X) > INLINE_WORK
 
     def submit(self, model: LoadedModel, X: Matrix, deliver: Deliver) -> None:
         """Have `deliver` called with the answer for X, which is not long, or with what went wrong,
@@ -191,8 +204,7 @@ class Batcher:
     def _flush(self, model: LoadedModel) -> None:
         waiting = self._waiting.pop(model.key)
         parts = [X for X, _ in waiting]
-        work = sum(X.shape[0] for X in parts) * model.work_per_row
-        if len(parts) > 1 and work > INLINE_WORK:
+        if len(parts) > 1 and sum(map(model.work, parts)) > INLINE_WORK:
             loop = asyncio.get_running_loop()
             scoring = loop.run_in_executor(None, _score_all, model, parts)
             scoring.add_done_callback(lambda done: _deliver(waiting, done.result()))
@@ -211,20 +223,19 @@ def score_rows(model: LoadedModel, X: Matrix) -> Prediction:
 
 
 def _score_batch(model: LoadedModel, X: Matrix) -> ScoredBatch:
-    scores = model.fitted.scores_of_checked(X)
+    words = np.zeros(X.shape[0], np.int64) if model.features.text_columns else None
+    scores = model.fitted.scores_of_checked(X, words)
     values = scores.ravel()
     # Cheaper than to look at each; the squares may overflow besides.
     if not math.isfinite(values.dot(values)) and not np.isfinite(scores).all():
         raise _overflow(scores)
-    return ScoredBatch(model, scores)
+    return ScoredBatch(model, scores, words)
 
 
 def _score_all(model: LoadedModel, parts: list[Matrix]) -> list[Prediction | Exception]:
     """The answer for each part, or why there is none."""
     try:
-        batch = _score_batch(
-            model, parts[0] if len(parts) == 1 else np.concatenate(cast(list[Rows], parts))
-        )
+        batch = _score_batch(model, model.features.joined(cast(list[Rows], parts)))
     except Exception as error:
         if len(parts) == 1:
             return [error]

@@ -1,4 +1,4 @@
-"""Why a row got its scores: what each feature, or each support vector, adds."""
+"""Why a row got its scores: what each feature, token of a text, or support vector adds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from numpy.typing import NDArray
 
 from service.errors import Fault, InvalidContent, TooLarge
 from service.predictions.loaded_models import LoadedModel
-from svm.data.matrices import Matrix
-from svm.model.explanations import contributions
+from svm.data.matrices import Matrix, is_sparse
+from svm.data.texts import texts_of
+from svm.encoding.encoder import Encoder
+from svm.encoding.tokens import RUNS, PartName, word_spans
+from svm.model.explanations import TextTerm, contributions, text_contributions
 from svm.model.multiclass import splits_of
+from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Identity, RandomFourier, Square
 
 STRONGEST = 10
 """Support vectors, or features of a sparse row, that are listed."""
+TOKENS = 20
+"""Tokens of a text that are listed."""
+MARKS = 100
+"""Words of a text that are marked."""
 MAX_TERMS = 1_000_000
 """Terms in one reply."""
 
@@ -39,6 +47,7 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
     fitted = model.fitted
     names = _names(model)
     width = STRONGEST if names is None else len(names)
+    width += (TOKENS + MARKS) * len(_text_columns(fitted))
     limit = max(1, MAX_TERMS // (width * scores.shape[1]))
     if len(scores) > limit:
         detail = f"explanations of more than {limit} rows of this model; send them in several"
@@ -47,6 +56,7 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
     explained = []
     for i, row_scores in enumerate(scores.tolist()):
         row_terms = contributions(fitted, X[i : i + 1])
+        texts = _texts(model, X[i : i + 1], row_terms)
         row = []
         for k, problem in enumerate(problems):
             row.append(
@@ -55,6 +65,7 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
                     "score": row_scores[k],
                     "intercept": float(fitted.intercepts[k]),
                     **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
+                    **({"texts": [text.of_problem(k) for text in texts]} if texts else {}),
                 }
             )
         explained.append(row)
@@ -86,6 +97,77 @@ def _parts(
         }
         listed = [*some[first].tolist(), others]
     return {"rounding": fsum([score, -intercept, *(-term for term in listed)]), **parts}
+
+
+def _text_columns(fitted: FittedPipeline) -> list[int]:
+    """Those whose tokens are features of a linear model."""
+    encoder = fitted.encoder
+    has_terms = fitted.kernel is None and isinstance(fitted.features.spec, Identity)
+    return encoder.text_columns if isinstance(encoder, Encoder) and has_terms else []
+
+
+def _texts(model: LoadedModel, X: Matrix, terms: NDArray[np.float64]) -> list[_ExplainedText]:
+    """The texts of a row, but for missing ones."""
+    columns = _text_columns(model.fitted)
+    if not columns or is_sparse(X):
+        return []
+    tokens = text_contributions(model.fitted, X)
+    texts = []
+    for j in columns:
+        if not np.isnan(X[0, j]):
+            (text,) = texts_of(X).take([int(X[0, j])])
+            own = [token for token in tokens if token.column == j]
+            texts.append(_ExplainedText(model.fitted.columns[j].name, text, own, terms[:, j]))
+    return texts
+
+
+class _ExplainedText:
+    """What the tokens and the words of a text add to the scores."""
+
+    def __init__(
+        self, column: str, text: str, tokens: list[TextTerm], terms: NDArray[np.float64]
+    ) -> None:
+        """`terms`: (n_problems,) what the column adds."""
+        self._column, self._tokens, self._terms = column, tokens, terms
+        self._values = np.array([one.values for one in tokens]).reshape(-1, len(terms))
+        self._spans = word_spans(text)
+        self._marks = self._marked(text)
+
+    def _marked(self, text: str) -> NDArray[np.float64]:
+        """(n_words, n_problems): of each word its own share, and those of the runs of characters
+        inside it. A token that comes several times has a share in each place."""
+        numbers = {(one.part, one.token): i for i, one in enumerate(self._tokens)}
+        places: list[tuple[int, int]] = []
+        for k, (start, end, word) in enumerate(self._spans):
+            before = "" if text[max(0, start - 1) : start].strip() else " "
+            edged = f"{before}{word}{'' if text[end : end + 1].strip() else ' '}"
+            runs = (edged[i : i + n] for n in RUNS for i in range(len(edged) - n + 1))
+            inside: list[tuple[PartName, str]] = [("words", word)]
+            inside += [("characters", run) for run in runs]
+            places += [(k, numbers[token]) for token in inside if token in numbers]
+        marks = np.zeros((len(self._spans), len(self._terms)))
+        if places:
+            words, tokens = np.array(places).T
+            counts = np.array([one.count for one in self._tokens])[:, None]
+            np.add.at(marks, words, (self._values / counts)[tokens])
+        return marks
+
+    def of_problem(self, k: int) -> dict[str, Any]:
+        """A `schemas.TextTerms`. The terms of its tokens and `others` sum to that of the column."""
+        values, marks = self._values[:, k], self._marks[:, k]
+        first = np.argsort(-np.abs(values), kind="stable")[:TOKENS].tolist()
+        tokens = [
+            {"token": one.token, "part": one.part, "count": one.count, "term": float(values[i])}
+            for i, one in ((i, self._tokens[i]) for i in first)
+        ]
+        listed = (-float(values[i]) for i in first)
+        strongest = np.sort(np.argsort(-np.abs(marks), kind="stable")[:MARKS]).tolist()
+        return {
+            "column": self._column,
+            "tokens": tokens,
+            "others": fsum([float(self._terms[k]), *listed]),
+            "marks": [(*self._spans[i][:2], float(marks[i])) for i in strongest if marks[i]],
+        }
 
 
 def _names(model: LoadedModel) -> list[str] | None:

@@ -20,6 +20,7 @@ from service.models.registry import ModelRegistry
 from service.models.routes import Version
 from service.predictions.datatypes import datatype_of
 from service.predictions.inference import schemas
+from service.predictions.inference.column_tensors import DATATYPES
 from service.predictions.inference.wire_format import HEAD_LENGTH
 from service.predictions.predictor import Predictor, Target
 from service.predictions.routes import respond
@@ -73,7 +74,8 @@ _INFER: dict[str, Any] = {
     "response_model": schemas.InferRead,
     "response_model_exclude_none": True,
     "openapi_extra": _REQUEST,
-    "description": "One tensor of numbers, [rows, features], in JSON or as bytes behind it; "
+    "description": "One tensor of numbers, [rows, features], in JSON or as bytes behind it; of a "
+    "model with texts one tensor for each column, [rows], named as the column, BYTES for texts; "
     "the outputs `label`, `decision` and, of a calibrated model, `probability`; of a model of "
     "numbers `value` and, if asked for, `interval`.",
     "responses": {200: {"content": {"application/octet-stream": _BINARY}}}
@@ -245,8 +247,15 @@ def _metadata(registry: ModelRegistry, version: ModelVersion) -> schemas.ModelMe
 
 
 def _inputs(version: ModelVersion) -> list[schemas.TensorMetadata]:
-    """None for a model of categories or dates, whose rows are no tensor."""
+    """A tensor for each column of a model with texts; none for one of categories or dates."""
     columns = (version.result.get("table") or {}).get("columns", ())
+    if any(column["kind"] == "text" for column in columns):
+        return [
+            schemas.TensorMetadata(
+                name=column["name"], datatype=DATATYPES.get(column["kind"], "FP64"), shape=[-1]
+            )
+            for column in columns
+        ]
     if any(column["kind"] in ("category", "date") for column in columns):
         return []
     return [schemas.TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])]

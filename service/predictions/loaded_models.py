@@ -23,7 +23,8 @@ from service.rows.spec import CellsAgain
 from service.storage.database import Database
 from service.storage.database.signals import ANY
 from service.storage.database.tables import Label, ModelVersion
-from svm.data.matrices import Matrix
+from svm.data.matrices import Matrix, is_sparse
+from svm.data.texts import texts_of
 from svm.encoding.encoder import Encoder
 from svm.model.pipeline import FittedPipeline
 
@@ -31,6 +32,10 @@ MAX_KNOWN = 10_000
 """References whose meaning is remembered."""
 MAX_AT_ONCE = 100
 """References of one look-up."""
+WORK_PER_CHARACTER = 400
+"""Of a text: finding its tokens."""
+WORK_OF_EXPLAINED_TEXT = 10_000_000
+"""So much that it is always done in a thread: a text may be long."""
 
 Reference = int | str | None
 """A version's number, an alias, or None for the version that answers for the model."""
@@ -56,8 +61,20 @@ class LoadedModel:
 
     @cached_property
     def work_per_row(self) -> int:
-        """About the multiplications that the decision on one row takes."""
-        return self.fitted.nbytes // 8 + 10 * len(self.fitted.intercepts)
+        """About the multiplications that the decision on one row takes, besides those of texts."""
+        fitted, n_problems = self.fitted, len(self.fitted.intercepts)
+        if self.features.text_columns and fitted.kernel is None:
+            return n_problems * (10 + self.n_features)
+        return fitted.nbytes // 8 + 10 * n_problems
+
+    def work(self, X: Matrix) -> int:
+        """The same of rows, with their texts."""
+        work: int = X.shape[0] * self.work_per_row
+        if self.features.text_columns and not is_sparse(X):
+            texts = texts_of(X)
+            per_character = WORK_PER_CHARACTER + len(self.fitted.intercepts)
+            work += per_character * sum(map(len, texts.take(range(len(texts)))))
+        return work
 
     @cached_property
     def offer(self) -> Offer:
@@ -80,6 +97,8 @@ class LoadedModel:
         if output == "label":
             return 200
         n_classes, n_problems = len(self.classes), len(self.fitted.intercepts)
+        if output == "explanation" and self.features.text_columns:
+            return n_problems * WORK_OF_EXPLAINED_TEXT
         if output == "explanation":
             return n_problems * (10_000 + 200 * self.n_features)
         coupling = n_classes**3 if output == "probability" and n_problems > n_classes else 0

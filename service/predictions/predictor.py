@@ -140,7 +140,7 @@ class Predictor:
         if isinstance(exchange, PlainExchange) and exchange.is_packed:
             with self._blobs.temporary_folder() as folder:
                 body = await exchange.unpack(body, model, self._parser, folder)
-        soon = _is_read_inline(exchange, body)
+        soon = _is_read_inline(exchange, body, model)
         if soon:
             asked = exchange.read(body, model)
         else:
@@ -162,7 +162,7 @@ class Predictor:
         target, exchange = call.target, call.exchange
         try:
             model = self._models.at_hand(target.name, target.reference)
-            if model is not None and _is_read_inline(exchange, body):
+            if model is not None and _is_read_inline(exchange, body, model):
                 asked = exchange.read(body, model)
                 if not self._batcher.is_long(model, asked.X) and _is_written_inline(model, asked):
                     answered = partial(
@@ -232,10 +232,11 @@ def _is_written_inline(model: LoadedModel, asked: Instances) -> bool:
     return int(asked.X.shape[0]) * model.reply_work(asked.outputs) <= INLINE_WORK
 
 
-def _is_read_inline(exchange: Exchange, body: bytes) -> bool:
+def _is_read_inline(exchange: Exchange, body: bytes, model: LoadedModel) -> bool:
     if isinstance(exchange, PlainExchange) and exchange.is_packed:
         return False
-    return len(body) <= (INLINE_BINARY_BYTES if exchange.is_binary else INLINE_BYTES)
+    are_numbers = exchange.is_binary and not model.features.text_columns
+    return len(body) <= (INLINE_BINARY_BYTES if are_numbers else INLINE_BYTES)
 
 
 @cache

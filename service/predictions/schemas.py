@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.common.schemas import ReadModel
 from service.models.outputs import COVERAGE, Coverage, OutputName
 from service.storage.database.tables import Label
+from svm.encoding.tokens import PartName
 
 
 class PredictionCreate(BaseModel):
@@ -41,6 +42,33 @@ class SupportVectorTerm(BaseModel):
     term: float
 
 
+class TokenTerm(BaseModel):
+    """What a token of a text adds to a score."""
+
+    token: str
+    part: PartName
+    """`words`: a word, or two that follow each other. `characters`: two to four characters inside a
+    word, of which a blank is the beginning or the end."""
+    count: int
+    """How often the text has it."""
+    term: float
+
+
+class TextTerms(BaseModel):
+    """What the tokens of a text add to a score. Their terms and `others` sum to the term of the
+    column."""
+
+    column: str
+    tokens: list[TokenTerm]
+    """The 20 that add or take most."""
+    others: float
+    """What all other tokens add."""
+    marks: list[tuple[int, int, float]]
+    """Words of the text as it was sent: where each begins and ends, in characters (code points)
+    from 0, and what it adds with the characters inside it, without pairs of words. Of a long text
+    the 100 words that add or take most."""
+
+
 class ExplanationRead(ReadModel):
     """What a score is made of. The terms, `intercept`, `others` and `rounding` sum to `score`:
     exactly, if the sum is rounded once, as by Python's `math.fsum`."""
@@ -56,6 +84,8 @@ class ExplanationRead(ReadModel):
     """What rounding took or added while the score was summed."""
     terms: dict[str, float] | None = None
     """What each feature adds; products of features are written `a*b`."""
+    texts: list[TextTerms] | None = None
+    """Of a linear model with columns of texts: their tokens and words."""
     others: float | None = None
     """What the support vectors add that are not listed."""
     support_vectors: list[SupportVectorTerm] | None = None
@@ -91,6 +121,14 @@ class UnknownRead(ReadModel):
     """The first 20."""
 
 
+class UnknownWordsRead(ReadModel):
+    """Words of two characters or more that no training text had: they add nothing to a score."""
+
+    count: int
+    rows: list[tuple[int, int]]
+    """The first 20 rows with such words, from 1, each with their number."""
+
+
 class PredictionRead(ReadModel):
     """One entry a row, in the order of the request."""
 
@@ -103,6 +141,9 @@ class PredictionRead(ReadModel):
     unknown: UnknownRead | None = None
     """If there are such cells. Replies in other formats have their number and the first places in
     the header `X-Unknown-Cells`, such as `2;1:city,4:age`."""
+    unknown_words: UnknownWordsRead | None = None
+    """If texts have such words. Replies in other formats have their number and the first rows in
+    the header `X-Unknown-Words`, such as `5;1:2,4:3`."""
     label: list[Label] | None = None
     decision: list[float] | list[list[float]] | None = None
     """Two classes: one value a row, positive for `classes[1]`. More: a value for each class, the

@@ -1,5 +1,5 @@
-"""Cells of rows to predict that a model does not know: levels that no training row had, and missing
-cells."""
+"""What a model does not know of rows to predict: levels that no training row had, missing cells,
+and words that no training text had."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.errors import MAX_VALUE_CHARACTERS
 from service.rows.columns import Columns
@@ -38,6 +39,28 @@ class UnknownCells:
         return {"count": self.count, "cells": self.cells}
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownWords:
+    """What a reply says of words that no training text had."""
+
+    count: int
+    rows: list[tuple[int, int]]
+    """The first rows with such words, from 1, each with their number."""
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64]) -> UnknownWords | None:
+        """From the number in each row; None if there are none."""
+        if not (count := int(counts.sum())):
+            return None
+        rows = np.flatnonzero(counts)[:MOST_SHOWN].tolist()
+        return cls(count, [(row + 1, int(counts[row])) for row in rows])
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """A `schemas.UnknownWordsRead`."""
+        return {"count": self.count, "rows": self.rows}
+
+
 class Unknown:
     """Finds the unknown cells of one model of a table."""
 
@@ -46,14 +69,24 @@ class Unknown:
         self._encoder = encoder
         self._columns = columns
         self._lowest: Vector = np.where(kinds, 0.0, -np.inf)[None]  # sooner compared with a row
+        self._only_texts = len(columns.text_columns) == columns.n_features
         self._all_trained = bool((encoder.counts > 0).all())
 
     def find(self, X: Matrix, again: CellsAgain) -> UnknownCells | None:
-        """Those of X, which has raw values; None if there is none. `again`: see `Rows`."""
-        if is_sparse(X) or (self._all_trained and 0 not in (self._lowest <= X).tobytes()):
-            return None  # most rows; NaN is not larger than anything
+        """Those of X, which has raw values; None if there is none. `again`: see `Rows`.
+
+        A text is never unknown.
+        """
+        if is_sparse(X) or self._only_texts:
+            return None
+        X, texts = np.asarray(X), self._columns.text_columns
+        known = self._lowest <= X  # NaN is not larger than anything
+        if texts:
+            known[:, texts] = True
+        if self._all_trained and 0 not in known.tobytes():
+            return None  # most rows
         unseen = self._lowest > X if self._all_trained else self._encoder.unseen(X)
-        unknown = unseen | np.isnan(X)
+        unknown = unseen | ~known
         if not (count := int(np.count_nonzero(unknown))):
             return None
         missing = self._encoder.newly_missing(X)

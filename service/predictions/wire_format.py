@@ -50,6 +50,8 @@ from svm.data.matrices import is_sparse
 IGNORED = "X-Ignored-Columns"
 UNKNOWN = "X-Unknown-Cells"
 """Their number, then `row:column` of the first ones."""
+UNKNOWN_WORDS = "X-Unknown-Words"
+"""Their number, then `row:number` of the first rows with such words."""
 UNLIKELY = "X-Unlikely-Labels"
 """Rows whose label is not the class with the largest probability."""
 MAX_IN_HEADER = 10
@@ -107,6 +109,7 @@ class PlainExchange:
             read_limits(self._limits),
             rows=self._limits.predict_rows,
             inflated_bytes=self._limits.predict_body_bytes,
+            cell_bytes=self._limits.predict_body_bytes,  # a text is not cut
         )
         file, out = SentFile(str(data), self._content_type), folder / "rows"
         await parser.convert(
@@ -135,6 +138,8 @@ class PlainExchange:
             if not self.is_packed:
                 check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
             raise
+        if len(body) > self._limits.line_bytes and not is_sparse(given):
+            model.features.check_texts(given, self._limits.line_bytes)
         X, unknown = model.mark(given, again)
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()
@@ -224,6 +229,9 @@ def write(media_type: str, answer: Prediction, asked: Instances) -> Reply:
         places = (f"{one['row']}:{_in_header(str(one['column']))}" for one in unknown.cells)
         first = ",".join(islice(places, MAX_IN_HEADER))
         headers.append((UNKNOWN, f"{unknown.count};{first}"))
+    if (words := answer.unknown_words) is not None:
+        first = ",".join(f"{row}:{count}" for row, count in words.rows[:MAX_IN_HEADER])
+        headers.append((UNKNOWN_WORDS, f"{words.count};{first}"))
     if "probability" in asked.outputs and (rows := answer.unlikely_labels):
         headers.append((UNLIKELY, ",".join(map(str, rows[:MAX_IN_HEADER]))))
     return Reply(body, media_type, tuple(headers))
@@ -241,6 +249,8 @@ def _json(answer: Prediction, asked: Instances) -> bytes:
         parts.append(b',"ignored_columns":%b' % orjson.dumps(names))
     if asked.unknown is not None:
         parts.append(b',"unknown":%b' % orjson.dumps(asked.unknown.document))
+    if (words := answer.unknown_words) is not None:
+        parts.append(b',"unknown_words":%b' % orjson.dumps(words.document))
     for name in asked.outputs:
         if name == "label":
             labels = model.json_labels

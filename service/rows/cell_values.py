@@ -1,8 +1,9 @@
 """A cell of a table as its raw value, by the kind of its column: the same in every format of rows.
 
 A reader takes a value of JSON or a cell of a text file, and returns the raw value of
-`svm.data.columns`: NaN for a missing cell, `UNKNOWN` for a level that the column does not have. A
-row is read cell by cell, so its values do not depend on other rows.
+`svm.data.columns`: NaN for a missing cell, `UNKNOWN` for a level that the column does not have. Of
+a text column it returns the text, which gets its position when rows become a matrix
+(`Columns.matrix`). A row is read cell by cell, so its values do not depend on other rows.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from service.rows.cell_texts.number_text import (
     MISSING_TEXTS,
     NUMBER,
     Form,
+    is_blank,
     level_of,
 )
 from service.rows.cell_texts.reading import USUAL, Reading
@@ -42,7 +44,8 @@ _NOT_ONE_VALUE = CellFault("invalid-field", "is not a single value", None, LEVEL
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _ONE_VALUE = {str, int, float, bool}
 
-Reader: TypeAlias = Callable[[Any], float]
+Reader: TypeAlias = Callable[[Any], Any]
+"""From a cell to its raw value."""
 _Missing: TypeAlias = Callable[[str | None], float]
 """What is done with a missing cell."""
 
@@ -72,8 +75,10 @@ def reader_of(
     in a text file, if they are not plain. Readers raise BadCell; those of JSON may raise TypeError
     for a list or an object.
     """
-    if column.kind == "category":
+    if column.kind in ("category", "text"):
         words = reading.missing | reading.odd.get(column.name, frozenset())
+        if column.kind == "text":
+            return _text_reader(words)
         return _Levels(column, refused, words).__getitem__
     missing = _refuse_missing if refuses_missing else _accept_missing
     words = reading.words(column.name)
@@ -90,10 +95,13 @@ def reader_of(
     return _StyledNumbers(missing, words, style).__getitem__
 
 
-def read_cell(reader: Reader, cell: Any) -> float:
+def read_cell(reader: Reader, cell: Any) -> float | str:
     """The raw value of any cell. Raises BadCell."""
     try:
-        value = float(reader(cell))
+        value = reader(cell)
+        if type(value) is str:
+            return value
+        value = float(value)
         if isfinite(value) or cell is None or type(cell) is str:
             return value
     except TypeError:
@@ -270,6 +278,22 @@ def _date_reader(missing: _Missing, words: Collection[str], form: str) -> Reader
         elif type(cell) in _ONE_VALUE and level_of(cell) in words:
             return missing(_text(cell))
         raise BadCell(CellFault("not-a-date", "is not a date", _text(cell), hint))
+
+    return read
+
+
+def _text_reader(words: Collection[str]) -> Reader:
+    """A text stays as it is; numbers and booleans count as theirs."""
+
+    def read(cell: Any) -> str | float:
+        if cell is None:
+            return nan
+        if type(cell) is not str:
+            if type(cell) not in _ONE_VALUE:
+                raise BadCell(_NOT_ONE_VALUE._replace(value=_text(cell)))
+            cell = level_of(cell)
+        text: str = cell
+        return nan if is_blank(text) or (words and text.strip(BLANKS) in words) else text
 
     return read
 

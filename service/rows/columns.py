@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import call, itemgetter
@@ -21,7 +21,8 @@ from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
 from service.rows.faults import Faults, listed, too_many
 from svm.data.columns import Column, PlainColumns
-from svm.data.matrices import Matrix, is_sparse
+from svm.data.matrices import Matrix, Vector, is_sparse
+from svm.data.texts import TextList, stacked, texts_of, with_texts
 
 WIDTH_HINT = "send one number for each feature, without the label"
 NAMES_HINT = "send every column of the model, in any order; other columns are ignored"
@@ -137,7 +138,39 @@ class Columns:
         others = [(j, read) for j, read in enumerate(self.value_readers) if kinds[j] != "number"]
         return itemgetter(*numbers, *numbers[:1]) if numbers else _nothing, others
 
-    def raw_values(self, row: list[Any]) -> list[float]:
+    @cached_property
+    def text_columns(self) -> list[int]:
+        """The columns of texts."""
+        return [j for j, column in enumerate(self.table) if column.kind == "text"]
+
+    def matrix(self, rows: list[list[Any]]) -> Vector:
+        """(n_samples, n_features) of rows that were read; it carries their texts."""
+        texts: list[str] = []
+        for j in self.text_columns:
+            for row in rows:
+                if type(row[j]) is str:
+                    texts.append(row[j])
+                    row[j] = len(texts) - 1
+        X = np.array(rows, np.float64).reshape(len(rows), self.n_features)
+        return with_texts(X, TextList(texts)) if self.text_columns else X
+
+    def joined(self, parts: Sequence[Vector]) -> Vector:
+        """Such matrices, one below the other."""
+        return parts[0] if len(parts) == 1 else stacked(parts, self.text_columns)
+
+    def check_texts(self, X: Vector, most: int) -> None:
+        """Raises InvalidContent `csv-cell-too-large` for texts of more characters than `most`."""
+        faults = Faults()
+        for j in self.text_columns:
+            there = np.flatnonzero(~np.isnan(X[:, j]))
+            texts = texts_of(X).take(X[there, j].astype(np.int64).tolist())
+            for i, text in zip(there.tolist(), texts, strict=True):
+                if len(text) > most:
+                    what = f"has {len(text):,} characters, {most:,} are the most of a text"
+                    faults.add("csv-cell-too-large", what, text, row=i + 1, column=self.column(j))
+        faults.check()
+
+    def raw_values(self, row: list[Any]) -> list[Any]:
         """Of a table: the raw values of a row in JSON, which is changed. Numbers need no reader.
 
         Raises ValueError, and as the readers.
@@ -164,13 +197,14 @@ class Columns:
             for column, read in zip(self.table, self.text_readers, strict=True)
         ]
 
-    def raw_texts(self, row: list[str]) -> list[float]:
+    def raw_texts(self, row: list[str]) -> list[Any]:
         """Of a table: the raw values of a row of a text file. Raises BadCell."""
-        numbers = "".join(self._numbers_and_others[0](row))
+        take = self._numbers_and_others[0]
+        numbers = "".join(take(row))
         if numbers.isascii() and "_" not in numbers:  # float() takes 1_000 and other digits
             try:
                 values = list(map(call, self._plain_readers, row))
-                if math.isfinite(sum(values)):  # it also takes nan
+                if math.isfinite(sum(take(values))):  # it also takes nan
                     return values
             except ValueError:
                 pass
@@ -202,7 +236,7 @@ class Columns:
 
     @cached_property
     def _not_of_numbers(self) -> list[str]:
-        return [c.name for c in self.table if c.kind in ("category", "date")]
+        return [c.name for c in self.table if c.kind in ("category", "date", "text")]
 
     def require_numbers(self) -> None:
         """Raises InvalidContent `feature-mismatch` if rows of numbers cannot be rows of this table:
@@ -237,7 +271,10 @@ class Columns:
             missing |= (value == X) & columns
         if self.refuses_missing:
             refuse_missing(X, missing, self.column)
-        return np.where(missing, np.nan, X) if missing.any() else X
+        if missing.any():
+            X = X.copy()  # which carries the same texts
+            X[missing] = np.nan
+        return X
 
     def checked(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """X, rows of numbers, if all of them are possible: finite, or in a table also NaN for a

@@ -60,7 +60,7 @@ class Encoding(Checked):
     for scripts without blanks between words."""
     sublinear: bool = False
     """Whether a token counts as 1 + ln(its count in the text)."""
-    text_weights: dict[str, Positive] = field(default_factory=dict)
+    text_weights: dict[str, Positive] = field(default_factory=dict, hash=False)
     """The norm of the outputs of some columns of texts, by name; 1 for the others. Beside numbers,
     a larger one lets the text decide more."""
     unseen: Literal["zero", "refuse"] = "zero"
@@ -329,7 +329,10 @@ class Encoder:
         """(n_samples,) how many words of each row no training text had."""
         counts = np.zeros(len(X), dtype=np.int64)
         for j, text in zip(self.text_columns, self.texts, strict=True):
-            counts += text.unknown_words(X, j)
+            start = 0
+            for some in text.of_rows(X, j):
+                counts[start : start + len(some.ends)] += some.unknown_words
+                start += len(some.ends)
         return counts
 
     def neutral_for(self, scaling: Scaling) -> Encoder:

@@ -123,7 +123,7 @@ class _Counter:
             fill_slots(self._keys, self._n, self._slots)
 
     def part(self, least: int) -> Part:
-        """The tokens that so many texts have; of very many tokens, those of two texts."""
+        """The tokens of at least this many texts; of very many tokens, of at least two."""
         counts = self._counts[: self._n]
         if np.count_nonzero(counts >= least) > MOST_TOKENS:
             least = max(least, 2)

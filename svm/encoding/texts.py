@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from svm.data.matrices import Indices, Vector
+from svm.data.matrices import Array, Indices, Mask, Vector
 from svm.data.texts import texts_of
 from svm.encoding.tokens import UNICODE, Characters, Keys, PartName, canonical
 
-BLOCK_CHARACTERS = 1 << 17
+BLOCK_CHARACTERS = 1 << 13
 """Of texts whose tokens are found at a time."""
 BLOCK_TEXTS = 1024
 READ_ROWS = 512
@@ -37,10 +37,12 @@ class Entries(NamedTuple):
 
     ends: Indices
     """(n_texts,) where the entries of each text end."""
-    outputs: Indices
+    outputs: Array
     """Ascending in each text."""
     counts: Indices
     values: Vector
+    unknown_words: Indices
+    """(n_texts,) how many words of each no training text had."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,19 +130,6 @@ class TextEncoder:
         for texts in _blocks_of(X, column):
             yield self.entries(texts)
 
-    def unknown_words(self, X: Vector, column: int) -> Indices:
-        """(n_samples,) how many words of each raw row no training text had."""
-        counts = [np.zeros(0, dtype=np.int64)]
-        for texts in _blocks_of(X, column):
-            unknown = np.zeros(len(texts), dtype=np.int64)
-            if self.parts[0].name == "words":
-                characters = Characters([canonical(text) for text in texts])
-                words = next(characters.found("words"))
-                rows = characters.rows(words.starts[~self._table.outputs(words.keys)[1]])
-                unknown = np.bincount(rows, minlength=len(texts))
-            counts.append(unknown)
-        return np.concatenate(counts)
-
     def entries(self, texts: Sequence[str]) -> Entries:
         """The outputs of some texts; those of one do not depend on the others."""
         characters = Characters([canonical(text) for text in texts])
@@ -149,7 +138,18 @@ class TextEncoder:
         together, known = self._table.outputs(np.concatenate([found.keys for found in tokens]))
         if n_texts > 1:
             starts = np.concatenate([found.starts for found in tokens])
-            together += characters.rows(starts.compress(known)) * n_outputs
+            rows = characters.rows(starts.compress(known))
+            wide = n_texts * n_outputs > np.iinfo(np.int32).max
+            together = together.astype(np.int64) if wide else together
+            together += (rows * n_outputs).astype(together.dtype)
+        unknown_words = np.zeros(n_texts, dtype=np.int64)
+        if self.parts and self.parts[0].name == "words":
+            unknown = ~known[: len(tokens[0].keys)]
+            if n_texts > 1:
+                rows = characters.rows(tokens[0].starts.compress(unknown))
+                unknown_words = np.bincount(rows, minlength=n_texts)
+            else:
+                unknown_words[0] = np.count_nonzero(unknown)
         together.sort()
         size = len(together)
         last = np.empty(size, dtype=bool)  # of equal ones
@@ -170,7 +170,7 @@ class TextEncoder:
         values *= self.idf.take(outputs)
         if n_entries:
             self._normalize(values, outputs, ends)
-        return Entries(ends, outputs, counts, values)
+        return Entries(ends, outputs, counts, values, unknown_words)
 
     def _normalize(self, values: Vector, outputs: Indices, ends: Indices) -> None:
         """Give each part of each text its norm."""
@@ -193,7 +193,7 @@ class _Table:
     """Finds keys: the place of each among all, sorted part by part."""
 
     def __init__(self, keys: Keys) -> None:
-        self._order = np.argsort(keys, kind="stable")
+        self._order = np.argsort(keys, kind="stable").astype(np.int32)
         # Keys behind the last one are compared with that, and differ from it.
         self._keys = np.concatenate([keys[self._order], keys[self._order[-1:]]])
         bits = max(1, (4 * len(keys)).bit_length())
@@ -205,10 +205,10 @@ class _Table:
     def nbytes(self) -> int:
         return self._order.nbytes + self._keys.nbytes + self._first.nbytes
 
-    def outputs(self, keys: Keys) -> tuple[Indices, Indices]:
+    def outputs(self, keys: Keys) -> tuple[Array, Mask]:
         """The outputs of the keys that there are, and which keys have one: a mask."""
         if not len(self._order):
-            return np.empty(0, dtype=np.int64), np.zeros(len(keys), dtype=bool)
+            return self._order, np.zeros(len(keys), dtype=bool)
         places = self._first.take(keys >> self._shift)
         there = self._keys.take(places)
         behind = (there < keys).nonzero()[0]

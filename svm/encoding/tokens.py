@@ -18,7 +18,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -111,7 +111,12 @@ class Characters:
 
     def rows(self, starts: Indices) -> Indices:
         """The text in which each token begins."""
-        return np.searchsorted(self.first, starts, side="right") - 1
+        return self._rows.take(starts)
+
+    @cached_property
+    def _rows(self) -> Indices:
+        sizes = np.diff(self.first, append=len(self.points))
+        return np.repeat(np.arange(len(sizes)), sizes)
 
     def texts(self, found: Found, numbers: Indices) -> list[str]:
         """Some of the tokens as texts."""

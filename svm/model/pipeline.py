@@ -18,8 +18,17 @@ from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack
 import numpy as np
 
 from svm.data.columns import Columns
-from svm.data.matrices import Array, Matrix, Vector, as_sparse, is_sparse, matrix_bytes
-from svm.encoding.encoder import AnyEncoder, Encoding, PlainEncoder
+from svm.data.matrices import (
+    Array,
+    Indices,
+    Matrix,
+    Vector,
+    as_sparse,
+    dense,
+    is_sparse,
+    matrix_bytes,
+)
+from svm.encoding.encoder import AnyEncoder, Encoder, Encoding, PlainEncoder
 from svm.errors import InvalidHyperparameter
 from svm.hyperparameters import Checked, Moderate
 from svm.kernel.kernels import AnyKernel
@@ -180,13 +189,19 @@ class FittedPipeline:
             taken += self._kernel_evaluator.nbytes
         return taken + (self._unscaled.nbytes if self._unscaled is not None else 0)
 
-    def scores_of_checked(self, X: Matrix) -> Vector:
+    def scores_of_checked(self, X: Matrix, unknown_words: Indices | None = None) -> Vector:
         """The `problem_scores` of a checked float64 matrix in C order: finite, or raw values, and
-        of the right width. A score may overflow."""
+        of the right width. A score may overflow.
+
+        To `unknown_words`, (n_samples,), is added how many words of each row no training text had.
+        """
         n, block = X.shape[0], self._block_rows
         if n <= block:
-            return quietly(self._scores, X)
-        parts = [quietly(self._scores, X[start : start + block]) for start in range(0, n, block)]
+            return quietly(self._scores, X, unknown_words)
+        parts: list[Vector] = []
+        for rows in (slice(start, start + block) for start in range(0, n, block)):
+            words = None if unknown_words is None else unknown_words[rows]
+            parts.append(quietly(self._scores, X[rows], words))
         return np.concatenate(parts)
 
     @cached_property
@@ -243,10 +258,14 @@ class FittedPipeline:
         X = self.features.transform(self.scaled(X))
         return X if self.kernel is None else self._kernel_evaluator(X)
 
-    def _scores(self, X: Matrix) -> Vector:
+    def _scores(self, X: Matrix, unknown_words: Indices | None) -> Vector:
         scorer = self._unscaled
+        if isinstance(scorer, TableScorer):
+            return scorer(dense(X), unknown_words)
+        if unknown_words is not None and isinstance(self.encoder, Encoder):
+            unknown_words += self.encoder.unknown_words(dense(X))
         if scorer is not None:
-            return scorer(X.toarray() if is_sparse(X) else X)
+            return scorer(dense(X))
         values = self.values_of_checked(X)
         if self.kernel is None and not is_sparse(values):
             return self._of_features(values)

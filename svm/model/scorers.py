@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from svm.data.columns import UNKNOWN
-from svm.data.matrices import Vector
+from svm.data.matrices import Indices, Vector
 from svm.encoding.encoder import Encoder
 from svm.encoding.texts import TextEncoder
 from svm.transforms.scaling import Scaling
@@ -136,8 +136,9 @@ class TableScorer:
         n_categories, n_problems = len(self._ones), self._numbers.intercepts.size
         return self._encoder.n_numbers + n_categories * n_problems
 
-    def __call__(self, X: Vector) -> Vector:
-        """X, raw values, float64 in C order."""
+    def __call__(self, X: Vector, unknown_words: Indices | None = None) -> Vector:
+        """X, raw values, float64 in C order. To `unknown_words`, (n_samples,), the number of those
+        of each row is added."""
         if self._is_simple and len(X) == 1:
             score = self._score(X)
             if score is not None:
@@ -145,7 +146,7 @@ class TableScorer:
                 scores.fill(score)
                 return scores
         end = self._numbers_end
-        cells = X.take(self._cells, axis=1)
+        cells = np.asarray(X).take(self._cells, axis=1)  # without the texts
         if self._has_dates or not math.isfinite(np.vdot(cells, cells)):
             self._fill(X, cells)
         elif self._has_indicators:
@@ -156,7 +157,7 @@ class TableScorer:
             weights = self._level_weights.take(cells[:, end:].astype(np.int64), axis=0)
             scores += np.vecmat(self._ones, weights)
         for text in self._texts:
-            text.add(X, scores)
+            text.add(X, scores, unknown_words)
         return scores
 
     def _score(self, X: Vector) -> np.float64 | None:
@@ -196,10 +197,12 @@ class _TextScorer:
         """Memory of the prepared arrays."""
         return self._weights.nbytes + self._text.prepared_bytes
 
-    def add(self, X: Vector, scores: Vector) -> None:
+    def add(self, X: Vector, scores: Vector, unknown_words: Indices | None) -> None:
         """Add those of raw rows, each by products of its own."""
         row = 0
         for entries in self._text.of_rows(X, self._column):
+            if unknown_words is not None:
+                unknown_words[row : row + len(entries.ends)] += entries.unknown_words
             weights = self._weights.take(entries.outputs, axis=0)
             start = 0
             for end in entries.ends.tolist():

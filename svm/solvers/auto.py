@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from svm.data.stored_rows import StoredRows
+from svm.data.stored_rows import StoredRows, is_csr
 from svm.hyperparameters import Doc, Hyperparameters, Intercept, Loss
 from svm.kernel.kernels import AnyKernel, LinearKernel
 from svm.problem.problem import Problem
@@ -73,7 +73,7 @@ class Auto(Hyperparameters):
 
     @property
     def streams(self) -> bool:
-        """With rows in files it chooses newton."""
+        """With rows in files it chooses a solver that reads these."""
         return self.kernel is None
 
     def chosen(self, problems: Sequence[Problem], *, warm: bool) -> tuple[Any, Any, str]:
@@ -85,7 +85,9 @@ class Auto(Hyperparameters):
         solver, reason = self._choice(problems, warm)
         shared = "lambda_", "C", "dtype", "intercept", "loss", "epsilon"
         settings = {name: getattr(self, name) for name in shared}
-        own = {"kernel": self.kernel} if solver is SMO else {}
+        own: dict[str, Any] = {"kernel": self.kernel} if solver is SMO else {}
+        if solver is DualCoordinateDescent and isinstance(problems[0].X, StoredRows):
+            own["order"] = "blocks"
         successor = None if solver is Newton or self.kernel is not None else Newton(**settings)
         return solver(**settings, **own), successor, f"auto chose {solver.name}: {reason}"
 
@@ -96,6 +98,8 @@ class Auto(Hyperparameters):
         if warm:
             return Newton, "it begins from weights"
         if isinstance(problem.X, StoredRows):
+            if is_csr(problem.X) and is_broad(problem) and self.intercept != "free":
+                return DualCoordinateDescent, "the rows stay in files, and have many features"
             return Newton, "the rows stay in files"
         if sum(map(len, small_ones(problems).values())) == len(problems):
             return SMO, f"there are {len(problems)} pairs of at most {problem.n_rows} rows"

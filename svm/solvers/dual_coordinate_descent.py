@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from svm.data.matrices import Counts, Vector
-from svm.hyperparameters import Hyperparameters, Loss, LossName
+from svm.data.matrices import Counts, Indices, Vector
+from svm.hyperparameters import Doc, Hyperparameters, Loss, LossName
 from svm.problem.objectives import (
     best_multiple,
     linear,
@@ -18,6 +19,7 @@ from svm.problem.objectives import (
     squared_norm,
 )
 from svm.problem.problem import LinearClassifier, Problem
+from svm.solvers import options
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
 OVER_RELAXATION = 1.5
@@ -69,6 +71,7 @@ class DualCoordinateDescent(Hyperparameters):
     inherits: ClassVar = "the dual variables of the rows"
     evaluation_growth: ClassVar = 1.5
     certifies: ClassVar = True
+    streaming_option: ClassVar = options.STREAMING_OPTION
     own_loops: ClassVar = tuple({"loss": loss} for loss in get_args(LossName)[1:])
 
     name: Literal["dual-coordinate-descent"] = "dual-coordinate-descent"
@@ -76,6 +79,18 @@ class DualCoordinateDescent(Hyperparameters):
     """`augmented`: the weight of a constant feature, penalized in ‖w‖². `none`: the hyperplane
     passes through the origin."""
     loss: Loss = None
+    order: Annotated[
+        Literal["each-epoch", "blocks"],
+        Doc(
+            "`each-epoch`: the rows in a new random order each epoch. `blocks`: blocks of "
+            "neighbors in a new order, and the rows of 16 blocks shuffled together, so that data "
+            "larger than memory can be read."
+        ),
+    ] = "each-epoch"
+
+    @property
+    def streams(self) -> bool:
+        return options.streams(self.order)
 
     def start(
         self, problem: Problem, inherited: Inheritance | None = None
@@ -121,15 +136,14 @@ class DualCoordinateDescent(Hyperparameters):
         alpha, w, intercept = state.alpha.copy(), state.w.copy(), state.intercept
         rest = state.rest.copy()
         awake = np.flatnonzero(state.resting == 0)
-        order = awake[problem.permutation(state.epoch, len(awake))]
-        order = order[: problem.updates_left(state.updates, len(order))]
-        whole = len(order) == len(awake)
+        updates = problem.updates_left(state.updates, len(awake))
+        whole = updates == len(awake)
         largest, smallest = -np.inf, np.inf
-        for part in problem.blocks(len(order)):
+        for operand, rows, drawn in self._visits(problem, state, awake, updates):
             intercept, high, low = sweep(
-                problem.operand,
-                problem.rows,
-                order[part],
+                operand,
+                rows,
+                drawn,
                 problem.y,
                 problem.margins,
                 problem.upper,
@@ -156,7 +170,7 @@ class DualCoordinateDescent(Hyperparameters):
         memory = MEMORY if state.epoch and not stopped else 0.0
         return DualCoordinateDescentState(
             epoch=state.epoch + int(whole),
-            updates=state.updates + len(order),
+            updates=state.updates + updates,
             stopped=stopped,
             alpha=alpha,
             w=w,
@@ -167,6 +181,22 @@ class DualCoordinateDescent(Hyperparameters):
             rest=rest,
             tolerance=tolerance,
         )
+
+    def _visits(
+        self, problem: Problem, state: DualCoordinateDescentState, awake: Indices, most: int
+    ) -> Iterator[tuple[Any, Indices, Indices]]:
+        """As `Problem.visits`: at most this many, of rows that are awake."""
+        if self.order == "each-epoch":
+            order = awake[problem.permutation(state.epoch, len(awake))][:most]
+            for part in problem.blocks(len(order)):
+                yield problem.operand, problem.rows, order[part]
+            return
+        for operand, numbers, drawn in problem.visits(state.epoch, "blocks"):
+            drawn = drawn[state.resting[drawn] == 0][:most]
+            most -= len(drawn)
+            yield operand, numbers, drawn
+            if most == 0:
+                return
 
     def classifier(self, problem: Problem, state: DualCoordinateDescentState) -> LinearClassifier:
         """The average: w itself changes much in every epoch, and needs 1.5 times the epochs."""

@@ -31,12 +31,12 @@ class OutputAsked(ReadModel):
 
 
 class InferCreate(BaseModel):
-    """Rows to predict: one tensor [rows, features]."""
+    """Rows to predict: one tensor [rows, features]; of a model with texts one for each column."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     id: str | None = None
-    inputs: list[Tensor] = Field(min_length=1, max_length=1)
+    inputs: list[Tensor] = Field(min_length=1)
     outputs: list[OutputAsked] | None = None
     """Everything there is but intervals, if left out."""
     parameters: dict[str, Any] | None = None
@@ -53,7 +53,7 @@ class InferRead(BaseModel):
     id: str | None = None
     parameters: dict[str, Any] | None = None
     """If any: `unlikely_labels`, how many are not the class with the largest probability,
-    `coverage` of intervals, and `unknown`, as in other replies."""
+    `coverage` of intervals, `unknown` and `unknown_words`, as in other replies."""
     outputs: list[Tensor]
 
 

@@ -102,7 +102,7 @@ def from_span(
         flat = _flat(some, shape, len(some))
         if done + len(flat) > expected:
             raise invalid(_PATH, f"`shape` says {expected} numbers, there are more")
-        parts.append(_cells(flat, done, datatype, columns))
+        parts.append(typed(flat, done, datatype, columns))
         done += len(flat)
     if done != expected:
         raise invalid(_PATH, f"`shape` says {expected} numbers, there are {done}")
@@ -147,7 +147,7 @@ def from_json(data: Any, datatype: str, shape: tuple[int, int], columns: Columns
     flat = _flat(data, shape, shape[0])
     if len(flat) != prod(shape):
         raise invalid(_PATH, f"`shape` says {prod(shape)} numbers, there are {len(flat)}")
-    return _cells(flat, 0, datatype, columns).reshape(shape)
+    return typed(flat, 0, datatype, columns).reshape(shape)
 
 
 def _flat(data: list[Any], shape: tuple[int, int], n_rows: int) -> list[Any]:
@@ -159,7 +159,7 @@ def _flat(data: list[Any], shape: tuple[int, int], n_rows: int) -> list[Any]:
     return [value for row in data for value in row]
 
 
-def _cells(flat: list[Any], first: int, datatype: str, columns: Columns) -> NDArray[Any]:
+def typed(flat: list[Any], first: int, datatype: str, columns: Columns) -> NDArray[Any]:
     """Cells of a tensor from number `first` on. Raises InvalidContent for one of another type."""
     allowed = {bool} if datatype == "BOOL" else {int, float}
     if not set(map(type, flat)) <= allowed:

@@ -34,6 +34,7 @@ from service.models.outputs import (
 )
 from service.predictions.batcher import Instances, Prediction
 from service.predictions.datatypes import NUMBERS, to_bytes
+from service.predictions.inference.column_tensors import rows_of
 from service.predictions.inference.tensors import (
     HEAD_BYTES,
     MARK,
@@ -49,6 +50,8 @@ from service.predictions.inference.tensors import (
 from service.predictions.loaded_models import LoadedModel
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
+from service.rows.formats.json_to_predict import explained_matrix
+from service.rows.json_reading.stream import check_object_bytes
 from service.settings import Limits
 
 HEAD_LENGTH = "Inference-Header-Content-Length"
@@ -120,6 +123,8 @@ class InferenceExchange:
         if end > len(body):
             detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
             raise InvalidRequest("invalid-header", detail)
+        if model.features.text_columns:
+            return self._of_columns(bytes(body[:end]), memoryview(body)[end:], model)
         if end == len(body):
             cut = cut_data(body, model.n_features, self._limits.predict_rows)
             with suppress(ServiceError):  # found and reported again in the whole text
@@ -162,13 +167,27 @@ class InferenceExchange:
         if shape[0] > self._limits.predict_rows:
             raise too_many("rows to predict", self._limits.predict_rows)
         size = _parameters(tensor, ("inputs", 0)).get("binary_data_size")
-        id_ = document.get("id")
-        if id_ is not None and not isinstance(id_, str):
-            raise invalid(("id",), "give a text")
-        outputs, coverage = _outputs(document, model)
-        binary = frozenset(name for name in outputs if outputs[name])
         data = "data" in tensor, tensor.get("data"), size
-        return Head(id_, tuple(outputs), binary, coverage, datatype, shape, *data)
+        return Head(*_asked(document, model), datatype, shape, *data)
+
+    def _of_columns(self, text: bytes, data: memoryview, model: LoadedModel) -> Instances:
+        """The request for a model with texts: a tensor for each column."""
+        if len(text) > HEAD_BYTES:
+            check_object_bytes(text)
+        document = _members(_parse(text), _REQUEST, ())
+        inputs = document.get("inputs")
+        if not isinstance(inputs, list) or not inputs:
+            raise invalid(("inputs",), "give a list of tensors, one for each column")
+        for i, tensor in enumerate(inputs):
+            _parameters(_members(tensor, _INPUT, ("inputs", i)), ("inputs", i))
+        columns, most_rows = model.features, self._limits.predict_rows
+        rows = rows_of(inputs, data, columns, most_rows)
+        given, _ = explained_matrix([rows], columns, most_rows, None)
+        if len(text) + len(data) > self._limits.line_bytes:
+            columns.check_texts(given, self._limits.line_bytes)
+        X, unknown = model.mark(given, partial(iter, rows))
+        id_, outputs, binary, coverage = _asked(document, model)
+        return Instances(X, outputs, unknown, binary=binary, id=id_, coverage=coverage)
 
     def _values(
         self,
@@ -203,6 +222,8 @@ class InferenceExchange:
         tensors, parts, parameters = [], [], []
         if asked.unknown is not None:
             parameters.append(b'"unknown":%b' % orjson.dumps(asked.unknown.document))
+        if (words := answer.unknown_words) is not None:
+            parameters.append(b'"unknown_words":%b' % orjson.dumps(words.document))
         for name in asked.outputs:
             binary = name in asked.binary
             if name == "label":
@@ -292,6 +313,17 @@ def _flag(
     if type(flag) is not bool:
         raise invalid((*path, "parameters", name), "give true or false")
     return flag
+
+
+def _asked(
+    document: dict[str, Any], model: LoadedModel
+) -> tuple[str | None, tuple[str, ...], frozenset[str], float]:
+    """What a request says beside its inputs: id, outputs, those sent as bytes, coverage."""
+    id_ = document.get("id")
+    if id_ is not None and not isinstance(id_, str):
+        raise invalid(("id",), "give a text")
+    outputs, coverage = _outputs(document, model)
+    return id_, tuple(outputs), frozenset(name for name in outputs if outputs[name]), coverage
 
 
 def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[dict[str, bool], float]:

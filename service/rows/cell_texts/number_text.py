@@ -60,6 +60,11 @@ def plain_text(text: str) -> str:
     return EXCEL_TEXT.sub(r"\1", text) if text[:1] == "=" else text
 
 
+def is_blank(text: str) -> bool:
+    """Whether a cell of a text column is missing: it is empty, or has only blanks of any kind."""
+    return not text or text.isspace()
+
+
 def is_value(text: str) -> bool:
     """Whether a cell is written as a number, finite or not, or as a boolean."""
     return text in BOOLEANS or NUMBER.fullmatch(text) is not None or is_not_finite(text)

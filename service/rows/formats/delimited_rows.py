@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,13 +152,14 @@ def _table_at_once(body: bytes, columns: Columns, limits: RowLimits, delimiter: 
             del rows[0]
         if set(map(len, rows)) != {columns.n_features}:
             return None
-        X = np.array(list(map(columns.raw_texts, rows)), np.float64)
+        X = columns.matrix(list(map(columns.raw_texts, rows)))
     except (UnicodeDecodeError, BadCell):
         return None
-    if not named and (
-        not columns.names_set.isdisjoint(map(str.strip, first)) or (X[0] == UNKNOWN).all()
-    ):
-        return None
+    if not named:
+        unknown = X[0] == UNKNOWN
+        unknown[columns.text_columns] = True
+        if unknown.all() or not columns.names_set.isdisjoint(map(str.strip, first)):
+            return None
     return Rows(X, again=lambda: rows)
 
 
@@ -213,7 +215,7 @@ def _read(
     """`order`: the positions of the features in a row of `width` cells."""
     faults = Faults()
     blocks = []
-    values: list[list[float]] = []
+    values: list[list[Any]] = []
     widths = set()
     done = 0
     try:
@@ -229,7 +231,7 @@ def _read(
             cells = row if order is None else [row[i] for i in order]
             values.append(_raw_row(cells, columns, readers, done, faults))
             if len(values) == BLOCK_ROWS:
-                blocks.append(np.array(values, np.float64))
+                blocks.append(columns.matrix(values))
                 values.clear()
     except csv.Error:
         raise unterminated(done + 1) from None
@@ -238,13 +240,12 @@ def _read(
     faults.check()
     if done == 0:
         raise InvalidContent("empty-data", "there is no row below the header")
-    last = np.array(values, np.float64).reshape(len(values), columns.n_features)
-    return np.concatenate([*blocks, last]) if blocks else last
+    return columns.joined([*blocks, columns.matrix(values)])
 
 
 def _raw_row(
     cells: list[str], columns: Columns, readers: list[Reader], number: int, faults: Faults
-) -> list[float]:
+) -> list[Any]:
     """The raw values; every bad cell is a fault, and NaN."""
     try:
         if readers is columns.text_readers:
@@ -283,12 +284,13 @@ def _named(
 
 def _is_row(cells: list[str], columns: Columns, readers: list[Reader]) -> bool:
     """Whether cells that are not names may be a row: one of them is empty, or a value that is no
-    likely name."""
+    likely name, as any text is."""
     if len(cells) != columns.n_features:
         return any(is_value(cell) or not cell for cell in cells)
     for read, cell in zip(readers, cells, strict=True):
         try:
-            if not cell or read(cell) != UNKNOWN:
+            value = read(cell) if cell else None
+            if value != UNKNOWN and type(value) is not str:
                 return True
         except BadCell:
             pass

@@ -70,7 +70,7 @@ def read_document(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 def explained_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     """The same, slowly."""
     found = _rows_of(body, columns)
-    X, ignored = _explained(found.batches, columns, limits.rows, found.pointer)
+    X, ignored = explained_matrix(found.batches, columns, limits.rows, found.pointer)
     if not len(X):
         what = "the body" if found.pointer is None else f"`{ROWS}`"
         raise InvalidContent("empty-data", f"{what} holds no row")
@@ -90,7 +90,7 @@ def read_lines(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
         X = numbers.read_lines(text, columns.n_features, limits.rows, _as_lists)
     if X is None:
         read = numbers.read_any_lines(_lines(text), columns, limits.rows)
-        X, ignored = read or _explained(_decoded(text), columns, limits.rows, None)
+        X, ignored = read or explained_matrix(_decoded(text), columns, limits.rows, None)
     if not len(X):
         raise InvalidContent("empty-data", "the body holds no row")
     return Rows(X, ignored=ignored, again=lambda: _in_order(_decoded(text), columns))
@@ -255,7 +255,7 @@ def _in_order(batches: Iterable[list[Any]], columns: Columns) -> Iterator[list[A
         yield list(columns.take(columns.named(row))) if type(row) is dict else row
 
 
-def _explained(
+def explained_matrix(
     batches: Iterable[list[Any]], columns: Columns, row_limit: int, pointer: str | None
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Rows to predict, lists or objects: (n_samples, n_features), and the names that are not of
@@ -264,7 +264,7 @@ def _explained(
     Raises TooLarge, and InvalidContent with the first fault of each bad row; after a hundred of
     them, the next row of another width is the last one that is looked at.
     """
-    parts = [np.empty((0, columns.n_features))]
+    parts = []
     faults, names = Faults(), _Names(columns)
     widths: set[int | None] = set()
     number = 0
@@ -284,14 +284,14 @@ def _explained(
                 break
         else:
             if not faults.total and rows:
-                parts.append(np.array(rows, dtype=np.float64))
+                parts.append(columns.matrix(rows))
             continue
         break
     if len(widths) == 1 and (width := widths.pop()) is not None:
         columns.check_width(width)
     names.report(faults)
     faults.check()
-    return np.concatenate(parts), names.ignored
+    return columns.joined(parts or [columns.matrix([])]), names.ignored
 
 
 class _Names:

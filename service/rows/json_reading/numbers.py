@@ -199,7 +199,7 @@ def read_any_document(
     pieces: Iterable[bytes] = [body]
     if len(body) > PIECE_BYTES:
         pieces = _pieces(body, _OPENING, _CLOSING, columns.n_features)
-    read = _joined(part, pieces, most_rows)
+    read = _joined(part, pieces, columns, most_rows)
     return None if read is None else (read[0], others, read[1])
 
 
@@ -212,10 +212,13 @@ def read_any_lines(
         return _of_values(list(map(orjson.loads, some)), columns, b"\n".join(some), 0)
 
     rest = iter(lines)
-    return _joined(part, iter(lambda: list(islice(rest, LINES_AT_ONCE)), []), most_rows)
+    some_lines = iter(lambda: list(islice(rest, LINES_AT_ONCE)), [])
+    return _joined(part, some_lines, columns, most_rows)
 
 
-def _joined(read: Callable[[T], Part], pieces: Iterable[T], most_rows: int) -> Part | None:
+def _joined(
+    read: Callable[[T], Part], pieces: Iterable[T], columns: Columns, most_rows: int
+) -> Part | None:
     """All pieces as one part; None if there is none or one was given up."""
     parts: list[Part] = []
     n_rows = 0
@@ -231,7 +234,7 @@ def _joined(read: Callable[[T], Part], pieces: Iterable[T], most_rows: int) -> P
     if not parts:
         return None
     arrays, names = zip(*parts, strict=True)
-    return np.concatenate(arrays), tuple(dict.fromkeys(chain.from_iterable(names)))
+    return columns.joined(arrays), tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
 def _of_document(text: bytes, columns: Columns) -> tuple[Array, dict[str, Any], tuple[str, ...]]:
@@ -246,7 +249,7 @@ def _of_values(rows: list[Any], columns: Columns, text: bytes, n_members: int) -
     """Raises one of `_GIVEN_UP`."""
     cells, ignored = cells_in_order(rows, columns, text, n_members)
     if not columns.is_plain:
-        return np.array(list(map(columns.raw_values, cells)), np.float64), ignored
+        return columns.matrix(list(map(columns.raw_values, cells))), ignored
     X = np.array(cells)
     if X.shape != (len(rows), columns.n_features) or X.dtype.kind not in "biuf":
         raise ValueError("not all rows are numbers")

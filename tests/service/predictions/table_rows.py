@@ -118,7 +118,7 @@ def _ways(value: float, column: Column, spelling: Spelling) -> list[Cell]:
             plain = time.strftime("%Y-%m-%d %H:%M:%S").zfill(19)
             ways: list[Cell] = [plain, f"{plain}.000Z".replace(" ", "T"), f"{plain[:16]}+00:00"]
             return [plain[:10], *ways] if value.is_integer() else ways
-        case "category":
+        case _:
             if value == UNKNOWN:
                 return ["other"]
             level = column.levels[int(value)]

@@ -1,0 +1,237 @@
+"""Models of tables with columns of texts: trained, scored, explained, stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from svm.data.columns import Column
+from svm.data.matrices import Array, Vector, is_sparse
+from svm.data.stored_rows import StoredArray
+from svm.data.texts import StoredTexts, TextList, stacked, texts_of, with_texts
+from svm.encoding import fitting_texts
+from svm.encoding.encoder import Encoding
+from svm.encoding.fitting import fit_encoder
+from svm.encoding.tokens import canonical
+from svm.errors import InvalidData
+from svm.kernel.kernels import GaussianKernel
+from svm.model.explanations import contributions, strongest_tokens, text_contributions
+from svm.model.pipeline import Pipeline
+from svm.model.serialization import from_arrays, to_arrays
+from svm.solvers import SMO, AnyChoice, Auto, DualCoordinateDescent, Newton, Pegasos
+from svm.training.training import Training
+from svm.transforms.features import Interactions
+from tests.svm.cases.stored import stored
+from tests.svm.cases.trainings import bits, train, written_and_read
+
+COLUMNS = (
+    Column("message", "text"),
+    Column("size"),
+    Column("shop", "category", ("a", "b", "c")),
+    Column("subject", "text"),
+)
+WORDS = np.array(["free", "entry", "winner", "meet", "tomorrow", "lunch", "größe", "ok", "a", "42"])
+
+
+def messages(n: int = 240) -> tuple[Vector, Array]:
+    """Rows with two texts, some missing, a number and a category; three classes."""
+    random = np.random.default_rng(3)
+    labels = np.arange(n) % 3
+    texts: list[str] = []
+    cells = np.empty((n, 2))
+    for i, label in enumerate(labels.tolist()):
+        for j in range(2):
+            cells[i, j] = len(texts)
+            words = random.choice(WORDS, size=random.integers(1, 9)).tolist()
+            own = [f"only{label}"] * (random.random() < 0.7)
+            texts.append(" ".join([*words, *own]))
+    X = np.column_stack(
+        [cells[:, 0], random.normal(size=n), random.integers(3, size=n), cells[:, 1]]
+    )
+    X[5:9, 0] = X[8:20, 3] = np.nan
+    return with_texts(X, TextList(texts)), np.array(["x", "y", "z"])[labels]
+
+
+def pipeline(solver: AnyChoice, **encoding: Any) -> Pipeline:
+    return Pipeline(solver=solver, scaling="standardize", encoding=Encoding(**encoding))
+
+
+SQUARED: Any = {"C": 1.0, "loss": "squared-hinge"}
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        *(Auto(C=1.0), DualCoordinateDescent(**SQUARED), Newton(**SQUARED), Pegasos(C=1.0)),
+        SMO(C=1.0, kernel=GaussianKernel(gamma=0.1)),
+    ],
+    ids=lambda solver: solver.name,
+)
+def test_a_row_has_the_scores_of_its_outputs_in_any_batch(solver: AnyChoice) -> None:
+    X, labels = messages()
+    fitted = train(pipeline(solver), X, labels, columns=COLUMNS).result().fitted
+    scores = fitted.problem_scores(X)
+    encoded: Any = fitted.encoder.transform(X, fitted.scaling)
+    assert is_sparse(encoded)
+    if fitted.kernel is None:
+        expected = encoded @ fitted.coefficients.T + fitted.intercepts
+        np.testing.assert_allclose(scores, expected, rtol=0.0, atol=1e-12)
+    assert (fitted.predict(X) == labels).mean() > 0.8
+    one_by_one = np.concatenate([fitted.problem_scores(X[i : i + 1]) for i in range(60)])
+    np.testing.assert_array_equal(one_by_one, scores[:60])
+    joined = stacked([X[40:50], X[:3].copy(), X[100:]], [0, 3])
+    rows = [*range(40, 50), *range(3), *range(100, len(X))]
+    np.testing.assert_array_equal(fitted.problem_scores(joined), scores[rows])
+    again = from_arrays(to_arrays(fitted))
+    np.testing.assert_array_equal(again.problem_scores(X), scores)
+
+
+def test_outputs_are_those_of_tfidf_beside_scaled_numbers() -> None:
+    X, _ = messages()
+    encoder, scaling = fit_encoder(Encoding(text_weights={"subject": 2.0}), "max-abs", X, COLUMNS)
+    encoded: Any = encoder.transform(X, scaling)
+    twins = []
+    for j, weight in ((0, 1.0), (3, 2.0)):
+        there = ~np.isnan(X[:, j])
+        texts = texts_of(X).take(X[there, j].astype(int).tolist())
+        for settings in ({"ngram_range": (1, 2)}, {"analyzer": "char_wb", "ngram_range": (2, 4)}):
+            twin = TfidfVectorizer(preprocessor=canonical, **settings).fit(texts)
+            made = np.zeros((len(X), len(twin.vocabulary_)))
+            made[there] = weight * twin.transform(texts).toarray()
+            twins.append((twin.get_feature_names_out(), made))
+    column = encoder.text_start
+    for part, (names, made) in zip(
+        [part for text in encoder.texts for part in text.parts], twins, strict=True
+    ):
+        order = [{name: k for k, name in enumerate(names)}[token] for token in part.tokens]
+        assert len(order) == len(names)
+        own = encoded[:, column : column + len(order)].toarray()
+        np.testing.assert_allclose(own, made[:, order], rtol=0.0, atol=1e-12)
+        column += len(order)
+    assert column == encoder.n_outputs == len(encoder.output_names)
+    assert "message: free entry" in encoder.output_names
+    assert 'subject: " fre"' in encoder.output_names
+    assert {"message: missing", "subject: missing"} < set(encoder.output_names)
+    size = np.abs(X[:, 1]).max()
+    np.testing.assert_allclose(encoded[:, [0]].toarray()[:, 0], X[:, 1] / size)
+
+
+@pytest.mark.parametrize(
+    ("texts", "parts"),
+    [
+        (["short one"] * 9, ["words", "characters"]),
+        (["many words " * 30] * 5 + ["short"] * 4, ["words"]),
+        (["今天天气很好", "我们去公园散步吧", "อากาศดีมาก"], ["characters"]),
+        (["今天 is only one word of english here"] * 3, ["words", "characters"]),
+    ],
+)
+def test_tokens_fit_the_texts(texts: list[str], parts: list[str]) -> None:
+    X = with_texts(np.arange(float(len(texts)))[:, None], TextList(texts))
+    encoder, _ = fit_encoder(Encoding(), "none", X, COLUMNS[:1])
+    assert [part.name for part in encoder.texts[0].parts] == parts
+
+
+def test_an_encoder_of_few_texts_knows_what_it_did_not_see() -> None:
+    X = with_texts(np.array([[0.0], [np.nan], [1.0]]), TextList(["free entry", "free lunch"]))
+    encoder, _ = fit_encoder(Encoding(min_count=2), "none", X, COLUMNS[:1])
+    assert encoder.texts[0].parts[0].tokens == ("free",)
+    rows = with_texts(np.array([[0.0], [1.0], [np.nan]]), TextList(["Free  FREE entry", "x y zz"]))
+    assert encoder.unknown_words(rows).tolist() == [1, 1, 0]
+    encoded: Any = encoder.transform(rows)
+    assert encoded[[1]].nnz == 1  # only the indicator of a missing text
+    whole, _ = fit_encoder(Encoding(), "none", X[1:2], COLUMNS[:1])
+    assert whole.n_outputs == 1
+    assert not whole.texts[0].parts[0].keys.size
+
+
+def test_of_very_many_tokens_those_of_one_text_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The limit is that of a part; lowered, as texts with as many words take long."""
+    monkeypatch.setattr(fitting_texts, "MOST_TOKENS", 3)
+    X = with_texts(np.arange(2.0)[:, None], TextList(["aa bb cc", "aa dd"]))
+    encoder, _ = fit_encoder(Encoding(tokens="words"), "none", X, COLUMNS[:1])
+    assert encoder.texts[0].parts[0].tokens == ("aa",)
+
+
+def test_tokens_of_a_row_sum_to_its_score() -> None:
+    X, labels = messages()
+    fitted = train(pipeline(Auto(C=1.0)), X, labels, columns=COLUMNS).result().fitted
+    for i in range(30):
+        row = X[i : i + 1]
+        terms, tokens = contributions(fitted, row), text_contributions(fitted, row)
+        total = terms.sum(axis=1) + fitted.intercepts
+        np.testing.assert_allclose(total, fitted.problem_scores(row)[0], rtol=0.0, atol=1e-12)
+        for j in (0, 3):
+            values = [one.values for one in tokens if one.column == j]
+            if not np.isnan(row[0, j]):
+                np.testing.assert_allclose(np.sum(values, axis=0), terms[:, j], atol=1e-12)
+    for positive, negative in strongest_tokens(fitted, 5):
+        weights = [one.weight for one in positive]
+        assert weights == sorted(weights, reverse=True)
+        assert all(one.weight < 0.0 for one in negative)
+        assert any("only" in one.token for one in positive)
+
+
+@pytest.mark.parametrize("solver", [Newton(**SQUARED), DualCoordinateDescent(order="blocks")])
+def test_texts_in_files_give_the_bits_of_memory(tmp_path: Path, solver: AnyChoice) -> None:
+    X, labels = messages()
+    texts = [text.encode() for text in texts_of(X).take(range(len(texts_of(X))))]
+    (tmp_path / "texts").write_bytes(b"".join(texts))
+    with (tmp_path / "texts").open("rb") as file:
+        data = StoredArray(file, np.dtype(np.uint8))
+    in_files = replace(
+        stored(np.asarray(X), tmp_path), texts=StoredTexts(data, np.cumsum(list(map(len, texts))))
+    )
+    memory, files = (train(pipeline(solver), Z, labels, columns=COLUMNS) for Z in (X, in_files))
+    assert bits(memory.result()) == bits(files.result())
+    some = np.arange(3, len(X), 2)
+    chosen = [
+        train(pipeline(solver), Z[some], labels[some], columns=COLUMNS) for Z in (X, in_files)
+    ]
+    assert bits(chosen[0].result()) == bits(chosen[1].result())
+
+
+def test_a_training_on_texts_resumes() -> None:
+    X, labels = messages()
+    whole = train(pipeline(DualCoordinateDescent(**SQUARED)), X, labels, columns=COLUMNS)
+    given = pipeline(DualCoordinateDescent(**SQUARED)), X, labels
+    first = Training(*given, seed=0, columns=COLUMNS)
+    next(iter(first))
+    checkpoint = written_and_read(first.checkpoint())
+    resumed = Training(*given, seed=0, columns=COLUMNS, checkpoint=checkpoint)
+    for _ in resumed:
+        pass
+    assert bits(resumed.result()) == bits(whole.result())
+
+
+def test_products_of_tokens_are_refused() -> None:
+    X, labels = messages()
+    with pytest.raises(InvalidData) as refused:
+        train(replace(pipeline(Newton()), features=Interactions()), X, labels, columns=COLUMNS)
+    assert refused.value.code == "features-unsupported"
+
+
+@pytest.mark.parametrize("damage", ["texts_keys", "texts_counts", "texts_tokens", "texts"])
+def test_damaged_tokens_are_found(damage: str) -> None:
+    X, labels = messages()
+    content = to_arrays(train(pipeline(Newton()), X, labels, columns=COLUMNS).result().fitted)
+    content[damage] = content[damage][: len(content[damage]) // 2]
+    with pytest.raises(InvalidData) as refused:
+        from_arrays(content)
+    assert refused.value.code == "model-unreadable"
+
+
+def test_stored_texts_are_read_in_any_order() -> None:
+    parts = ["ä", "", "long text", "\N{GRINNING FACE}", "x"]
+    octets = np.frombuffer("".join(parts).encode(), np.uint8)
+    texts = StoredTexts(octets, np.cumsum([len(part.encode()) for part in parts]))
+    for places in ([], [0, 1, 2, 3, 4], [4, 2, 2, 0], [1]):
+        assert texts.take(places) == [parts[place] for place in places]
+    with pytest.raises(IndexError):
+        texts.take([5])
