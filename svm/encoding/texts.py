@@ -213,7 +213,7 @@ class _Table:
         there = self._keys.take(places)
         behind = (there < keys).nonzero()[0]
         if len(behind):
-            later = self._keys.searchsorted(keys.take(behind))
+            later = self._keys[:-1].searchsorted(keys.take(behind))
             places[behind] = later
             there[behind] = self._keys.take(later)
         known = there == keys
