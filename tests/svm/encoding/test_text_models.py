@@ -244,3 +244,14 @@ def test_stored_texts_are_read_in_any_order() -> None:
         assert texts.take(places) == [parts[place] for place in places]
     with pytest.raises(IndexError):
         texts.take([5])
+
+
+def test_tokens_that_no_training_text_has_are_not_found() -> None:
+    """Of many short ones some have keys behind the last one."""
+    X = with_texts(np.array([[0.0]]), TextList(["ab ba"]))
+    encoder, _ = fit_encoder(Encoding(), "none", X, COLUMNS[:1])
+    others = [f"{chr(i)}{chr(j)}" for i in range(0x3B1, 0x3C9) for j in range(0x3B1, 0x3C9)]
+    rows = with_texts(np.arange(float(len(others)))[:, None], TextList(others))
+    encoded: Any = encoder.transform(rows)
+    assert encoded.nnz == 0
+    assert encoder.unknown_words(rows).tolist() == [1] * len(others)
