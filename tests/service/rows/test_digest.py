@@ -273,11 +273,10 @@ def text_files(rows: list[tuple[Any, ...]]) -> list[File]:
 
 def texts_in(result: Result) -> list[list[str | None]]:
     """The columns of texts, cell by cell."""
-    taken = StoredTexts(result.arrays["texts"], result.arrays["text_ends"])
-    return [
-        [None if code < 0 else taken.take([code])[0] for code in column]
-        for column in result.arrays["codes"].T.tolist()
-    ]
+    ends = result.arrays["text_ends"]
+    texts = StoredTexts(result.arrays["texts"], ends).take(range(len(ends)))
+    cells = [*texts, None]  # at the position -1, too
+    return [[cells[code] for code in column] for column in result.arrays["codes"].T.tolist()]
 
 
 def rows_of_texts() -> list[tuple[Any, ...]]:
