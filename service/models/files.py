@@ -28,6 +28,7 @@ from service.storage.database.tables import (
     model_versions,
 )
 from svm.encoding.encoder import PlainEncoder, describe
+from svm.model.explanations import strongest_tokens
 from svm.model.pipeline import FittedPipeline
 
 SMALL_BYTES = 64 * 1024
@@ -35,6 +36,9 @@ SMALL_BYTES = 64 * 1024
 SHOWN_LEVELS = 20
 """Levels of a category that are listed; its `n_levels` counts all of them."""
 SHOWN_NOTES = 200
+SHOWN_CLASSES = 20
+"""Classes whose strongest tokens are listed."""
+SHOWN_TOKENS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,8 @@ class PreparedVersion:
     """A stored model, before it has its row."""
 
     model: StoredModel
-    table: dict[str, Any] | None
-    """What `describe_table` gives."""
+    facts: dict[str, Any]
+    """What the record of the version also says: see `_facts_of`."""
     contents: dict[str, bytes] = field(default_factory=dict)
     """By key, what has no file and belongs into `model_files`."""
 
@@ -99,7 +103,7 @@ class ModelFiles:
             n_features=fitted.n_features,
             calibration=_calibration_of(fitted),
         )
-        return PreparedVersion(model, describe_table(fitted), contents)
+        return PreparedVersion(model, _facts_of(fitted), contents)
 
     def load(self, version: ModelVersion) -> FittedPipeline:
         """The fitted model. If its file is damaged, quarantines the version and raises Corrupt."""
@@ -191,17 +195,37 @@ def _calibration_of(fitted: FittedPipeline) -> str | None:
     return None if fitted.conformal is None else "conformal"
 
 
+def _facts_of(fitted: FittedPipeline) -> dict[str, Any]:
+    """The `table`, of a model of one, and `rejection_rows`, of a model that can withhold labels."""
+    table, rejection = describe_table(fitted), fitted.rejection
+    return ({} if table is None else {"table": table}) | (
+        {} if rejection is None else {"rejection_rows": len(rejection.decisions)}
+    )
+
+
 def describe_table(fitted: FittedPipeline) -> dict[str, Any] | None:
     """`columns` and `notes`: what their encoding did. None for a model of plain numbers."""
     encoder = fitted.encoder
     if isinstance(encoder, PlainEncoder):
         return None
     columns = []
-    for column, missing in zip(encoder.columns, encoder.missing.tolist(), strict=True):
+    strongest = strongest_tokens(fitted, SHOWN_TOKENS)
+    of = fitted.classes.tolist() if fitted.target is None else ["lower", "higher"]
+    for j, (column, missing) in enumerate(
+        zip(encoder.columns, encoder.missing.tolist(), strict=True)
+    ):
         entry: dict[str, Any] = {"name": column.name, "kind": column.kind, "missing": missing}
         if column.kind == "category":
             entry["levels"] = list(column.levels[:SHOWN_LEVELS])
             entry["n_levels"] = len(column.levels)
+        if j in strongest:
+            entry["strongest"] = [
+                {
+                    "of": name,
+                    "tokens": [{"token": one.token, "weight": one.weight} for one in tokens],
+                }
+                for name, tokens in zip(of, strongest[j], strict=True)
+            ][:SHOWN_CLASSES]
         columns.append(entry)
     sentences = describe(encoder)
     if (left_out := len(sentences) - SHOWN_NOTES) > 0:
