@@ -42,10 +42,10 @@ def loaded(settings: Settings, dataset_id: str) -> tuple[Any, Any]:
     store = DatasetStore(database, open_blobs(settings))
     dataset = store.get(dataset_id)
     data, files = store.load(dataset), store.open(dataset)
-    read = files.X.read(np.arange(dataset.n_samples))
-    np.testing.assert_array_equal(read, data.X)
-    everything = range(len(texts_of(data.X)))
-    assert texts_of(read).take(everything) == texts_of(data.X).take(everything)
+    read, X = np.asanyarray(files.X.read(np.arange(dataset.n_samples))), np.asanyarray(data.X)
+    np.testing.assert_array_equal(read, X)
+    everything = range(len(texts_of(X)))
+    assert texts_of(read).take(everything) == texts_of(X).take(everything)
     database.close()
     return dataset, data
 

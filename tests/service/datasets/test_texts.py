@@ -113,7 +113,7 @@ def test_cells_that_are_no_texts(client: TestClient, cell: Any, code: str, says:
     schema = '{"c": {"kind": "text"}}'
     bodies = [(NDJSON, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))]
     if isinstance(cell, str) and "\0" not in cell:
-        bodies.append((CSV, table([["c", "k"], *(row.values() for row in rows)], ",")))
+        bodies.append((CSV, table([["c", "k"], *(list(row.values()) for row in rows)], ",")))
     for media_type, content in bodies:
         body = problem(post(client, content, media_type, schema=schema, target="k"), 422, code)
         assert (body["errors"][0]["row"], body["errors"][0]["column"]) == (6, "c")

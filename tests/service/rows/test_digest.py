@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ words = st.text(
 numbers = st.integers(1 - 2**53, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 
 
-def table(rows: list[list[Any]], delimiter: str) -> str:
+def table(rows: Sequence[Sequence[Any]], delimiter: str) -> str:
     file = io.StringIO()
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
     return file.getvalue()
