@@ -214,6 +214,7 @@ def _unknown_cells(cells: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
 
 PREDICTIONS = {
     "label": "label",
+    "label_or_none": "label_or_none",
     "values": "value",
     "intervals": "interval",
     "decision": "decision",
