@@ -28,7 +28,7 @@ from service.errors import ServiceError
 from service.rows.parsing_process import read
 from service.rows.spec import CSV, ParseSpec, ReadLimits, ReadOptions, SentFile
 from service.rows.table.left_out import KEY, NUMBERED
-from service.rows.table.writers import category_positions, raw_values
+from service.rows.table.writers import coded_positions, raw_values
 from svm.data.columns import Columns, PlainColumns
 from svm.data.matrices import Indices, Vector
 from svm.data.splitting import fold_numbers
@@ -202,7 +202,7 @@ def upload(table: Table) -> Uploaded:
         arrays = [
             np.load(folder / f"{name}.npy") for name in ("X", "codes") if name in parsed.arrays
         ]
-        X = raw_values(arrays, category_positions(parsed.table))
+        X = raw_values(arrays, coded_positions(parsed.table))
     return Uploaded(X, codes, parsed.kinds, row_numbers)
 
 

@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query
 from fastapi import Path as InPath
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from service.common.names import DatasetId
 from service.dashboard.formatting import day, number, without_location
@@ -39,6 +39,7 @@ SAMPLES = {
     "iris": "Three kinds of iris by four lengths. 150 rows.",
     "moons": "Two interleaved half moons, not linearly separable. 400 rows.",
     "circle": "Inside or outside of a circle: separable by squares of the features. 400 rows.",
+    "tickets": "Messages to the support of a shop, and their topic, one of seven. 420 rows.",
 }
 RECENT = PageRequest(size=5)
 FIXED = (LIBSVM, NPY, NPZ)
@@ -106,20 +107,29 @@ def _add_upload(routes: APIRouter, context: PageContext) -> None:
                 return _proposal(request, upload, read, error)
         return go(request, f"/datasets/{dataset.id}")
 
+    @routes.get("/samples/{name}.csv")
+    def sample_file(name: Annotated[str, InPath()]) -> Response:
+        return FileResponse(_sample(name), media_type=CSV)
+
     @routes.post("/samples/{name}")
     @requires_scope("train")
     async def sample(request: Request, name: Annotated[str, InPath()]) -> Response:
-        if name not in SAMPLES:
-            raise NotFound("not-found", f"there is no sample {name}")
+        path = _sample(name)
         context.blobs.check_room()
         with context.blobs.temporary_folder() as folder:
             spec = ParseSpec(
-                file=SentFile(str(HERE / "samples" / f"{name}.csv"), CSV),
+                file=SentFile(str(path), CSV),
                 out=str(folder),
                 limits=read_limits(context.limits),
             )
             dataset = await _keep(context, folder, Upload(UploadOptions(name=name), spec))
         return go(request, f"/datasets/{dataset.id}")
+
+
+def _sample(name: str) -> Path:
+    if name not in SAMPLES:
+        raise NotFound("not-found", f"there is no sample {name}")
+    return HERE / "samples" / f"{name}.csv"
 
 
 async def _look(context: PageContext, upload: Upload) -> DatasetRead:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -70,6 +71,8 @@ MAX_INPUTS = 24
 """With more columns a row is entered as a line, not with an input for each."""
 MAX_OPTIONS = 200
 """A category with more levels has an input for its text."""
+MAX_WORDS = 5
+"""Of a text, that are listed as those that add or take most."""
 MAX_COUNT = 20
 """Numbers between whole ones that are as near to each other are mostly whole."""
 _Statistics: TypeAlias = tuple[float | None, float | None, float | None]
@@ -248,13 +251,14 @@ async def _show(
             ),
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
-            formats=formats(),
+            formats=[form for form in formats() if not (form == "onnx" and _has_texts(version))],
             inputs=inputs,
             faults=[faults.get(one.label, faults.get(i)) for i, one in enumerate(inputs)],
             by_field=version.n_features <= MAX_INPUTS,
             example_line=line_of([one.text for one in inputs]).rstrip(),
             entries=entries,
             answer=answer,
+            marked=[] if answer is None else marked_texts(answer, inputs, entries or {}),
             url=str(request.base_url).rstrip("/"),
             example_json=json.dumps([one.example for one in inputs]),
             example_python=[one.example for one in inputs],
@@ -311,6 +315,60 @@ def _explainable(loaded: LoadedModel) -> bool:
     return loaded.fitted.kernel is None
 
 
+def _has_texts(version: ModelVersion) -> bool:
+    table = version.result.get("table") or {"columns": ()}
+    return any(column["kind"] == "text" for column in table["columns"])
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """A text that was predicted, cut into its words and what is between them."""
+
+    column: str
+    pieces: list[tuple[str, float]]
+    """Each with what it adds."""
+
+    @property
+    def largest(self) -> float:
+        return max((abs(value) for _, value in self.pieces), default=0.0)
+
+    def strongest(self, sign: int) -> list[tuple[str, float]]:
+        """Words that add most, or of the sign -1 take most; each once, with all that it adds."""
+        words: dict[str, float] = defaultdict(float)
+        for word, value in self.pieces:
+            words[word.lower()] += value
+        ordered = sorted(words.items(), key=lambda one: -sign * one[1])[:MAX_WORDS]
+        return [(word, value) for word, value in ordered if sign * value > 0.0]
+
+
+def marked_texts(
+    answer: Mapping[str, Any], inputs: Sequence[Input], entries: Mapping[str, str]
+) -> list[MarkedText]:
+    """The texts of the predicted row, with what their words add to the score of the predicted
+    class, on average over its binary problems; or to the number."""
+    label = (answer.get("label") or [None])[0]
+    sums: dict[str, dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
+    problems = 0
+    for problem in (answer.get("explanation") or [[]])[0]:
+        classes = problem["classes"]
+        if classes and label not in classes:
+            continue
+        problems += 1
+        sign = 1.0 if not classes or classes[-1] == label else -1.0
+        for text in problem.get("texts") or ():
+            for start, end, value in text["marks"]:
+                sums[text["column"]][start, end] += sign * value
+    marked = []
+    for i, one in enumerate(inputs):
+        text, pieces, at = entries.get(f"x{i}", ""), [], 0
+        for (start, end), value in sorted(sums.get(one.label, {}).items()):
+            pieces += [(text[at:start], 0.0), (text[start:end], value / problems)]
+            at = end
+        if pieces:
+            marked.append(MarkedText(one.label, [*pieces, (text[at:], 0.0)]))
+    return marked
+
+
 def _alias(name: str) -> str:
     if NAME.fullmatch(name) is None or name == LATEST:
         raise InvalidRequest(
@@ -343,21 +401,21 @@ class Weights:
 
 
 def weights_of(model: LoadedModel) -> Weights | None:
-    """None if the model has a kernel, or features without names."""
+    """None if the model has a kernel, or no features but texts and such without names."""
     fitted = model.fitted
     if fitted.kernel is not None:
         return None
     given = [f"feature {i}" for i in range(model.n_features)]
     if model.columns is not None:
-        given = fitted.encoder.output_names
+        given = fitted.encoder.names_before_texts
     names = fitted.features.output_names(given)
-    if names is None:
+    if not names:
         return None
     titles = ["value"]
     if fitted.target is None:
         splits = splits_of(fitted.multiclass, len(model.classes))
         titles = [" : ".join(str(model.classes[code]) for code in one.classes) for one in splits]
-    shown = fitted.coefficients[:MAX_PROBLEMS]
+    shown = fitted.coefficients[:MAX_PROBLEMS, : len(names)]
     sizes = np.abs(shown).max(axis=0)
     order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
     return Weights(
@@ -388,7 +446,9 @@ class Input:
         """The example as an input shows it."""
         if isinstance(self.example, bool):
             return "true" if self.example else "false"
-        return "" if self.example is None else str(self.example).removesuffix(".0")
+        if isinstance(self.example, float):
+            return str(self.example).removesuffix(".0")
+        return self.example or ""
 
 
 def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
@@ -404,7 +464,7 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
         ]
     inputs, start = [], 0
     for j, (name, column, one) in enumerate(zip(names, encoder.columns, statistics, strict=True)):
-        optional = column.kind == "category" or not encoder.refuses_missing
+        optional = column.kind in ("category", "text") or not encoder.refuses_missing
         options: tuple[str, ...] = ()
         example: float | str | bool | None
         if column.kind == "category":
@@ -412,6 +472,8 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
             start += len(column.levels)
             example = _most_frequent(column, counts, int(encoder.missing[j]))
             options = column.levels if len(column.levels) <= MAX_OPTIONS else ()
+        elif column.kind == "text":
+            example = next(iter(_texts_like(dataset, name)), None)
         else:
             example = _example(column, one)
             options = ("true", "false") if column.kind == "boolean" else ()
@@ -433,6 +495,13 @@ def row_of(entries: Mapping[str, str], n_features: int) -> str:
 
 def _most_frequent(column: Column, counts: Indices, missing: int) -> str | None:
     return None if missing >= counts.max(initial=0) else column.levels[int(counts.argmax())]
+
+
+def _texts_like(dataset: Dataset | None, column: str) -> Sequence[str]:
+    """Examples of the texts in a column of the training data, if they are known."""
+    known: Mapping[str, Any] = {} if dataset is None else dataset.statistics.get("texts", {})
+    examples: Sequence[str] = known.get(column, {}).get("examples", ())
+    return examples
 
 
 def _example(column: Column, statistics: _Statistics) -> float | str | bool | None:

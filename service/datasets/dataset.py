@@ -127,7 +127,7 @@ class LoadedData:
 
     X: Matrix
     """(n_samples, n_features), float64: C-contiguous, or canonical CSR. Raw values if the dataset
-    is not plain."""
+    is not plain, with their texts (`svm.data.texts`)."""
     codes: npt.NDArray[np.int32] | None
     """(n_samples,) positions in `classes`; None if there are no classes."""
     weights: npt.NDArray[np.float64] | None = None

@@ -14,7 +14,7 @@ from service.datasets.dataset import Dataset, Origin
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.cell_texts.reading import ANY_DELIMITER
 from service.rows.spec import Label, Parsed, Summarized, TargetKind
-from svm.data.columns import Column
+from svm.data.columns import Column, Kind
 
 MAX_NAME = 200
 MAX_LEVELS_SHOWN = 100
@@ -77,10 +77,10 @@ class UploadOptions(BaseModel):
     those of a column can be read either way. Default: such a column is a category."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
-    number, category, boolean and date, roles feature, label, weight and ignored. The label is a
-    `number`, which models predict, however few there are, or a `category`: classes, in which no
-    word means that it is missing. Columns without names are called by their position from 0.
-    Default: what the reply shows."""
+    number, category, boolean, date and text (whose words become features), roles feature, label,
+    weight and ignored. The label is a `number`, which models predict, however few there are, or a
+    `category`: classes, in which no word means that it is missing. Columns without names are called
+    by their position from 0. Default: what the reply shows."""
     missing_labels: Literal["auto", "drop", "refuse"] = "auto"
     """Rows without a label. `auto`: they are left out, if these are at most half of the rows and
     two classes are left, and a warning has their number; else, and with `refuse`, they are an
@@ -115,13 +115,27 @@ class AppendOptions(UploadOptions):
     """Read and check everything, keep nothing: the reply shows what the dataset would be."""
 
 
+class TextStatistics(ReadModel):
+    """The texts of a column that are not missing."""
+
+    characters: int
+    """Of all texts together."""
+    characters_median: float | None
+    """Null if there is no text."""
+    characters_max: int
+    distinct_share: float
+    """How many different texts there are, divided by how many texts."""
+    examples: list[str]
+    """The beginnings of some."""
+
+
 class ColumnRead(ReadModel):
-    """One feature column. Null if a number is beyond the range of float64, and for categories;
-    dates are days since 1970-01-01."""
+    """One feature column. Numbers are null if they are beyond the range of float64, and for
+    categories and texts; dates are days since 1970-01-01."""
 
     name: str | None
     """Null if the format has no names."""
-    kind: Literal["number", "boolean", "date", "category"]
+    kind: Kind
     role: Literal["feature"] = "feature"
     levels: list[str] | None
     """Of a category the first hundred different texts, sorted."""
@@ -133,6 +147,8 @@ class ColumnRead(ReadModel):
     mean: float | None
     std: float | None
     """Of these rows: the mean square is divided by n."""
+    texts: TextStatistics | None = None
+    """Of a column of texts."""
 
 
 class IgnoredColumn(ReadModel):
@@ -148,7 +164,7 @@ class DatasetWarning(ReadModel):
 
     code: str
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `numeric-target`, `many-labels`,
-    `ignored-column`,
+    `ignored-column`, `text-column`,
     `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `may-be-codes`,
     `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`,
     `similar-levels`, `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`,
@@ -294,8 +310,14 @@ def _columns(dataset: Dataset) -> list[dict[str, Any]] | None:
         return None
     names = dataset.columns or repeat(None)
     values = zip(*statistics.values(), strict=True)
+    texts = dataset.statistics.get("texts", {})
     return [
-        {"name": name, **_kind(column), **dict(zip(statistics, each, strict=True))}
+        {
+            "name": name,
+            **_kind(column),
+            **dict(zip(statistics, each, strict=True)),
+            "texts": texts.get(column.name),
+        }
         for name, column, each in zip(names, dataset.kinds, values, strict=False)
     ]
 

@@ -25,7 +25,7 @@ from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
 from service.rows.spec import DELIMITED, Parsed, Stored, Summarized
 from service.rows.table.arrays import BLOCK_BYTES, blocks_of
-from service.rows.table.writers import category_positions, raw_values
+from service.rows.table.writers import coded_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
 from service.storage.database.audit import record
@@ -39,6 +39,7 @@ from service.storage.database.pages import (
 )
 from service.storage.database.tables import dataset_tags, datasets
 from svm.data.stored_rows import StoredArray, StoredRows
+from svm.data.texts import StoredTexts, with_texts
 
 LATEST_DATASET = "latest"
 NEVER = 0
@@ -72,24 +73,34 @@ class DatasetFiles:
             n_rows=dataset.n_samples,
             n_features=dataset.n_features,
             digest=dataset.matrix_digest,
+            texts=self._texts(dataset, self._array_in_file),
             scratch=self._blobs.scratch,
         )
 
     def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
-        """(n_samples, n_features): numbers, or raw values."""
+        """(n_samples, n_features): numbers, or raw values, which carry their texts."""
         arrays = [self._array(dataset, name) for name in ("X", "codes") if name in dataset.arrays]
-        return raw_values(arrays, category_positions(dataset.table))
+        X = raw_values(arrays, coded_positions(dataset.table))
+        texts = self._texts(dataset, self._array)
+        return X if texts is None else with_texts(X, texts)
+
+    def _texts(
+        self, dataset: Dataset, read: Callable[[Dataset, str], npt.NDArray[Any] | StoredArray]
+    ) -> StoredTexts | None:
+        if "texts" not in dataset.arrays:
+            return None
+        return StoredTexts(read(dataset, "texts"), self._array(dataset, "text_ends"))
 
     def _raw_in_file(self, dataset: Dataset) -> StoredArray:
         """Raw values in a file without a name."""
         rows = max(1, BLOCK_BYTES // (8 * dataset.n_features))
-        categories = category_positions(dataset.table)
+        coded = coded_positions(dataset.table)
         with ExitStack() as stack:
             file = stack.enter_context(tempfile.TemporaryFile(dir=self._blobs.scratch))
             names = [name for name in ("X", "codes") if name in dataset.arrays]
             opened = [stack.enter_context(self._open(dataset, name)) for name in names]
             for parts in zip(*(blocks_of(one, rows) for one in opened), strict=True):
-                file.write(raw_values(parts, categories).data)
+                file.write(raw_values(parts, coded).data)
             file.flush()
             return StoredArray(file, np.dtype("<f8"))
 

@@ -71,7 +71,7 @@ def card_of(version: ModelVersion, dataset: Dataset | None) -> ModelCardRead:
     return ModelCardRead(
         summary=_summary(version),
         data=_data(version, dataset),
-        columns=(version.result.get("table") or {}).get("notes", []),
+        columns=_encoding(version),
         certificate=_certificate(version),
         quality=_quality(version),
         intended_use=_intended_use(version),
@@ -159,6 +159,18 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
             f"{validation['folds']} folds."
         )
     sentences.extend(f"About the data: {warning['message']}." for warning in dataset.warnings)
+    return sentences
+
+
+def _encoding(version: ModelVersion) -> list[str]:
+    table = version.result.get("table") or {"columns": (), "notes": ()}
+    sentences = list(table["notes"])
+    for column in table["columns"]:
+        for one in column.get("strongest", ()):
+            tokens = ", ".join(f"“{token['token']}”" for token in one["tokens"])
+            sentences.append(f"{column['name']}: strongest for {one['of']}: {tokens or 'none'}")
+        if (left_out := len(version.classes) - len(column.get("strongest", version.classes))) > 0:
+            sentences.append(f"{column['name']}: and {left_out:,} more classes")
     return sentences
 
 

@@ -28,6 +28,7 @@ from service.storage.database.tables import (
     model_versions,
 )
 from svm.encoding.encoder import PlainEncoder, describe
+from svm.model.explanations import strongest_tokens
 from svm.model.pipeline import FittedPipeline
 
 SMALL_BYTES = 64 * 1024
@@ -35,6 +36,9 @@ SMALL_BYTES = 64 * 1024
 SHOWN_LEVELS = 20
 """Levels of a category that are listed; its `n_levels` counts all of them."""
 SHOWN_NOTES = 200
+SHOWN_CLASSES = 20
+"""Classes whose strongest tokens are listed."""
+SHOWN_TOKENS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +209,23 @@ def describe_table(fitted: FittedPipeline) -> dict[str, Any] | None:
     if isinstance(encoder, PlainEncoder):
         return None
     columns = []
-    for column, missing in zip(encoder.columns, encoder.missing.tolist(), strict=True):
+    strongest = strongest_tokens(fitted, SHOWN_TOKENS)
+    of = fitted.classes.tolist() if fitted.target is None else ["lower", "higher"]
+    for j, (column, missing) in enumerate(
+        zip(encoder.columns, encoder.missing.tolist(), strict=True)
+    ):
         entry: dict[str, Any] = {"name": column.name, "kind": column.kind, "missing": missing}
         if column.kind == "category":
             entry["levels"] = list(column.levels[:SHOWN_LEVELS])
             entry["n_levels"] = len(column.levels)
+        if j in strongest:
+            entry["strongest"] = [
+                {
+                    "of": name,
+                    "tokens": [{"token": one.token, "weight": one.weight} for one in tokens],
+                }
+                for name, tokens in zip(of, strongest[j], strict=True)
+            ][:SHOWN_CLASSES]
         columns.append(entry)
     sentences = describe(encoder)
     if (left_out := len(sentences) - SHOWN_NOTES) > 0:

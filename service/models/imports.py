@@ -54,36 +54,38 @@ from svm.transforms.scaling import ScalingName
 
 TEXTS = {
     *("scaling", "features", "multiclass", "kernel", "calibration", "encoding", "columns"),
-    "target",
+    *("target", "texts"),
 }
 NUMBERS = {"format", "n_features"}
 WHOLE = {
     *("calibration_starts", "vectors_indices", "vectors_indptr"),
-    *("encoder_missing", "encoder_counts"),
+    *("encoder_missing", "encoder_counts", "texts_counts"),
 }
 REAL = {
     *("coefficients", "intercepts", "scaling_offset", "scaling_scale", "features_directions"),
     *("features_weights", "calibration_knots", "calibration_values", "vectors", "vectors_data"),
     *("encoder_fills", "conformal_residuals", "rejection_decisions"),
 }
-ARRAYS = WHOLE | REAL | {"classes"}
+OCTETS = "texts_tokens"
+"""UTF-8."""
+ARRAYS = WHOLE | REAL | {"classes", OCTETS}
 UNBOUNDED = "conformal_residuals"
 """Errors, which may be infinite; JSON has null for these."""
 TEXT_CHARACTERS = 4096
 LONGER = {"columns": 4_000_000}
 """Characters of texts that hold the names of levels."""
 
-_DTYPES = "<f8, <i8, <i4, |b1, <U…"
-_DTYPE = re.compile(r"<f8|<i8|<i4|\|b1|<U[1-9]\d{0,3}")
+_DTYPES = "<f8, <i8, <i4, |b1, |u1, <U…"
+_DTYPE = re.compile(r"<f8|<i8|<i4|\|b1|\|u1|<U[1-9]\d{0,3}")
 
 assert set(JSON_PARTS) <= TEXTS
 
 SHORT_BYTES = 8 * TEXT_CHARACTERS
 """Longest part that is not an array."""
 
-_TYPES: dict[str, set[type]] = {"f": {int, float}, "i": {int}, "b": {bool}, "U": {str}}
+_TYPES: dict[str, set[type]] = {"f": {int, float}, "i": {int}, "u": {int}, "b": {bool}, "U": {str}}
 ABOUT, README = "about", "readme"
-MOST_MEMBERS = 30
+MOST_MEMBERS = 40
 _SUFFIX = ".npy"
 ABOUT_BYTES = 2 * 1024**2
 """Longest JSON besides the model's parts: certificates of many pairs are long."""
@@ -211,7 +213,7 @@ def _json_part(path: Path, name: str, span: Span, limits: Limits, most_values: i
         raise _invalid("it is too long", name)
     value = parse_json(raw(path, span))
     if name in JSON_PARTS:
-        expected = list if name == "columns" else dict
+        expected = list if name in ("columns", "texts") else dict
         if type(value) is not expected:
             raise _invalid(f"must be {'a list' if expected is list else 'an object'}", name)
         value = json.dumps(value, sort_keys=True, ensure_ascii=False)
@@ -375,9 +377,15 @@ def _check_array(name: str, code: Any, shape: Any, limits: Limits) -> np.dtype[A
     if name == "classes":
         if len(shape) != 1 or not (shape[0] == 0 or 2 <= shape[0] <= limits.classes):
             raise _few_classes(limits)
-    elif len(shape) not in (1, 2) or dtype.kind not in ("i" if name in WHOLE else "f"):
+    elif len(shape) not in (1, 2) or dtype.kind != _kind_of(name):
         raise _invalid("it has the wrong type for this part", name)
     return dtype
+
+
+def _kind_of(name: str) -> str:
+    if name == OCTETS:
+        return "u"
+    return "i" if name in WHOLE else "f"
 
 
 def _check_plain(name: str, value: Any) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from service.common.schemas import ReadModel, Timestamp, WriteModel
 from service.storage.database.tables import Label, ModelVersion
+from svm.data.columns import Kind
 
 MAX_VERSION = 2**31 - 1
 """The largest signed integer of 32 bits."""
@@ -32,17 +33,35 @@ class ModelPage(ReadModel):
     next_page_token: str | None
 
 
+class TokenRead(ReadModel):
+    """A word, a pair of words, or of a text without words a run of characters."""
+
+    token: str
+    weight: float
+    """What it adds to the score of the class, on average over its binary problems, if it is all
+    that a text has; or to the number that is predicted."""
+
+
+class StrongestTokensRead(ReadModel):
+    """The tokens that speak most for a class; or for a `lower` or `higher` number."""
+
+    of: Label
+    tokens: list[TokenRead]
+
+
 class TableColumnRead(ReadModel):
     """A column that rows to predict need."""
 
     name: str
-    kind: Literal["number", "boolean", "date", "category"]
+    kind: Kind
     missing: int
     """Missing cells among the training rows."""
     levels: list[str] | None = None
     """Of a category: the first ones."""
     n_levels: int | None = None
     """How many there are."""
+    strongest: list[StrongestTokensRead] | None = None
+    """Of a text, if the model is linear: for each of the first classes."""
 
 
 class TableRead(ReadModel):

@@ -17,10 +17,12 @@ import numpy.typing as npt
 import orjson
 
 from service.rows.cell_texts.dates import iso
-from service.rows.spec import Label, Stored, TableColumn
+from service.rows.spec import HEADER_BYTES, Label, Stored, TableColumn
 from service.rows.table.arrays import blocks, sparse_rows
 from service.rows.table.writers import Block, stored_blocks
 from service.storage.locked_duckdb import connect, identifier, literal
+from svm.data.stored_rows import StoredArray
+from svm.data.texts import StoredTexts, TextList, Texts
 
 _LABELS_AT_ONCE = 100_000
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
@@ -274,17 +276,29 @@ def _weighted_blocks(stored: Stored) -> Iterator[Block]:
 def _rows_of_cells(stored: Stored) -> Iterator[list[tuple[Any, ...]]]:
     """The features and the weights row by row, some MiB at a time."""
     weight: list[TableColumn] = [{"kind": "number"}] * (stored.weight is not None)
+    texts = _texts_of(stored)
     for block in _weighted_blocks(stored):
         kinds = enumerate((*stored.table, *weight))
-        yield list(zip(*(_cells(block[:, i], column) for i, column in kinds), strict=True))
+        yield list(zip(*(_cells(block[:, i], column, texts) for i, column in kinds), strict=True))
 
 
-def _cells(values: npt.NDArray[np.float64], column: TableColumn) -> list[Any]:
+def _texts_of(stored: Stored) -> Texts:
+    if "texts" not in stored.arrays:
+        return TextList()
+    with stored.path("texts").open("rb") as file:
+        data = StoredArray(file, np.dtype(np.uint8), HEADER_BYTES)
+    return StoredTexts(data, np.load(stored.path("text_ends")))
+
+
+def _cells(values: npt.NDArray[np.float64], column: TableColumn, texts: Texts) -> list[Any]:
     missing = np.isnan(values)
+    if column["kind"] == "text":
+        given = iter(texts.take(values[~missing].astype(np.int64).tolist()))
+        return [None if gone else next(given) for gone in missing.tolist()]
     if column["kind"] == "category":
-        texts = [*column["levels"], None]
-        codes = np.where(missing, len(texts) - 1, values).astype(np.int64)
-        return [texts[code] for code in codes.tolist()]
+        levels = [*column["levels"], None]
+        codes = np.where(missing, len(levels) - 1, values).astype(np.int64)
+        return [levels[code] for code in codes.tolist()]
     if column["kind"] == "date":
         return [None if value != value else iso(value) for value in values.tolist()]
     if column["kind"] == "boolean":
@@ -307,15 +321,14 @@ def _features(stored: Stored) -> dict[str, Any]:
     if not stored.table:
         X = np.load(stored.path("X"), mmap_mode="r")
         return {f"c{i}": X[:, i] for i in range(stored.n_features)}
-    raw = np.concatenate(list(stored_blocks(stored)))
+    raw, texts = np.concatenate(list(stored_blocks(stored))), _texts_of(stored)
     columns: dict[str, Any] = {}
     for i, column in enumerate(stored.table):
         values = raw[:, i]
         missing = np.isnan(values)
         whole = np.where(missing, 0, values)
-        if column["kind"] == "category":
-            texts = np.array([*column["levels"], None], dtype=object)
-            array: Any = texts[np.where(missing, len(texts) - 1, whole).astype(np.int64)]
+        if column["kind"] in ("category", "text"):
+            array: Any = np.array(_cells(values, column, texts), dtype=object)
         elif column["kind"] == "date":
             array = np.round(whole * 86_400_000_000).astype("datetime64[us]")
             array[missing] = np.datetime64("NaT")

@@ -66,6 +66,11 @@ class ReadLimits:
     line_bytes: int
     inflated_bytes: int
 
+    @property
+    def text_bytes(self) -> int:
+        """Longest cell of a column of texts: escapes in a line make it twice as long at most."""
+        return self.line_bytes // 2
+
 
 class RowLimits(NamedTuple):
     """The part of `settings.Limits` that concerns rows to predict."""

@@ -175,9 +175,18 @@ class Encoder:
         texts = [np.full(text.n_outputs, j) for j, text in columns]
         return np.concatenate([self.sources, self.indicated, *levels, *texts]).astype(np.int64)
 
-    @cached_property
+    @property
     def output_names(self) -> list[str]:
-        """(n_outputs,) such as `Age`, `Born: month`, `Age: missing`, `Sex: male`, `Cabin: rare`."""
+        """(n_outputs,) such as `Age`, `Born: month`, `Age: missing`, `Sex: male`, `Cabin: rare`,
+        `Note: free`, `Note: "fre"`."""
+        names = list(self.names_before_texts)
+        for j, text in zip(self.text_columns, self.texts, strict=True):
+            names += [f"{self.columns[j].name}: {name}" for name in text.names]
+        return names
+
+    @cached_property
+    def names_before_texts(self) -> list[str]:
+        """(text_start,) the first of them."""
         names = []
         for j, column in enumerate(self.columns):
             if column.kind == "date":
@@ -187,8 +196,6 @@ class Encoder:
         names += [f"{self.columns[j].name}: missing" for j in self.indicated]
         for part in self._parts:
             names += [f"{self.columns[part.column].name}: {name}" for name in part.names]
-        for j, text in zip(self.text_columns, self.texts, strict=True):
-            names += [f"{self.columns[j].name}: {name}" for name in text.names]
         return names
 
     @cached_property
@@ -447,6 +454,8 @@ class PlainEncoder:
     @property
     def output_names(self) -> list[str]:
         return [column.name for column in self.columns]
+
+    names_before_texts = output_names
 
     def checked(self, X: Any) -> Matrix:
         """X as float64. Raises InvalidData (`feature-mismatch`, `non-finite-value`, …)."""

@@ -51,12 +51,23 @@ class Part:
 
     name: PartName
     keys: Keys
-    """(n_tokens,) the most frequent tokens first, so that what most texts need lies together in
-    memory."""
+    """(n_tokens,) of the most frequent tokens first, so that what most texts need lies together in
+    memory; ascending among equally frequent ones."""
     tokens: tuple[str, ...]
     """As texts, in this order."""
     counts: Indices
     """(n_tokens,) how many training texts have each."""
+
+    @classmethod
+    def of(cls, name: PartName, tokens: tuple[str, ...], counts: Indices) -> Part:
+        """With the keys of the tokens. Raises ValueError if they are not in order, each once."""
+        some = [Characters(tokens[block]).of_whole_texts(name) for block in blocks(tokens)]
+        keys = np.concatenate([*some, np.empty(0, dtype=np.uint64)])
+        rarer, later = counts[1:] < counts[:-1], keys[1:] > keys[:-1]
+        ordered = rarer | ((counts[1:] == counts[:-1]) & later)
+        if not ordered.all() or len(set(tokens)) < len(tokens):
+            raise ValueError("the tokens are not in order, each once")
+        return cls(name=name, keys=keys, tokens=tokens, counts=counts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,6 +118,12 @@ class Characters:
         sizes = np.diff(self.first, append=len(self.points))
         return np.repeat(np.arange(len(sizes)), sizes)
 
+    def of_whole_texts(self, part: PartName) -> Keys:
+        """(n_texts,) the key of each text, if it is a token of the part."""
+        ends = np.append(self.first[1:], len(self.points))
+        keys = self._keys(self.first + 1, ends - 1)
+        return keys + OF_WORDS if part == "words" else keys
+
     def texts(self, found: Found, numbers: Indices) -> list[str]:
         """Some of the tokens as texts."""
         tokens = self._cut(found.starts, found.lengths, numbers)
@@ -143,6 +149,12 @@ class Characters:
             keys *= self._powers[length : len(self.points) + 1]
             yield Found(keys.compress(whole), whole, length)
 
+    def _keys(self, starts: Indices, stops: Indices) -> Keys:
+        keys = self._sums.take(stops)
+        keys -= self._sums.take(starts)
+        keys *= self._powers.take(stops)
+        return keys
+
     def _words(self) -> Iterator[Found]:
         word = _is_word().take(self.points)
         edges = (word[1:] != word[:-1]).nonzero()[0]
@@ -152,9 +164,7 @@ class Characters:
         if short.any():
             before, last, lengths = before[~short], last[~short], lengths[~short]
         starts = before + 1
-        keys = self._sums.take(last + 1)
-        keys -= self._sums.take(starts)
-        keys *= self._powers.take(last + 1)
+        keys = self._keys(starts, last + 1)
         yield Found(keys + OF_WORDS, starts, lengths)
         if len(starts) < 2:
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,44 +73,58 @@ def text_contributions(fitted: FittedPipeline, row: Vector) -> list[TextTerm]:
     return terms
 
 
-@dataclass(frozen=True, slots=True)
-class StrongToken:
+class StrongToken(NamedTuple):
     """A token with a large weight."""
 
-    column: int
     part: PartName
     token: str
     weight: float
-    """What it adds to the score if it is all that a text has in its part."""
+    """What it adds to a score if it is all that a text has in its part."""
 
 
-def strongest_tokens(fitted: FittedPipeline, k: int) -> list[tuple[list[StrongToken], ...]]:
-    """For each problem of a linear model the at most k tokens with the largest positive weights,
-    then the k with the most negative ones."""
-    found: list[tuple[list[StrongToken], ...]] = []
-    for problem in range(len(fitted.intercepts)):
-        both: tuple[list[StrongToken], ...] = ([], [])
-        for column, text, weights in _text_weights(fitted):
-            row = weights[problem] * text.weight
-            size = min(k, len(row))
-            for sign, tokens in zip((1.0, -1.0), both, strict=True):
-                signed = sign * row
-                places = np.argsort(-signed)[:size]
-                tokens += [
-                    StrongToken(column, *text.token(int(place)), float(row[place]))
-                    for place in places
-                    if signed[place] > 0.0
-                ]
-        for tokens in both:
-            tokens.sort(key=lambda one: (-abs(one.weight), one.token))
-        found.append(tuple(tokens[:k] for tokens in both))
-    return found
+def strongest_tokens(fitted: FittedPipeline, k: int) -> dict[int, list[list[StrongToken]]]:
+    """For each column of texts of a linear model and each class the at most k words, or characters
+    if it has no words, that speak most for the class: on average over the problems of the class. Of
+    a numeric target those that lower the value, then those that raise it."""
+    strongest = {}
+    for column, text, weights in _text_weights(fitted):
+        size = len(text.parts[0].keys)
+        strongest[column] = [
+            [
+                StrongToken(*text.token(place), float(own[place]))
+                for place in _largest(own, k)
+                if own[place] > 0.0
+            ]
+            for own in _by_class(fitted, text.weight * weights[:, :size])
+        ]
+    return strongest
+
+
+def _by_class(fitted: FittedPipeline, weights: Vector) -> Iterator[Vector]:
+    """(n_tokens,) for each class, from (n_problems, n_tokens)."""
+    if len(weights) == 1:
+        yield from (-weights[0], weights[0])
+    elif fitted.multiclass == "one-vs-rest":
+        yield from weights
+    else:
+        pairs = list(combinations(range(len(fitted.classes)), 2))
+        for code in range(len(fitted.classes)):
+            signs = np.array([(pair[1] == code) - float(pair[0] == code) for pair in pairs])
+            yield signs @ weights / (len(fitted.classes) - 1)
+
+
+def _largest(values: Vector, k: int) -> list[int]:
+    """The places of the k largest values, of the largest one first."""
+    k = min(k, len(values))
+    places = np.sort(np.argpartition(-values, k - 1)[:k]) if k else np.empty(0, dtype=np.int64)
+    order: list[int] = places[np.argsort(-values[places], kind="stable")].tolist()
+    return order
 
 
 def _text_weights(fitted: FittedPipeline) -> Iterator[tuple[int, TextEncoder, Vector]]:
-    """Each column of texts, its encoder, and the coefficients of its outputs."""
+    """Each column of texts, its encoder, and the coefficients of its outputs; of linear models."""
     encoder = fitted.encoder
-    if not isinstance(encoder, Encoder):
+    if not isinstance(encoder, Encoder) or fitted.kernel is not None:
         return
     start = encoder.text_start
     for column, text in zip(encoder.text_columns, encoder.texts, strict=True):

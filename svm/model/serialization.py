@@ -13,7 +13,7 @@ from svm.data.columns import Column, Kind
 from svm.data.matrices import is_sparse
 from svm.encoding.encoder import AnyEncoder, Encoder, Encoding, PlainEncoder
 from svm.encoding.texts import Part, TextEncoder
-from svm.encoding.tokens import PartName
+from svm.encoding.tokens import PARTS
 from svm.errors import InvalidData
 from svm.kernel.kernels import KERNELS
 from svm.model.calibration import Calibration
@@ -204,8 +204,6 @@ def _text_arrays(texts: Sequence[TextEncoder]) -> dict[str, Any]:
     described = [
         {
             "n_texts": text.n_texts,
-            "sublinear": text.sublinear,
-            "weight": text.weight,
             "unicode": text.unicode,
             "parts": [[part.name, len(part.keys)] for part in text.parts],
         }
@@ -213,34 +211,43 @@ def _text_arrays(texts: Sequence[TextEncoder]) -> dict[str, Any]:
     ]
     return {
         "texts": json.dumps(described, sort_keys=True),
-        "texts_keys": np.concatenate([part.keys for part in parts]),
         "texts_counts": np.concatenate([part.counts for part in parts]),
         "texts_tokens": np.frombuffer(tokens.encode("utf-8", "surrogatepass"), np.uint8),
     }
 
 
-def _texts_from(content: Mapping[str, Any]) -> tuple[TextEncoder, ...]:
+def _texts_from(
+    content: Mapping[str, Any], encoding: Encoding, columns: Sequence[Column]
+) -> tuple[TextEncoder, ...]:
     """The encoders of `_text_arrays`. Raises KeyError, TypeError or ValueError."""
     if "texts" not in content:
         return ()
-    keys, counts = content["texts_keys"], content["texts_counts"]
-    joined = content["texts_tokens"].tobytes().decode("utf-8", "surrogatepass")
-    tokens = tuple(joined.split("\n")) if len(keys) else ()
-    if not len(tokens) == len(keys) == len(counts) or (counts < 1).any():
-        raise ValueError("the tokens do not fit together")
+    counts, octets = content["texts_counts"], content["texts_tokens"]
+    joined = octets.tobytes().decode("utf-8", "surrogatepass")
+    tokens = tuple(joined.split("\n")) if len(counts) else ()
     start, texts = 0, []
-    for described in json.loads(content["texts"]):
-        parts = []
-        for name, size in described.pop("parts"):
-            some = slice(start, start + size)
-            start += size
-            if name not in get_args(PartName):
-                raise ValueError("there is no such part")
-            part = Part(name=name, keys=keys[some], tokens=tokens[some], counts=counts[some])
-            parts.append(part)
-        texts.append(TextEncoder(parts=tuple(parts), **described))
-    if start != len(keys):
-        raise ValueError("there are tokens of no part")
+    names = [column.name for column in columns if column.kind == "text"]
+    for name, described in zip(names, json.loads(content["texts"]), strict=True):
+        sizes, parts = dict(described.pop("parts")), []
+        for part, size in sizes.items():
+            some = slice(start, start := start + len(range(size)))
+            parts.append(Part.of(part, tokens[some], counts[some]))
+        text = TextEncoder(
+            parts=tuple(parts),
+            sublinear=encoding.sublinear,
+            weight=encoding.text_weights.get(name, 1.0),
+            **described,
+        )
+        fits = (
+            list(sizes) in ([*PARTS], [PARTS[0]], [PARTS[1]])
+            and (type(text.n_texts), type(text.unicode)) == (int, str)
+            and all(((part.counts > 0) & (part.counts <= text.n_texts)).all() for part in parts)
+        )
+        if not fits:
+            raise ValueError("the parts of the texts do not fit together")
+        texts.append(text)
+    if not start == len(tokens) == len(counts):
+        raise ValueError("the tokens and their counts do not fit together")
     return tuple(texts)
 
 
@@ -250,13 +257,14 @@ def _encoder_from(content: Mapping[str, Any]) -> Encoder:
         Column(column["name"], column["kind"], tuple(column["levels"]))
         for column in json.loads(content["columns"])
     )
+    encoding = Encoding(**json.loads(content["encoding"]))
     encoder = Encoder(
-        encoding=Encoding(**json.loads(content["encoding"])),
+        encoding=encoding,
         columns=columns,
         missing=content["encoder_missing"],
         counts=content["encoder_counts"],
         fills=content["encoder_fills"],
-        texts=_texts_from(content),
+        texts=_texts_from(content, encoding, columns),
     )
     counted = encoder.missing, encoder.counts
     texts = [text for column in columns for text in (column.name, *column.levels)]

@@ -20,7 +20,7 @@ VERSION = 1
 """Version of the document format; older ones stay readable."""
 MOST_JSON_VALUES = 8_000_000
 """Numbers of a JSON export: about 160 MB."""
-JSON_PARTS = ("features", "kernel", "encoding", "columns", "target")
+JSON_PARTS = ("features", "kernel", "encoding", "columns", "target", "texts")
 """Stored as a text with JSON; in a JSON document they are objects."""
 
 Parts: TypeAlias = dict[str, Any]

@@ -55,8 +55,15 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
     `decision` (n,) of two classes or (n, n_classes), and `probability` (n, n_classes) of a
     calibrated model; or `value` (n,) of a model of numbers.
 
-    Raises InvalidContent (`export-unsupported`) for models of too many numbers.
+    Raises InvalidContent (`export-unsupported`) for models of texts and of too many numbers.
     """
+    if fitted.encoder.texts:
+        name = next(column.name for column in fitted.columns if column.kind == "text")
+        raise InvalidContent(
+            "export-unsupported",
+            f"column {name!r} has texts, and ONNX has no operation for their tokens; use npz "
+            "or json, which have a program in Python",
+        )
     n_values = _count(fitted)
     if n_values > MOST_VALUES:
         raise InvalidContent(

@@ -7,9 +7,9 @@
     labels_or_none(model, scores(model, X), 0.05)   # None for rows of no known class
     intervals(model, scores(model, X), 0.9)   # of a model of numbers, which predict gives
 
-Rows of a table with categories, dates or gaps are lists in the order of `model["columns"]`, or
-dictionaries with their names: numbers, texts, booleans, dates such as "2024-05-01", and None for a
-missing cell. An array of floats has their raw values, as `raw_values` gives them.
+Rows of a table with categories, texts, dates or gaps are lists in the order of `model["columns"]`,
+or dictionaries with their names: numbers, texts, booleans, dates such as "2024-05-01", and None for
+a missing cell. An array of floats has their raw values, as `raw_values` gives them.
 
 This file needs only NumPy: copy it. An NPZ export contains it as its member `readme`.
 """
@@ -18,16 +18,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 BLOCK_ROWS = 512
+BLOCK_VALUES = 8_000_000
 MISSING = {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?", "."}
 
 
@@ -43,20 +47,22 @@ def load(path: str | Path) -> dict[str, Any]:
         if "conformal_residuals" in model:
             errors = model["conformal_residuals"]
             errors[np.isnan(errors)] = math.inf  # null in JSON
-        return model
-    with np.load(path, allow_pickle=False) as archive:
-        parts = {name: archive[name] for name in archive.files}
-    model = {name: part if part.ndim else part.item() for name, part in parts.items()}
-    for name in {"features", "kernel", "encoding", "columns", "target"} & set(model):
-        model[name] = json.loads(model[name])
+    else:
+        with np.load(path, allow_pickle=False) as archive:
+            parts = {name: archive[name] for name in archive.files}
+        model = {name: part if part.ndim else part.item() for name, part in parts.items()}
+        for name in {"features", "kernel", "encoding", "columns", "target", "texts"} & set(model):
+            model[name] = json.loads(model[name])
+    if "texts" in model:
+        _number_tokens(model)
     return model
 
 
-def predict(model: dict[str, Any], X: Any) -> Any:
+def predict(model: dict[str, Any], X: Any, texts: Any = ()) -> Any:
     """(n_samples,) labels, or numbers in the unit of the target."""
     if "target" in model:
-        return _of_target(model, scores(model, X)[:, 0])
-    values = decision(model, scores(model, X))
+        return _of_target(model, scores(model, X, texts)[:, 0])
+    values = decision(model, scores(model, X, texts))
     codes = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
     return model["classes"][codes]
 
@@ -114,12 +120,14 @@ def decision(model: dict[str, Any], scores: Any) -> Any:
     return votes + sums / np.maximum(np.abs(sums).max(axis=1, keepdims=True), 1.0) / 3.0
 
 
-def scores(model: dict[str, Any], X: Any) -> Any:
-    """(n_samples, n_problems) of the binary classifiers: of pairs i < j, or one a class."""
+def scores(model: dict[str, Any], X: Any, texts: Any = ()) -> Any:
+    """(n_samples, n_problems) of the binary classifiers: of pairs i < j, or one a class. `texts`:
+    what the raw values of texts are the positions of."""
     if "columns" in model and not (isinstance(X, np.ndarray) and X.dtype.kind == "f"):
-        X = raw_values(model, X)
+        X = raw_values(model, X, texts := [])
     X = np.asarray(X, dtype=np.float64)
-    parts = [_scores(model, X[k : k + BLOCK_ROWS]) for k in range(0, len(X), BLOCK_ROWS)]
+    step = max(1, min(BLOCK_ROWS, BLOCK_VALUES // model["n_features"]))
+    parts = [_scores(model, X[k : k + step], texts) for k in range(0, len(X), step)]
     return np.concatenate([np.empty((0, len(model["intercepts"]))), *parts])
 
 
@@ -144,12 +152,13 @@ def probabilities(model: dict[str, Any], scores: Any) -> Any:
     return np.where(sums > 0, positive / np.where(sums > 0, sums, 1.0), 1.0 / n_classes)
 
 
-def raw_values(model: dict[str, Any], rows: Any) -> Any:
+def raw_values(model: dict[str, Any], rows: Any, texts: list[str] | None = None) -> Any:
     """(n_samples, n_columns) of a table: numbers, booleans as 1 and 0, dates as days since
-    1970-01-01, categories as the position of their level, -1 for an unknown one; NaN is missing."""
+    1970-01-01, categories as the position of their level, -1 for an unknown one, texts as their
+    position in the list `texts`, to which they are added; NaN is missing."""
     columns = model["columns"]
     names = [column["name"] for column in columns]
-    readers = [_reader(column) for column in columns]
+    readers = [_reader(column, [] if texts is None else texts) for column in columns]
     table = np.empty((len(rows), len(columns)))
     for i, row in enumerate(rows):
         cells = [row[name] for name in names] if isinstance(row, dict) else row
@@ -157,7 +166,7 @@ def raw_values(model: dict[str, Any], rows: Any) -> Any:
     return table
 
 
-def _reader(column: dict[str, Any]) -> Any:
+def _reader(column: dict[str, Any], texts: list[str]) -> Any:
     levels = {level: code for code, level in enumerate(column["levels"])}
     try:
         values = [float(level) for level in levels]
@@ -189,7 +198,14 @@ def _reader(column: dict[str, Any]) -> Any:
     def number(cell: Any) -> float:
         return math.nan if cell is None else float(cell)
 
-    return {"category": code, "date": days}.get(column["kind"], number)
+    def place(cell: Any) -> float:
+        text = str(cell).lower() if isinstance(cell, bool) else str(cell)
+        if cell is None or not text.strip():
+            return math.nan
+        texts.append(text)
+        return len(texts) - 1
+
+    return {"category": code, "date": days, "text": place}.get(column["kind"], number)
 
 
 def _encoded(model: dict[str, Any], X: Any) -> Any:
@@ -205,7 +221,7 @@ def _encoded(model: dict[str, Any], X: Any) -> Any:
             levels += _levels(cells, counts, model["encoding"]["min_count"], missing[j] > 0)
         elif column["kind"] == "date":
             numbers += _date_parts(cells)
-        else:
+        elif column["kind"] != "text":
             numbers.append(cells)
     fills = model["encoder_fills"]
     numbers = [np.where(np.isnan(v), fill, v) for v, fill in zip(numbers, fills, strict=True)]
@@ -214,7 +230,8 @@ def _encoded(model: dict[str, Any], X: Any) -> Any:
         for j, column in enumerate(columns)
         if column["kind"] != "category" and missing[j] > 0
     ]
-    return np.stack([*numbers, *gaps, *levels], axis=1).astype(np.float64)
+    outputs = [np.empty((0, len(X))), *numbers, *gaps, *levels]
+    return np.vstack(outputs).T.astype(np.float64)
 
 
 def _levels(cells: Any, counts: Any, min_count: int, has_gaps: bool) -> list[Any]:
@@ -235,14 +252,73 @@ def _date_parts(days: Any) -> list[Any]:
     return [np.where(gaps, np.nan, v) for v in (years, months % 12 + 1, (whole + 3) % 7 + 1, days)]
 
 
-def _scores(model: dict[str, Any], X: Any) -> Any:
+def _number_tokens(model: dict[str, Any]) -> None:
+    """Make the parts of texts dictionaries: a token's number among the outputs of all texts, and
+    the factor of its count."""
+    tokens = iter(bytes(model["texts_tokens"]).decode("utf-8", "surrogatepass").split("\n"))
+    numbered = enumerate(model["texts_counts"].tolist())
+    for column in model["texts"]:
+        n = column["n_texts"]
+        column["parts"] = {
+            name: {
+                token: (k, math.log((1 + n) / (1 + count)) + 1)
+                for token, (k, count) in zip(islice(tokens, size), numbered, strict=False)
+            }
+            for name, size in column["parts"]
+        }
+
+
+def _tokens(part: str, text: str) -> Counter[str]:
+    """Words and pairs of words, or runs of 2 to 4 characters inside words."""
+    text = " ".join(unicodedata.normalize("NFKC", text).lower().split())
+    if part == "words":
+        words = [word for word in re.findall(r"\w+", text) if len(word) > 1]
+        return Counter([*words, *map(" ".join, pairwise(words))])
+    words = [f" {word} " for word in text.split()]
+    return Counter(w[i : i + n] for w in words for n in (2, 3, 4) for i in range(len(w) - n + 1))
+
+
+def _texts(model: dict[str, Any], X: Any, texts: Any) -> Iterator[tuple[int, Any, Any]]:
+    """For each part of each text of raw rows the number of its row, the outputs and their values,
+    which have the weight of the column as their norm."""
+    encoding = model["encoding"]
+    places = [j for j, column in enumerate(model["columns"]) if column["kind"] == "text"]
+    for j, column in zip(places, model["texts"], strict=True):
+        weight = encoding["text_weights"].get(model["columns"][j]["name"], 1.0)
+        for i in np.flatnonzero(~np.isnan(X[:, j])).tolist():
+            for part, known in column["parts"].items():
+                counts = _tokens(part, texts[int(X[i, j])])
+                found = [
+                    (*known[token], count) for token, count in counts.items() if token in known
+                ]
+                if found:
+                    outputs, factors, counted = np.array(found).T
+                    values = factors * (1 + np.log(counted) if encoding["sublinear"] else counted)
+                    values *= weight / math.sqrt(values @ values)
+                    yield i, outputs.astype(np.int64), values
+
+
+def _scores(model: dict[str, Any], X: Any, texts: Any) -> Any:
+    found = list(_texts(model, X, texts)) if "texts" in model else []
     if "columns" in model:
         X = _encoded(model, X)
-    X = (X - model.get("scaling_offset", 0.0)) / model.get("scaling_scale", 1.0)
+    n, first = X.shape  # outputs of texts come last, and are not scaled
+    X = X - model.get("scaling_offset", np.zeros(first))[:first]
+    X = X / model.get("scaling_scale", np.ones(first))[:first]
+    W, b = model["coefficients"], model["intercepts"]
+    if "kernel" not in model and "texts" in model:
+        scores = X @ W[:, :first].T + b
+        for i, outputs, values in found:
+            scores[i] += W[:, first + outputs] @ values
+        return scores
+    if "texts" in model:
+        X = np.concatenate([X, np.zeros((n, model["n_features"] - first))], axis=1)
+        for i, outputs, values in found:
+            X[i, first + outputs] = values
     X = _features(model, X)
     if "kernel" in model:
         X = _kernel(model["kernel"], X, *_products(model, X))
-    return X @ model["coefficients"].T + model["intercepts"]
+    return X @ W.T + b
 
 
 def _features(model: dict[str, Any], X: Any) -> Any:

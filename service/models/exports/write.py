@@ -18,6 +18,9 @@ from service.models.schemas import ModelVersionRead
 from service.models.sources import Sources
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Vector, dense
+from svm.data.texts import texts_of
+from svm.encoding.encoder import PlainEncoder
+from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import to_arrays
 
 _ORIGIN = (
@@ -63,15 +66,25 @@ def _write_document(
     model = plain.load(path)  # as other programs do
 
     def predict(X: Vector) -> tuple[Any, ...]:
+        texts = _numbered_texts(sources.fitted, X)
         if sources.fitted.target is not None:
-            return (plain.predict(model, X),)
-        values = plain.decision(model, plain.scores(model, X))
+            return (plain.predict(model, X, texts),)
+        values = plain.decision(model, plain.scores(model, X, texts))
         codes = sources.fitted.codes_from_decision(values)
         return model["classes"][codes], values
 
     parity = parity_of(sources, predict, f"NumPy {np.__version__}")
     document.write(form, parts, About(about.columns, about.origin, parity), path)
     return parity
+
+
+def _numbered_texts(fitted: FittedPipeline, X: Vector) -> dict[int, str]:
+    """The texts of raw rows by their raw values."""
+    if isinstance(fitted.encoder, PlainEncoder):
+        return {}
+    cells = np.unique(np.asarray(X).take(fitted.encoder.text_columns, axis=1))
+    places: list[int] = cells[~np.isnan(cells)].astype(np.int64).tolist()
+    return dict(zip(places, texts_of(X).take(places), strict=True))
 
 
 def _write_onnx(sources: Sources, about: About, path: Path) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ required. pandas and other programs write records, columns, or `split`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
@@ -132,7 +132,7 @@ def _read_parts(spec: ParseSpec, parts: dict[str, Span], names: list[str] | None
         raise InvalidContent("empty-data", "there is no column")
     check_columns(n_cells, spec.limits)
 
-    def passes(faults: Faults) -> Iterator[Batch]:
+    def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
         rows = map(loads, raw_elements(path, parts["rows"]))
         return batches_of_lists(rows, n_cells, faults)
 
@@ -212,7 +212,7 @@ def _read_columns(spec: ParseSpec) -> Table:
     if n_rows == 0:
         raise InvalidContent("empty-data", "there is no row")
 
-    def passes(_: Faults) -> Iterator[Batch]:
+    def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
         for start in range(0, n_rows, ROWS_AT_ONCE):
             yield [column[start : start + ROWS_AT_ONCE] for column in columns]
 
@@ -322,7 +322,7 @@ def _build(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]], names: 
     """Raises _OtherNames if all rows were to have those of the first one, and do not."""
     keys = names.keys
 
-    def passes(faults: Faults) -> Iterator[Batch]:
+    def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
         done = 0
         for batch in read_all():
             if names.of_first:

@@ -11,7 +11,7 @@ import csv
 import os
 import re
 import resource
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +83,7 @@ def _read_table(
     names = [column.name for column in columns]
     longest = spec.limits.cell_bytes
 
-    def passes(faults: Faults) -> Iterator[Batch]:
+    def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
         cells = [column.cell(longest) for column in columns]
         yield from map(ValueArrays, file.batches(cells, n_samples))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ from service.rows.cell_texts.text import Slice, check_lengths, records, slices, 
 from service.rows.faults import Faults
 from service.rows.json_reading.numbers import read_lists
 from service.rows.kinds.blocks import Cells
-from service.rows.kinds.building import PLACEHOLDER, Builder
+from service.rows.kinds.building import Builder
 from service.rows.kinds.dialect import (
     COMMENT,
     Dialect,
@@ -28,6 +28,7 @@ from service.rows.kinds.dialect import (
     split_records,
 )
 from service.rows.kinds.feature import Batch
+from service.rows.kinds.gathering import PLACEHOLDER
 from service.rows.kinds.proposing_labels import LabelColumn
 from service.rows.spec import ParseSpec, ReadLimits
 from service.rows.table.layout import Layout, make_layout
@@ -49,9 +50,9 @@ def read(spec: ParseSpec) -> Table:
     columns = make_layout(spec, dialect.n_cells, dialect.names, dialect.unnamed)
     blank: list[int] = []
 
-    def passes(faults: Faults) -> Iterator[Batch]:
+    def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
         blank.clear()
-        return _batches(dialect, spec.limits, faults, columns, blank)
+        return _batches(dialect, spec.limits, faults, columns, blank, texts)
 
     table = _read_plain(spec, dialect, columns) or Builder(spec, columns, passes).build(
         comma_likely=dialect.comma_likely
@@ -84,9 +85,10 @@ def _batches(
     faults: Faults,
     columns: Layout,
     blank: list[int],
+    texts: Collection[int],
 ) -> Iterator[Batch]:
     """The cells of some rows, column by column; a row with another width is a fault. How many rows
-    of delimiters only were left out is added to `blank`."""
+    of delimiters only were left out is added to `blank`. The cells of `texts` may be long."""
     width = dialect.n_cells
     header, done = dialect.header, 0
     simple = not dialect.trailing and dialect.delimiter != " "
@@ -110,7 +112,7 @@ def _batches(
             continue
         batch: Columns = list(zip(*rows, strict=True))
         if long:
-            batch = _without_long(batch, limits.cell_bytes, done, faults, columns)
+            batch = _without_long(batch, limits.cell_bytes, done, faults, columns, texts)
         yield batch
         done += len(batch[0])
 
@@ -160,10 +162,18 @@ def _checked(rows: list[list[str]], width: int, done: int, faults: Faults) -> li
     return kept
 
 
-def _without_long(batch: Columns, limit: int, done: int, faults: Faults, roles: Layout) -> Columns:
-    """The cells; one that is too long is a fault, another is in its place."""
+def _without_long(
+    batch: Columns,
+    limit: int,
+    done: int,
+    faults: Faults,
+    roles: Layout,
+    texts: Collection[int],
+) -> Columns:
+    """The cells; one that is too long, and none of `texts`, is a fault, and is cut: in the end its
+    column may be one of texts."""
     columns: list[Sequence[str]] = []
-    read = {*roles.features, roles.target, roles.weight}
+    read = {*roles.features, roles.target, roles.weight}.difference(texts)
     for position, column in enumerate(batch):
         if position not in read or len(max(column, key=len)) <= limit // 4:
             columns.append(column)
@@ -172,10 +182,10 @@ def _without_long(batch: Columns, limit: int, done: int, faults: Faults, roles: 
         for row, cell in enumerate(column, done + 1):
             if len(cell.encode()) > limit:
                 message = f"has more than {limit:,} bytes"
-                hint = "is a delimiter or a quote missing?"
+                hint = "is a delimiter or a quote missing? else say in `schema` that it is a text"
                 fault = CellFault("csv-cell-too-large", message, cell, hint)
                 faults.add(*fault, row=row, column=roles.column(position))
-                cells[row - done - 1] = PLACEHOLDER
+                cells[row - done - 1] = cell[: limit // 4] if " " in cell else PLACEHOLDER
         columns.append(cells)
     return columns
 

@@ -19,7 +19,7 @@ from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
 from service.rows.faults import Faults, called, no_features, refuse, shown, too_many, warning
 from service.rows.kinds.blocks import AllColumns, ValueRows
-from service.rows.kinds.deciding import decide
+from service.rows.kinds.deciding import decide, free_texts
 from service.rows.kinds.feature import (
     Again,
     Batch,
@@ -31,9 +31,12 @@ from service.rows.kinds.feature import (
     Passes,
     Question,
     Wrong,
+    texts_of,
 )
+from service.rows.kinds.free_texts import FreeTexts
 from service.rows.kinds.gathering import (
     MOST_LABELS,
+    PLACEHOLDER,
     FormColumn,
     TextColumn,
     TypedTexts,
@@ -48,15 +51,13 @@ from service.rows.spec import ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
 from service.rows.table.layout import ASKED, Layout, make_layout
 from service.rows.table.left_out import ignoring
+from service.rows.table.texts import TextSpool, text_positions, write_texts
 from service.rows.table.writers import Table, kept_kinds, plain_bits, write_rows, write_weights
 from svm.data.columns import Column, Kind
 
 MAX_PASSES = 6
 HEAD_ROWS = 4096
 """Rows from which the form of a column is guessed: fewer than `MAX_LEVELS`."""
-PLACEHOLDER = "\0"
-"""A cell of a row that is wrong: the file is refused, and this adds no other fault. No text file
-has such a cell."""
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 """Of the different texts of all columns in memory."""
 LIST_HINT = "a single row is [[1, 2]], not [1, 2]"
@@ -77,6 +78,8 @@ class Builder:
         self._words: Words = MISSING_VALUES | {PLACEHOLDER, *spec.asked.missing}
         self._features: list[Feature] = []
         self._n_samples = 0
+        self._texts: TextSpool
+        """Those of the columns of texts, by their place among the features."""
         self._marks: set[str] = set()
         """Decimal marks that columns of numbers can only have."""
 
@@ -124,7 +127,7 @@ class Builder:
 
     def _begin(self) -> list[Feature]:
         """What each column is like in its first rows."""
-        passes = self._passes(Faults())
+        passes = self._passes(Faults(), ())
         first = next(passes, None)
         if first is None:
             raise InvalidContent("empty-data", "there is no row")
@@ -132,8 +135,13 @@ class Builder:
         features = []
         weight = self._columns.weight
         for position in (*self._columns.features, *(() if weight is None else (weight,))):
-            kind = self._kind(position)
+            question = self._question(position)
+            kind = question.kind
             make: Callable[[], Gatherer] | None = None
+            if kind == "text":
+                make = partial(free_texts, question, typed=self._typed)
+                features.append(Feature(position, make))
+                continue
             if self._typed:
                 cell = next((cell for cell in first[position] if cell not in (None, "")), None)
                 of_texts = kind in ("category", "date") or (kind is None and type(cell) is str)
@@ -183,9 +191,15 @@ class Builder:
         labels = LabelColumn(self._spec, faults, self._columns, typed=self._typed)
         n_samples = 0
         features = AllColumns(self._features)
+        texts = [
+            (i, g)
+            for i, one in enumerate(self._features)
+            if isinstance(g := one.gatherer, FreeTexts)
+        ]
+        self._texts = TextSpool(self._folder, len(self._features))
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
             before = 0
-            for batch in self._passes(faults):
+            for batch in self._passes(faults, texts_of(self._features)):
                 known = faults.total == before
                 before = faults.total
                 values = features.add(batch)
@@ -198,6 +212,8 @@ class Builder:
                     labels.add(batch)
                 else:  # of rows that are wrong
                     labels.skip(len(values))
+                for i, column in texts:
+                    self._texts.add(i, column.taken())
                 if faults.total == 0:
                     spool.write(plain_bits(values))
                 self._forget_texts()
@@ -262,11 +278,14 @@ class Builder:
     def _write(self, kept: KeptFeatures, table: list[TableColumn]) -> None:
         spool = self._folder / "spool"
         as_it_is = all(decision.values is None for _, decision in kept)
-        if as_it_is and len(kept) == len(self._features):
+        texts = text_positions(table)
+        if as_it_is and len(kept) == len(self._features) and not texts:
             spool.replace(self._folder / "X.npy")
             return
         place = {feature.position: i for i, feature in enumerate(self._features)}
         places = [place[feature.position] for feature, _ in kept]
+        if texts:
+            write_texts(self._folder, self._texts.runs(places[i] for i in texts))
 
         def rows() -> Iterator[Values]:
             for block in blocks(spool):

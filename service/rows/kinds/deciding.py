@@ -44,7 +44,11 @@ from service.rows.kinds.feature import (
     Warned,
     Wrong,
 )
+from service.rows.kinds.free_texts import FreeTexts
 from service.rows.kinds.gathering import (
+    MOST_LABELS,
+    NO_WORDS,
+    PLACEHOLDER,
     FewValues,
     FormColumn,
     TextColumn,
@@ -61,6 +65,10 @@ DECIMAL_HINT = "say decimal=. (a point) or decimal=, (a comma)"
 DATE_HINT = "write the dates as YYYY-MM-DD, or say in `schema` that the column is a category"
 SENTENCE = 40
 """Characters of a level, on average, of sentences."""
+WORDS_OF_SENTENCE, WORDS_OF_NAMES = 3, 1.5
+"""On average: more are rather sentences, as many are names whose words may say something."""
+MOST_CAPITALIZED = 0.8
+"""A larger share of capitalized words is that of names and titles."""
 LONG = 24
 """Characters of texts, on average, that are rather sentences than names of levels."""
 _TOO_MANY = f"free text: more than {MAX_LEVELS:,} different texts"
@@ -74,7 +82,14 @@ SHARE_OF_ODD, MOST_ODD = 0.01, 10
 _LIKE_NUMBERS = re.compile(r"[+-]?[0-9(][0-9.,:;/'\u2019\s_()\u2013-]*")
 """Digits and separators: another style, a range, a date or a time."""
 _MOST_LOOKED_AT = 200
+MOST_READ = 1000
+"""Texts that say whether a column has sentences."""
 _NEARLY_DATES = re.compile(r"[^\W\d_]{3,9}\.?[ '/-]+[0-9]{2}")
+_WORDS = re.compile(r"[^\W\d_]{2,}")
+_NO_BLANKS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+"
+)
+"""Scripts without blanks between words, which have two characters or so."""
 _FEET = re.compile(r"[0-9]+ ?(?:'|ft) ?[0-9]+ ?(?:\"|'')?")
 
 
@@ -86,7 +101,15 @@ def decide(column: Gatherer, question: Question) -> Decision:
     return decision
 
 
+def free_texts(question: Question, *, typed: bool) -> FreeTexts:
+    """What reads a column as texts."""
+    words = NO_WORDS if typed else question.asked | {PLACEHOLDER}
+    return FreeTexts(words, question.spec.limits.text_bytes, typed=typed)
+
+
 def _decide(column: Gatherer, question: Question) -> Decision:
+    if isinstance(column, FreeTexts):
+        return _decide_free(column, question)
     if isinstance(column, TypedValues):
         return _decide_typed(column, question)
     if isinstance(column, ValueColumn):
@@ -97,6 +120,20 @@ def _decide(column: Gatherer, question: Question) -> Decision:
             return Again(lambda: TypedValues("number"))  # the first cell was the mistake
         return Wrong(None, question.kind or "text")
     return _decide_texts(column, question)
+
+
+def _decide_free(column: FreeTexts, question: Question) -> Decision:
+    if column.n_wrong:
+        return Wrong(None, "text")
+    message = "a column of texts: its words become features; if they are levels, say in `schema` "
+    message += "that it is a category"
+    return Kept(
+        kind="text",
+        missing=column.n_missing,
+        missing_words=frozenset(column.missing_words),
+        notes=_odd_notes(question.asked & MISSING_VALUES),
+        warnings=[] if question.kind else [Warned("text-column", message)],
+    )
 
 
 def _decide_typed(column: TypedValues, question: Question) -> Decision:
@@ -317,28 +354,57 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
     words = _missing_texts(column, question)
     there = {text for text in column.texts if text not in words}
     nearly = nearly_read(column, words)
-    if column.overflowed:
-        return Ignored(
-            _TOO_MANY if nearly is None else f"{_TOO_MANY}; {nearly.message}", "category"
-        )
+    first = [text for text in column.texts if text in there][:MOST_READ]
+    prose = nearly is None and are_sentences(first)
+    if column.overflowed and not prose:
+        more = offer_of_text(first) if nearly is None else f"; {nearly.message}"
+        return Ignored(f"{_TOO_MANY}{more}", "category")
     if len(there) == 1 and n_there == sum(column.counts):
         return Ignored(f"constant: every cell is {next(iter(there))[:64]!r}", "category")
     if nearly is not None:
         return _category(column, question, nearly)
-    if len(there) == n_there and n_there >= MIN_ROWS_OF_IDENTIFIERS:
-        return Ignored("an identifier or free text: every text is different", "category")
-    average = sum(map(len, there)) / max(1, len(there))
-    mostly_different = 2 * len(there) > n_there >= MIN_ROWS_OF_IDENTIFIERS
-    if mostly_different and average > LONG:
-        return Ignored("free text: most texts are different, and long", "category")
+    mostly_different = 2 * len(there) > n_there
+    long = sum(map(len, there)) > SENTENCE * len(there) and len(there) > MOST_LABELS
+    if prose and (column.overflowed or mostly_different or long):
+        return Again(partial(free_texts, question, typed=column.typed))
+    mostly_different &= n_there >= MIN_ROWS_OF_IDENTIFIERS
+    if mostly_different and len(there) == n_there:
+        reason = f"an identifier or free text: every text is different{offer_of_text(first)}"
+        return Ignored(reason, "category")
+    if mostly_different and sum(map(len, there)) > LONG * len(there):
+        reason = f"free text: most texts are different, and long{offer_of_text(first)}"
+        return Ignored(reason, "category")
     warned = None
     if mostly_different:
         message = (
             f"{len(there):,} different texts, such as {min(there)[:32]!r}, in {n_there:,} rows"
         )
         advice = "if they are numbers or dates, write them plainly; if they are names, ignore it"
-        warned = Warned("many-levels", f"{message} teach a model little; {advice}")
+        offer = offer_of_text(first)
+        warned = Warned("many-levels", f"{message} teach a model little; {advice}{offer}")
     return _category(column, question, warned)
+
+
+def are_sentences(texts: Collection[str]) -> bool:
+    """Whether texts are rather sentences than names of levels: they have several words on average,
+    and are not short ones of capitalized words, as names and titles are."""
+    n_words = n_capitalized = 0.0
+    for text in texts:
+        words = _WORDS.findall(text)
+        n_words += len(words) + 0.5 * len(
+            "" if text.isascii() else "".join(_NO_BLANKS.findall(text))
+        )
+        n_capitalized += sum(map(str.istitle, words))
+    names = n_capitalized > MOST_CAPITALIZED * n_words
+    short = sum(map(len, texts)) <= SENTENCE * len(texts)
+    return n_words > WORDS_OF_SENTENCE * len(texts) and not (names and short)
+
+
+def offer_of_text(texts: Collection[str]) -> str:
+    """What to add to the reason why texts are no feature, or a poor one, if they have words."""
+    if sum(len(_WORDS.findall(text)) for text in texts) < WORDS_OF_NAMES * len(texts):
+        return ""
+    return "; for its words as features, say in `schema` that its kind is text"
 
 
 def _category(column: TextColumn, question: Question, warned: Warned | None = None) -> Decision:
@@ -503,4 +569,5 @@ def levels_warnings(levels: list[str]) -> Iterator[Warned]:
         yield Warned("lists-in-cells", f"{message}; give each element a column of its own")
     elif sum(map(len, levels)) > SENTENCE * len(levels):
         message = "its cells are sentences, each a level of its own"
-        yield Warned("many-levels", f"{message}; ignore the column by `schema`, if it is free text")
+        hint = "for their words as features, say in `schema` that its kind is text"
+        yield Warned("many-levels", f"{message}; {hint}")

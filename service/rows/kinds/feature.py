@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -12,11 +12,12 @@ import numpy.typing as npt
 from service.rows.cell_texts.number_styles import NumberStyle, Survey, is_sure
 from service.rows.cell_texts.number_text import Form
 from service.rows.faults import Faults
+from service.rows.kinds.free_texts import FreeTexts
 from service.rows.kinds.gathering import TextColumn, ValueColumn, Words
 from service.rows.spec import ParseSpec
 from svm.data.columns import Kind
 
-Gatherer: TypeAlias = ValueColumn | TextColumn
+Gatherer: TypeAlias = ValueColumn | TextColumn | FreeTexts
 
 
 class Warned(NamedTuple):
@@ -137,8 +138,9 @@ class Batch(Protocol):
     def __getitem__(self, position: int, /) -> Sequence[Any]: ...
 
 
-Passes: TypeAlias = Callable[[Faults], Iterator[Batch]]
-"""Reads the file from its beginning; what is wrong with rows is added to the faults."""
+Passes: TypeAlias = Callable[[Faults, Collection[int]], Iterator[Batch]]
+"""Reads the file from its beginning; what is wrong with rows is added to the faults. It is given
+the positions of the columns that are read as texts, whose cells may be long."""
 
 
 @dataclass(slots=True)
@@ -163,3 +165,8 @@ class Feature:
 
 
 KeptFeatures: TypeAlias = list[tuple[Feature, Kept]]
+
+
+def texts_of(features: Iterable[Feature]) -> frozenset[int]:
+    """The positions of the columns that are read as texts."""
+    return frozenset(one.position for one in features if isinstance(one.gatherer, FreeTexts))

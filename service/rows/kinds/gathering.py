@@ -46,6 +46,9 @@ ENTRY_BYTES = 100
 _PLAIN_OR_NULL = b"0123456789eE+-.,nul"
 NO_WORDS = frozenset({""})
 """An empty text is a missing cell, like null."""
+PLACEHOLDER = "\0"
+"""A cell of a row that is wrong: the file is refused, and this adds no other fault. No text file
+has such a cell."""
 MOST_SHAPES = 1024
 """Of a column that is read shape by shape."""
 MOST_KNOWN = 10_000

@@ -16,7 +16,8 @@ from service.rows.cell_faults import (
 )
 from service.rows.cell_texts.number_text import MAX_LEVELS, is_value
 from service.rows.faults import Faults, called, refuse
-from service.rows.kinds.feature import Ambiguous, Feature, Ignored, Passes, Wrong
+from service.rows.kinds.feature import Ambiguous, Feature, Ignored, Passes, Wrong, texts_of
+from service.rows.kinds.free_texts import FreeTexts
 from service.rows.table.layout import Layout
 
 NUMBER_HINT = (
@@ -47,7 +48,7 @@ def add_wrong(features: Sequence[Feature], columns: Layout, passes: Passes, faul
             hint = "give it the role `ignored`"
             raise refuse("too-many-levels", message, column=column, hint=hint)
     done = 0
-    for batch in passes(Faults()):
+    for batch in passes(Faults(), texts_of(features)):
         wrong_cells = [
             (row, one.position, _fault(cell, row, one, decision, columns))
             for one, decision in wrong
@@ -69,12 +70,16 @@ def refuse_undecided(features: Sequence[Feature], columns: Layout) -> None:
             raise refuse(decision.code, message, column=name, value=text, hint=hint)
         if isinstance(decision, Ignored) and feature.position in columns.wanted:
             message = f"column {called(name)}: {decision.reason}"
-            hint = "say its kind in `schema`: number, category, boolean or date"
+            hint = "say its kind in `schema`: number, category, boolean, date or text"
             raise refuse("empty-data", message, column=name, hint=hint)
 
 
 def _fault(cell: Any, row: int, feature: Feature, decision: Wrong, columns: Layout) -> CellFault:
     """What is wrong with a cell of a column."""
+    if isinstance(feature.gatherer, FreeTexts):
+        wrong = feature.gatherer.fault(cell)
+        assert wrong is not None, "else the cell is not looked at"
+        return wrong
     unnamed, fault, text = columns.names is None, None, cell
     hint = HEADER_HINT if unnamed and row == 1 else NUMBER_HINT
     if feature.gatherer.typed:

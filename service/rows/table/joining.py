@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from service.rows.table.labels import (
     number_of,
 )
 from service.rows.table.layout import feature_order
+from service.rows.table.texts import TextFiles, text_positions, write_texts
 from service.rows.table.writers import Table, kept_kinds, raw_blocks, stored_blocks, write_rows
 from svm.data.columns import Column
 from svm.encoding.recoding import recoding
@@ -179,6 +181,11 @@ def _append_features(
     kept = kept_kinds(merged)
     with rewriting(folder) as joined_folder:
         write_rows(joined_folder, rows(), kept, stored.n_features, limits)
+        if columns := text_positions(kept):
+            parts = TextFiles(stored, stored.path), TextFiles(table, in_folder(folder))
+            both = ((i, i if order is None else order[i]) for i in columns)
+            runs = (part.runs(i) for pair in both for part, i in zip(parts, pair, strict=True))
+            write_texts(joined_folder, chain.from_iterable(runs))
     return kept
 
 

@@ -17,7 +17,7 @@ from service.rows.spec import DELIMITED, LabelKind, ParseSpec, ReadLimits, Roles
 from svm.data.columns import Kind
 
 NO_TARGET = "none"
-KINDS = ("number", "category", "boolean", "date")
+KINDS = ("number", "category", "boolean", "date", "text")
 ROLES = ("feature", "label", "weight", "ignored")
 ASKED = "the caller asks for it"
 """Why a column is ignored, if `schema` has it so."""

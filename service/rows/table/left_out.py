@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from service.rows.faults import called, no_features, shown, warning
 from service.rows.spec import ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import blocks, in_folder, rewriting, sparse_rows, write_array
 from service.rows.table.labels import Target
+from service.rows.table.texts import TextFiles, chosen, text_positions, write_texts
 from service.rows.table.writers import (
     SparseWriter,
     Table,
-    category_positions,
+    coded_positions,
     kept_kinds,
     raw_blocks,
     write_rows,
@@ -143,16 +145,24 @@ def write_chosen(
         _write_sparse(files, rows, folder, limits)
         return []
     missing = np.zeros(source.n_features, dtype=np.int64)
+    kept: dict[int, list[Mask]] = {i: [] for i in text_positions(source.table)}
 
     def parts() -> Iterator[npt.NDArray[np.float64]]:
         start = 0
         for block in raw_blocks(source, files):
-            part = block[rows[start : start + len(block)]]
+            some = rows[start : start + len(block)]
             start += len(block)
+            for i, masks in kept.items():
+                masks.append(some[~np.isnan(block[:, i])])
+            part = block[some]
             missing[:] += np.isnan(part).sum(axis=0)
             yield part
 
     write_rows(folder, parts(), source.table, source.n_features, limits)
+    if kept:
+        texts = TextFiles(source, files)
+        runs = (chosen(texts.runs(i), np.concatenate(masks)) for i, masks in kept.items())
+        write_texts(folder, chain.from_iterable(runs))
     counted = zip(source.kinds, missing.tolist(), strict=True)
     return kept_kinds(replace(column, missing=count) for column, count in counted)
 
@@ -177,7 +187,7 @@ def without_row_numbers(spec: ParseSpec, table: Table, folder: Path) -> Table:
     """
     if table.sparse or table.columns is None or table.n_samples < MIN_ROWS:
         return table
-    in_X = np.delete(np.arange(table.n_features), category_positions(table.table)).tolist()
+    in_X = np.delete(np.arange(table.n_features), coded_positions(table.table)).tolist()
     dropped: dict[int, str] = {}
     for place, i in enumerate(in_X):
         if table.kinds[i].kind == "number" and table.columns[i] not in spec.asked.schema:

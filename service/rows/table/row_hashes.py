@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -38,11 +39,17 @@ def row_hashes(X: Matrix, truth: npt.NDArray[Any], columns: Columns = ()) -> Wor
 
 def text_hashes(texts: Texts, places: npt.NDArray[np.int64]) -> Words:
     """(n_places,) of the texts at these places."""
-    made = bytearray()
+    hashes = [np.zeros(0, dtype=np.uint64)]
     for start in range(0, len(places), TEXTS_AT_ONCE):
-        for text in texts.take(places[start : start + TEXTS_AT_ONCE].tolist()):
-            made += blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-    return np.frombuffer(bytes(made), dtype=np.uint64)
+        some = texts.take(places[start : start + TEXTS_AT_ONCE].tolist())
+        hashes.append(hashes_of(text.encode(errors="surrogatepass") for text in some))
+    return np.concatenate(hashes)
+
+
+def hashes_of(texts: Iterable[bytes]) -> Words:
+    """(n_texts,) of texts in UTF-8."""
+    made = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
+    return np.frombuffer(made, dtype=np.uint64)
 
 
 def dense_hashes(block: npt.NDArray[np.float64], multipliers: Words) -> Words:

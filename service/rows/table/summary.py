@@ -21,8 +21,15 @@ from service.rows.faults import listed, warning
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
 from service.rows.table.labels import MAX_CLASSES, MOST_CLASSES, Target
-from service.rows.table.row_hashes import Words, dense_hashes, entry_hashes, multipliers
-from service.rows.table.writers import Table, arrays_of, category_positions, raw_blocks
+from service.rows.table.row_hashes import (
+    Words,
+    dense_hashes,
+    entry_hashes,
+    mixed,
+    multipliers,
+)
+from service.rows.table.texts import TEXT_ARRAYS, described_texts, text_positions
+from service.rows.table.writers import Table, arrays_of, coded_positions, raw_blocks
 
 MAX_CLASSES_OF_A_JOB = 100
 """By default, to be named as a way out."""
@@ -41,7 +48,7 @@ def describe(folder: Path, table: Table, max_columns: int) -> Parsed:
 
     Statistics per column are left out of sparse data with more than `max_columns` columns.
     """
-    arrays = ["data", "indices", "indptr"] if table.sparse else arrays_of(table)
+    arrays = ["data", "indices", "indptr"] if table.sparse else _dense_arrays(table)
     if table.weight is not None:
         arrays.append("weights")
     target = table.labels
@@ -52,6 +59,12 @@ def describe(folder: Path, table: Table, max_columns: int) -> Parsed:
     digest, statistics, warnings = _digest_and_statistics(folder, table, max_columns)
     if target is not None:
         table, warnings = replace(table, classes=target.classes), [*target.warnings, *warnings]
+    texts = statistics.get("texts", {})
+    columns = [
+        one | {"characters": texts[one["name"]]["characters"]} if one["name"] in texts else one
+        for one in table.table
+    ]
+    table = replace(table, table=columns)
     return Parsed(
         **table.described(),
         class_counts=None if target is None else target.counts,
@@ -60,6 +73,10 @@ def describe(folder: Path, table: Table, max_columns: int) -> Parsed:
         matrix_digest=digest,
         arrays=arrays,
     )
+
+
+def _dense_arrays(table: Table) -> list[str]:
+    return [*arrays_of(table), *(TEXT_ARRAYS if text_positions(table.table) else ())]
 
 
 def _digest_and_statistics(
@@ -77,6 +94,7 @@ def _digest_and_statistics(
     digest.update(json.dumps(_described(table, shape)).encode())
     row_hashes = np.empty(table.n_samples, dtype=np.uint64)
     columns: dict[str, list[float | None]] | None = None
+    texts: dict[str, dict[str, Any]] = {}
     if table.sparse:
         for name in ("indptr", "indices", "data"):
             for block in blocks(folder / f"{name}.npy"):
@@ -85,33 +103,44 @@ def _digest_and_statistics(
         if table.n_features <= max_columns:
             columns = _sparse_statistics(folder, shape)
     else:
-        arrays = arrays_of(table)
+        arrays = _dense_arrays(table)
         for name in arrays if "codes" in arrays else ():
             for block in blocks(folder / f"{name}.npy"):
                 digest.update(np.ascontiguousarray(block).data)
         moments = Moments(table.n_features)
         of_columns, done = multipliers(table.n_features), 0
+        with_text: dict[int, list[npt.NDArray[np.bool_]]] = {
+            i: [] for i in text_positions(table.table)
+        }
         for block in raw_blocks(table, in_folder(folder)):
             moments.add(block)
             if "codes" not in arrays:
                 digest.update(block.data)
+            for i, masks in with_text.items():
+                masks.append(~np.isnan(block[:, i]))
+                block[masks[-1], i] = 0.0  # the hash of its text is added below
             row_hashes[done : done + len(block)] = dense_hashes(block, of_columns)
             done += len(block)
         columns = moments.statistics()
         for values in columns.values():
-            for i in category_positions(table.table):
+            for i in coded_positions(table.table):
                 values[i] = None
+        for i, statistics, hashes in described_texts(table, in_folder(folder)):
+            row_hashes[np.concatenate(with_text[i])] += mixed(hashes) * of_columns[i]
+            texts[table.table[i]["name"]] = statistics
     if table.weight is not None:
         digest.update(b"weights")
         for block in blocks(folder / "weights.npy"):
             digest.update(np.ascontiguousarray(block).data)
     _digest_labels(digest, table.labels)
-    statistics: dict[str, Any] = {"columns": columns}
+    known: dict[str, Any] = {"columns": columns}
+    if texts:
+        known["texts"] = texts
     if table.labels is not None:
-        statistics["target"] = _target_statistics(table.labels)
+        known["target"] = _target_statistics(table.labels)
     row_hashes.sort()
     n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
-    return digest.hexdigest(), statistics, list(_warnings(table, columns, n_duplicates))
+    return digest.hexdigest(), known, list(_warnings(table, columns, n_duplicates))
 
 
 def _described(table: Table, shape: tuple[int, int]) -> dict[str, Any]:

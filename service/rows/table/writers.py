@@ -1,7 +1,7 @@
 """A table on disk: its arrays are written while they are still being read.
 
-Numbers, booleans and dates are in `X`, categories in `codes`; read back they are one matrix of raw
-values, as `svm.data.columns` describes it.
+Numbers, booleans and dates are in `X`, categories and the positions of texts in `codes`; read back
+they are one matrix of raw values, as `svm.data.columns` describes it.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class _Writer(ExitStack):
 
 
 class DenseWriter(_Writer):
-    """Raw values: `X.npy`, float64, C order, and `codes.npy` of the categories in `table`. Raises
-    TooLarge."""
+    """Raw values: `X.npy`, float64, C order, and `codes.npy` of the categories and texts in
+    `table`. A text that is not missing gets the next position. Raises TooLarge."""
 
     def __init__(
         self,
@@ -91,11 +91,14 @@ class DenseWriter(_Writer):
         if n_features > limits.columns:
             raise too_many("columns", limits.columns)
         self.n_features = n_features
-        self._categories = category_positions(table)
-        self._numbers = sorted(set(range(n_features)).difference(self._categories))
+        self._coded = coded_positions(table)
+        self._numbers = sorted(set(range(n_features)).difference(self._coded))
+        self._texts = [k for k, i in enumerate(self._coded) if table[i]["kind"] == "text"]
+        self._n_texts = np.zeros(len(self._texts), dtype=np.int64)
         types = {"X": "<f8"} if self._numbers else {}
-        if self._categories:
-            types["codes"] = code_type(max(len(table[i]["levels"]) for i in self._categories))
+        if self._coded:
+            n_levels = max(len(table[i]["levels"]) for i in self._coded)
+            types["codes"] = "<i4" if self._texts else code_type(n_levels)
         super().__init__(folder, limits, **types)
 
     def check(self, n_samples: int) -> None:
@@ -109,17 +112,34 @@ class DenseWriter(_Writer):
         """(rows, n_features), NaN for a missing cell."""
         self.n_samples += len(block)
         self.check(self.n_samples)
-        if self._categories:
-            codes = block[:, self._categories]
-            self._files["codes"].write(np.where(np.isnan(codes), MISSING_CODE, codes))
+        if self._coded:
+            codes = block[:, self._coded]
+            there = ~np.isnan(codes)
+            if self._texts:
+                codes[:, self._texts] = self._n_texts + np.cumsum(there[:, self._texts], axis=0) - 1
+                self._n_texts += np.count_nonzero(there[:, self._texts], axis=0)
+                if self._n_texts.sum() > np.iinfo(np.int32).max:
+                    raise too_many("values", self._limits.stored_values)
+            self._files["codes"].write(np.where(there, codes, MISSING_CODE))
             block = block[:, self._numbers]
         if self._numbers:
             self._files["X"].write(plain_bits(block))
 
     def finish(self) -> None:
-        for name, positions in (("X", self._numbers), ("codes", self._categories)):
+        for name, positions in (("X", self._numbers), ("codes", self._coded)):
             if positions:
                 self._files[name].finish((self.n_samples, len(positions)))
+        if len(self._texts) > 1:
+            self._count_on()
+
+    def _count_on(self) -> None:
+        """The texts of a column come after those of the columns before it."""
+        codes = np.load(self.folder / "codes.npy", mmap_mode="r+")
+        starts = np.cumsum(self._n_texts) - self._n_texts
+        step = max(1, BLOCK_BYTES // codes.shape[1])
+        for k in range(0, len(codes), step):
+            some = codes[k : k + step, self._texts]
+            codes[k : k + step, self._texts] = np.where(some < 0, some, some + starts)
 
 
 class SparseWriter(_Writer):
@@ -170,15 +190,15 @@ def kept_kinds(columns: Iterable[Column]) -> list[TableColumn]:
     ]
 
 
-def category_positions(table: Sequence[TableColumn]) -> list[int]:
+def coded_positions(table: Sequence[TableColumn]) -> list[int]:
     """Positions of the columns that are in `codes`; the others are in `X`."""
-    return [i for i, column in enumerate(table) if column["kind"] == "category"]
+    return [i for i, column in enumerate(table) if column["kind"] in ("category", "text")]
 
 
 def arrays_of(source: Stored | Table) -> list[str]:
-    """Names of the arrays that hold the features of a dense table."""
-    n_categories = len(category_positions(source.table))
-    return ["X"] * (n_categories < source.n_features) + ["codes"] * (n_categories > 0)
+    """Names of the arrays that hold the features of a dense table, besides their texts."""
+    n_coded = len(coded_positions(source.table))
+    return ["X"] * (n_coded < source.n_features) + ["codes"] * (n_coded > 0)
 
 
 def plain_bits(values: Block) -> Block:
@@ -212,14 +232,14 @@ def raw_blocks(source: Stored | Table, path: Callable[[str], Path]) -> Iterator[
     """Raw values of a dense table some MiB at a time: (rows, n_features). `path` gives that of an
     array."""
     rows = max(1, BLOCK_BYTES // (8 * source.n_features))
-    categories = category_positions(source.table)
+    coded = coded_positions(source.table)
     for some in zip(*(blocks(path(name), rows) for name in arrays_of(source)), strict=True):
-        yield raw_values(some, categories)
+        yield raw_values(some, coded)
 
 
-def raw_values(parts: Sequence[npt.NDArray[Any]], categories: Sequence[int]) -> Block:
-    """(rows, n_features) of the arrays that there are, `X` before `codes`."""
-    if not categories:
+def raw_values(parts: Sequence[npt.NDArray[Any]], coded: Sequence[int]) -> Block:
+    """(rows, n_features) of the arrays that there are, `X` before `codes`, without their texts."""
+    if not coded:
         return parts[0]
     codes = parts[-1].astype(np.float64)
     codes[parts[-1] == MISSING_CODE] = np.nan
@@ -227,7 +247,7 @@ def raw_values(parts: Sequence[npt.NDArray[Any]], categories: Sequence[int]) -> 
         return codes
     raw = np.empty((len(codes), parts[0].shape[1] + codes.shape[1]))
     numbers = np.ones(raw.shape[1], dtype=bool)
-    numbers[list(categories)] = False
+    numbers[list(coded)] = False
     raw[:, numbers] = parts[0]
     raw[:, ~numbers] = codes
     return raw

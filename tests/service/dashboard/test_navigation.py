@@ -63,13 +63,19 @@ def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None
     assert "c2" in browser.page.html.split('id="prediction"')[1].split("</p>")[0]
 
 
-@pytest.mark.parametrize("name", ["iris", "moons", "circle"])
-def test_samples_are_loaded_by_one_click(browser: Browser, name: str) -> None:
-    """Each creates a dataset of its name, with histograms of all columns."""
+@pytest.mark.parametrize("name", ["iris", "moons", "circle", "tickets"])
+def test_samples_are_loaded_by_one_click(browser: Browser, client: TestClient, name: str) -> None:
+    """Each creates a dataset of its name, with histograms, and is a file, too."""
+    assert browser.page.path == "/"
     browser.send(f"/samples/{name}")
     assert browser.page.path.startswith("/datasets/ds_")
     assert f"<h1>{name}</h1>" in browser.page.html
-    assert browser.page.html.count('class="histogram"') == (4 if name == "iris" else 2)
+    histograms = browser.page.html.count('class="histogram"')
+    assert histograms == (4 if name == "iris" else 2)
+    file = client.get(f"/samples/{name}.csv")
+    assert file.headers["content-type"].startswith("text/csv")
+    assert len(file.text.splitlines()) == 1 + client.get("/v1/datasets/latest").json()["n_samples"]
+    assert client.get("/samples/none.csv").status_code == 404
 
 
 def test_labels_can_be_in_a_separate_file(browser: Browser) -> None:

@@ -310,7 +310,7 @@ def test_schema_overrides_the_proposal(client: TestClient, settings: Settings) -
 
 
 @pytest.mark.parametrize(
-    "schema", ["{", "[]", '{"z": {"kind": "number"}}', '{"n": {"kind": "text"}}', '{"n": {}}']
+    "schema", ["{", "[]", '{"z": {"kind": "number"}}', '{"n": {"kind": "words"}}', '{"n": {}}']
 )
 def test_wrong_schema(client: TestClient, schema: str) -> None:
     """What is not JSON, names no column, or is not a kind."""
@@ -357,7 +357,7 @@ def test_a_column_is_a_feature_if_the_caller_says_so(client: TestClient) -> None
     }
     body = problem(post(client, text, schema='{"none": {"role": "feature"}}'), 422, "empty-data")
     assert body["errors"][0]["column"] == "none"
-    assert "number, category, boolean or date" in body["errors"][0]["hint"]
+    assert "number, category, boolean, date or text" in body["errors"][0]["hint"]
     long = "a,b,k\n" + "".join(f"t{i},{i},{i % 2}\n" for i in range(10_002))
     schema = '{"a": {"role": "feature"}}'
     body = problem(post(client, long, schema=schema), 422, "too-many-levels")

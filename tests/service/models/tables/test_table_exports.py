@@ -241,7 +241,7 @@ TAMPERED: dict[str, Any] = {
     "levels out of order": lambda columns: columns[1].update(levels=["male", "female"]),
     "a blank level": lambda columns: columns[1].update(levels=[" ", "male"]),
     "levels of a number": lambda columns: columns[0].update(levels=["1"]),
-    "an unknown kind": lambda columns: columns[0].update(kind="text"),
+    "an unknown kind": lambda columns: columns[0].update(kind="picture"),
     "a name twice": lambda columns: columns[0].update(name="sex"),
     "another name": lambda columns: columns[0].update(name="AGE"),
     "no kind": lambda columns: columns[0].pop("kind"),

@@ -30,7 +30,7 @@ from service.rows.spec import (
     RowLimits,
     SentFile,
 )
-from service.rows.table.writers import category_positions, raw_values
+from service.rows.table.writers import coded_positions, raw_values
 from svm.data.columns import Column
 from tests.service.rows.arrays import parquet
 from tests.service.rows.reading import LIMITS, Result, refusal, upload
@@ -128,7 +128,7 @@ WAYS |= {
 def raw(result: Result) -> Any:
     """The stored raw values."""
     arrays = [result.arrays[name] for name in ("X", "codes") if name in result.arrays]
-    return raw_values(arrays, category_positions(result.parsed.table))
+    return raw_values(arrays, coded_positions(result.parsed.table))
 
 
 def rows_to_predict(result: Result, text: str | bytes, media_type: str = CSV) -> Any:
