@@ -148,7 +148,7 @@ def raw(texts: Texts) -> Vector:
 
 def fitted(texts: Texts, numbers: Array) -> FittedPipeline:
     """Our model, by the defaults for texts."""
-    pipeline = Pipeline(solver=Auto(C=1.0)).for_texts()))
+    pipeline = Pipeline(solver=Auto(C=1.0)).for_texts()
     training = Training(pipeline, raw(texts), numbers, seed=0, columns=COLUMNS)
     for _ in training:
         pass
