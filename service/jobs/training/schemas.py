@@ -157,7 +157,7 @@ def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
     pipeline = Pipeline(solver=solver)
     if dataset.target_kind == "numbers":
         return pipeline.for_numbers().solver
-    return pipeline.for_texts(2).solver if dataset.text_columns else solver
+    return pipeline.for_texts().solver if dataset.text_columns else solver
 
 
 def stratified(validation: Any, dataset: Dataset) -> Any:
@@ -222,8 +222,8 @@ class TrainingOptions(KindCreate):
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName | None = None
     """How several classes become binary problems: `one-vs-one`, one for each pair, or
-    `one-vs-rest`, one for each class. By default one for each pair; one for each of more than ten
-    classes, if the data has a column of texts. A numeric target is one problem."""
+    `one-vs-rest`, one for each class. By default one for each pair, or for each class if the
+    data has a column of texts. A numeric target is one problem."""
     class_weight: ClassWeight | None = None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others. Not for a numeric target."""
@@ -248,7 +248,7 @@ class TrainingOptions(KindCreate):
         classes = classes_in(dataset, self.classes)
         usual = Pipeline(solver=Auto())
         if dataset.text_columns:
-            usual = usual.for_texts(len(classes or dataset.classes or ()))
+            usual = usual.for_texts()
         values = {
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
