@@ -29,7 +29,7 @@ from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.kinds import EVALUATION
 from service.models.card import SECTIONS, card_of, training_data
 from service.models.exports import formats
-from service.models.outputs import COVERAGE, arrays_of
+from service.models.outputs import USUAL, arrays_of
 from service.models.plots import ONLY_OF, PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
@@ -63,6 +63,7 @@ SHOWN: dict[PlotKind, str] = {
     "roc": "ROC curves",
     "margins": "Distribution of the rows' margins",
     "reliability": "Predicted probabilities against observed frequencies",
+    "none-of-these": "Share of known classes that a threshold withholds",
 }
 """All but the confusion matrix, which the model's page shows as a table, and costs, which the job's
 page draws and links."""
@@ -288,9 +289,11 @@ async def _predict(
 ) -> Mapping[str, Any]:
     """The prediction for the entries: an input for each feature, or lines."""
     loaded = await context.loaded_models.get(version.model_name, version.version)
-    outputs, conformal = arrays_of(loaded.offer), loaded.fitted.conformal
-    if conformal is not None and not conformal.allows(COVERAGE):
+    outputs, fitted = arrays_of(loaded.offer), loaded.fitted
+    if fitted.conformal is not None and not fitted.conformal.allows(USUAL.coverage):
         outputs.remove("interval")
+    if fitted.rejection is not None and not fitted.rejection.allows(USUAL.withheld):
+        outputs.remove("label_or_none")
     by_field = "rows" not in entries
     if by_field:
         rows = row_of(entries, version.n_features)

@@ -120,7 +120,9 @@ _WORDS = {
 """Labels of the generated fields, and of their options; others keep those of the schema."""
 OF_OTHER_TARGETS: Mapping[TargetKind, frozenset[str]] = {
     "classes": frozenset({"target_scale"}),
-    "numbers": frozenset({"calibration", "class_weight", "classes", "multiclass"}),
+    "numbers": frozenset(
+        {"calibration", "class_weight", "classes", "left_out_groups", "multiclass"}
+    ),
 }
 """Fields that say nothing about a dataset's target."""
 APART = {"boundary", *_WORDS, "dataset_id", "model_name"}

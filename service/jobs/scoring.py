@@ -15,7 +15,7 @@ from service.jobs.core.leases import CANCELED
 from service.jobs.core.model_columns import adapt_rows, labeled_for
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
-from service.models.outputs import COVERAGE
+from service.models.outputs import Shares
 from service.storage.arrays import pack
 from svm.data.matrices import Indices, Matrix
 from svm.errors import InvalidData
@@ -33,7 +33,8 @@ PIECES = 16
 """All rows are cut into this many pieces at most."""
 
 Outputs = dict[str, npt.NDArray[Any]]
-"""By output: class numbers for `label`, else the values; one entry a row."""
+"""By output: class numbers for `label` and `label_or_none`, -1 for none, else the values; one entry
+a row."""
 
 
 class Scoring:
@@ -51,7 +52,8 @@ class Scoring:
         self._datasets = context.datasets
         self.data = context.datasets.open(self.dataset)
         self._outputs: list[str] = work.job.spec["outputs"]
-        self._coverage: float = work.job.spec.get("coverage", COVERAGE)
+        given = {name: work.job.spec[name] for name in Shares._fields if name in work.job.spec}
+        self._shares = Shares(**given)
         self._taken = adapt_rows(self.fitted, self.dataset, self.version)
         self.outputs: Outputs = {}
         """For the rows that are done."""
@@ -73,7 +75,7 @@ class Scoring:
             X = self.read(np.arange(start, stop))
             yield (
                 slice(start, stop),
-                dict(_outputs(self.fitted, X, start, self._outputs, self._coverage)),
+                dict(_outputs(self.fitted, X, start, self._outputs, self._shares)),
             )
 
     @cached_property
@@ -119,8 +121,9 @@ class Scoring:
 def score(
     context: RunContext, attempt: Attempt, then: Callable[[Scoring], None] = lambda _: None
 ) -> Scoring | None:
-    """The outputs that the job's spec names (label, decision, probability; value, interval), of all
-    rows, in order. `then` is called at the end; what was scored is kept if it is interrupted.
+    """The outputs that the job's spec names (label, label_or_none, decision, probability; value,
+    interval), of all rows, in order. `then` is called at the end; what was scored is kept if it is
+    interrupted.
 
     None if the job was canceled: it has ended then. Raises what the stores raise, InvalidData,
     Interrupted after the checkpoint was saved, and LeaseLost.
@@ -236,7 +239,7 @@ class _Run:
 
 
 def _outputs(
-    fitted: FittedPipeline, X: Matrix, start: int, outputs: list[str], coverage: float
+    fitted: FittedPipeline, X: Matrix, start: int, outputs: list[str], shares: Shares
 ) -> list[tuple[str, npt.NDArray[Any]]]:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         scores = fitted.problem_scores(X)
@@ -257,7 +260,9 @@ def _outputs(
                 made = fitted.probabilities_from_scores(scores)
             case "value":
                 made = fitted.values_from_scores(scores)
+            case "label_or_none":
+                made = fitted.codes_or_none(scores, shares.withheld)
             case _:
-                made = fitted.intervals_from_scores(scores, coverage)
+                made = fitted.intervals_from_scores(scores, shares.coverage)
         outputs_.append((name, made))
     return outputs_

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from service.common.figures import figure
@@ -21,10 +21,12 @@ from service.models.errors_in_words import (
     intervals_in_words,
     loss_in_words,
 )
+from service.models.outputs import USUAL
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
 from svm.model.measures import interval
 from svm.model.metrics import explain_unpredicted
+from svm.model.rejection import least_rows
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
 from svm.training.preparation import SKEWED_TARGET
@@ -250,9 +252,40 @@ def _quality(version: ModelVersion) -> list[str]:
                 "calibration error), each row measured with a calibration that was fitted on "
                 "others."
             )
-    if version.predicts == "numbers":
-        sentences.extend(intervals_in_words(version))
+    sentences.extend(
+        intervals_in_words(version) if version.predicts == "numbers" else _none(version)
+    )
     return sentences or ["Nothing was measured."]
+
+
+def _none(version: ModelVersion) -> Iterator[str]:
+    """What `label_or_none` costs and finds, at the usual share, if it was trained here."""
+    known = version.result.get("metrics", {}).get("validation", {}).get("none_of_these")
+    if known is None:
+        return
+    n, withheld = known["n_samples"], USUAL.withheld
+    usual = [one for one in known["prices"] if one["withheld"] == withheld]
+    if not usual:
+        yield (
+            f"It withholds labels by how certain those of {n:,} validation rows are; a share of "
+            f"{withheld:.0%} needs {least_rows(withheld)}."
+        )
+        return
+    one = usual[0]
+    low, high = one["interval"]
+    yield (
+        f"Asked for `label_or_none` with a share of {withheld:.0%}, it withholds labels that are "
+        f"less certain than {figure(one['threshold'])}, from n = {n:,} validation rows. On average "
+        f"over such draws of rows this costs {one['mean_share']:.2%} of the answers to known "
+        f"classes, k/(n + 1); 19 models of 20 withhold {low:.1%} to {high:.1%} of them."
+    )
+    if one["recall"] is not None:
+        total = sum(group["n_samples"] for group in known["left_out"])
+        yield (
+            f"When its classes were left out of a training in turn, in {len(known['left_out'])} "
+            f"groups, {one['recall']:.1%} of the {total:,} validation rows of these classes were "
+            "withheld at this price."
+        )
 
 
 def _intended_use(version: ModelVersion) -> list[str]:
@@ -318,6 +351,8 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
     elif version.calibration is None:
         sentences.append("Decision values are not probabilities.")
     sentences.append("It predicts one of its classes for every row, however unusual the row is.")
+    if "rejection_rows" not in version.result:
+        sentences.append("It withholds no label: it was not measured on rows that it did not see.")
     sentences.append(_UNCHECKED)
     return sentences
 

@@ -46,8 +46,8 @@ class PreparedVersion:
     """A stored model, before it has its row."""
 
     model: StoredModel
-    table: dict[str, Any] | None
-    """What `describe_table` gives."""
+    facts: dict[str, Any]
+    """What the record of the version also says: see `_facts_of`."""
     contents: dict[str, bytes] = field(default_factory=dict)
     """By key, what has no file and belongs into `model_files`."""
 
@@ -103,7 +103,7 @@ class ModelFiles:
             n_features=fitted.n_features,
             calibration=_calibration_of(fitted),
         )
-        return PreparedVersion(model, describe_table(fitted), contents)
+        return PreparedVersion(model, _facts_of(fitted), contents)
 
     def load(self, version: ModelVersion) -> FittedPipeline:
         """The fitted model. If its file is damaged, quarantines the version and raises Corrupt."""
@@ -193,6 +193,14 @@ def _calibration_of(fitted: FittedPipeline) -> str | None:
     if fitted.calibration is not None:
         return fitted.calibration.name
     return None if fitted.conformal is None else "conformal"
+
+
+def _facts_of(fitted: FittedPipeline) -> dict[str, Any]:
+    """The `table`, of a model of one, and `rejection_rows`, of a model that can withhold labels."""
+    table, rejection = describe_table(fitted), fitted.rejection
+    return ({} if table is None else {"table": table}) | (
+        {} if rejection is None else {"rejection_rows": len(rejection.decisions)}
+    )
 
 
 def describe_table(fitted: FittedPipeline) -> dict[str, Any] | None:

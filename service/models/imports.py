@@ -64,7 +64,7 @@ WHOLE = {
 REAL = {
     *("coefficients", "intercepts", "scaling_offset", "scaling_scale", "features_directions"),
     *("features_weights", "calibration_knots", "calibration_values", "vectors", "vectors_data"),
-    *("encoder_fills", "conformal_residuals"),
+    *("encoder_fills", "conformal_residuals", "rejection_decisions"),
 }
 OCTETS = "texts_tokens"
 """UTF-8."""
@@ -132,6 +132,9 @@ def model_of(parts: Parts, columns: list[str] | None, limits: Limits) -> FittedP
         _check_classes(model.classes, limits)
     else:
         _check_target(model, model.target)
+    for name in ("conformal_residuals", "rejection_decisions"):
+        if name in parts and not 1 <= len(parts[name]) <= KEPT:
+            raise _invalid(f"the number of rows is not between 1 and {KEPT:,}", name)
     _check_scaling(model)
     _check_features(model)
     _check_kernel(model)
@@ -438,8 +441,6 @@ def _check_target(model: FittedPipeline, target: Target) -> None:
     if not (valid and all(map(math.isfinite, numbers)) and target.scale > 0 <= target.epsilon):
         message = "it needs finite numbers center, scale > 0 and epsilon >= 0, and a logarithm"
         raise _invalid(f"{message} that is true or false", "target")
-    if model.conformal is not None and not 1 <= len(model.conformal.residuals) <= KEPT:
-        raise _invalid(f"the number of errors is not between 1 and {KEPT:,}", UNBOUNDED)
 
 
 def _check_scaling(model: FittedPipeline) -> None:

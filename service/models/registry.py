@@ -63,8 +63,7 @@ class ModelRegistry:
         version = rows.next_version(connection, name)
         named = {"model_name": name, "version": version}
         row = {**vars(prepared.model), **vars(origin), **named}
-        if prepared.table is not None:
-            row["result"] = {**origin.result, "table": prepared.table}
+        row["result"] = {**origin.result, **prepared.facts}
         connection.execute(_INSERT, row)
         if prepared.contents:
             contents = [{**named, "name": n, "content": c} for n, c in prepared.contents.items()]

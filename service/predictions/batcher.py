@@ -19,13 +19,14 @@ from anyio import CapacityLimiter, to_thread
 from numpy.typing import NDArray
 
 from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
-from service.models.outputs import COVERAGE
+from service.models.outputs import USUAL, Shares
 from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.unknown_cells import UnknownCells, UnknownWords
 from service.rows.faults import too_many
 from svm.data.matrices import Matrix, is_sparse
 from svm.model.calibration import unlikely_labels
+from svm.model.multiclass import label_name
 
 INLINE_WORK = 4_000_000
 """Multiplications, some 3 ms of them, that the event loop does itself; more go to a thread."""
@@ -91,8 +92,7 @@ class Instances(NamedTuple):
     """Outputs that the Open Inference Protocol sends as bytes."""
     id: str | None = None
     """The request's own, in that protocol."""
-    coverage: float = COVERAGE
-    """Of intervals."""
+    shares: Shares = USUAL
 
 
 class Prediction(NamedTuple):
@@ -150,12 +150,30 @@ class Prediction(NamedTuple):
     def value(self) -> NDArray[np.float64]:
         return self.batch.value[self.start : self.stop]
 
-    def output(self, name: str, coverage: float) -> Any:
-        """One of the model's offer: an array or a list with an entry a row; `coverage` is that of
-        intervals."""
+    def output(self, name: str, shares: Shares) -> Any:
+        """One of the model's offer: an array or a list with an entry a row."""
         if name == "interval":
-            return self.model.fitted.intervals_from_scores(self.scores, coverage)
+            return self.model.fitted.intervals_from_scores(self.scores, shares.coverage)
+        if name == "label_or_none":
+            return self._labels_or([*self.model.classes, None], shares)
         return getattr(self, name)
+
+    def array(self, name: str, shares: Shares) -> NDArray[Any]:
+        """The same as an array of numbers or texts: of `label_or_none` the texts of labels, and the
+        empty one for none."""
+        if name == "label":
+            labels: NDArray[Any] = self.model.fitted.classes[self.codes]
+            return labels
+        if name == "label_or_none":
+            names = [*map(label_name, self.model.classes), ""]
+            return np.array(self._labels_or(names, shares))
+        values: NDArray[Any] = self.output(name, shares)
+        return values
+
+    def _labels_or(self, labels: Sequence[Any], shares: Shares) -> list[Any]:
+        """Those of the rows; the last one is for none."""
+        codes = self.model.fitted.codes_or_none(self.scores, shares.withheld)
+        return [labels[code] for code in codes.tolist()]
 
 
 Rows: TypeAlias = NDArray[np.float64]

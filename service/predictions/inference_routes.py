@@ -15,7 +15,7 @@ from service import __version__
 from service.common.event_stream import Health
 from service.common.names import ModelName
 from service.errors import Unavailable
-from service.models.outputs import arrays_of, offer_of
+from service.models.outputs import arrays_of, offer_of_version
 from service.models.registry import ModelRegistry
 from service.models.routes import Version
 from service.predictions.datatypes import datatype_of
@@ -77,7 +77,8 @@ _INFER: dict[str, Any] = {
     "description": "One tensor of numbers, [rows, features], in JSON or as bytes behind it; of a "
     "model with texts one tensor for each column, [rows], named as the column, BYTES for texts; "
     "the outputs `label`, `decision` and, of a calibrated model, `probability`; of a model of "
-    "numbers `value` and, if asked for, `interval`.",
+    "numbers `value`. If asked for, `label_or_none`, texts of which the empty one is none, and "
+    "`interval`.",
     "responses": {200: {"content": {"application/octet-stream": _BINARY}}}
     | _errors(
         *("malformed-json", "malformed-request", "invalid-name", "invalid-parameter"),
@@ -230,8 +231,8 @@ def _index(registry: ModelRegistry, ready: bool) -> bytes:
 
 
 def _metadata(registry: ModelRegistry, version: ModelVersion) -> schemas.ModelMetadata:
-    offer = offer_of(version.classes, version.calibration)
-    types = {"label": datatype_of(np.asarray(version.classes))}
+    offer = offer_of_version(version)
+    types = {"label": datatype_of(np.asarray(version.classes)), "label_or_none": "BYTES"}
     return schemas.ModelMetadata(
         name=version.model_name,
         versions=[str(number) for number in registry.version_numbers(version.model_name)],

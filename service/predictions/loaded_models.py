@@ -79,7 +79,8 @@ class LoadedModel:
     @cached_property
     def offer(self) -> Offer:
         """The outputs that it offers."""
-        return offer_of(self.classes, self.fitted.calibration or self.fitted.conformal)
+        fitted = self.fitted
+        return offer_of(self.classes, fitted.calibration or fitted.conformal, fitted.rejection)
 
     @cached_property
     def default_outputs(self) -> tuple[str, ...]:
@@ -94,7 +95,7 @@ class LoadedModel:
         return work
 
     def _work_of(self, output: str) -> int:
-        if output == "label":
+        if output in ("label", "label_or_none"):
             return 200
         n_classes, n_problems = len(self.classes), len(self.fitted.intercepts)
         if output == "explanation" and self.features.text_columns:

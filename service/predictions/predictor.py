@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from time import perf_counter
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -108,12 +109,12 @@ class Predictor:
         target: Target,
         headers: RawHeaders,
         outputs: str | None = None,
-        coverage: float | None = None,
+        shares: Mapping[str, float] = MappingProxyType({}),
     ) -> PredictionCall:
-        """The same; `outputs` and `coverage` are those of the query. Raises InvalidRequest."""
+        """The same; `outputs` and `shares` are those of the query. Raises InvalidRequest."""
         if target.inference:
             return PredictionCall(target, InferenceExchange(headers, self._limits, self._heads))
-        return PredictionCall(target, PlainExchange(headers, outputs, self._limits, coverage))
+        return PredictionCall(target, PlainExchange(headers, outputs, self._limits, shares))
 
     def knows(self, call: PredictionCall) -> bool:
         """Whether the model is at hand."""

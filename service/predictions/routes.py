@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import AliasName, ModelName
-from service.models.outputs import NAMES, Coverage
+from service.models.outputs import NAMES, Share
 from service.models.routes import Version
 from service.predictions.loaded_models import Reference
 from service.predictions.predictor import PredictionCall, Predictor, Target
@@ -31,7 +31,7 @@ _BODY = (
     "columns, pandas' `split`, or `columns` and `rows`. Named columns that the model does "
     "not use are ignored, and listed as `ignored_columns`, so a training file can be predicted as "
     "it is; cells that are missing or that no training row had are listed as `unknown`. "
-    "`outputs` and `coverage` are members of a JSON body or query parameters. "
+    "`outputs`, `coverage` and `withheld` are members of a JSON body or query parameters. "
     "Accept picks the reply's format. A row's result is the same to the bit in any format and "
     "in any batch. "
 )
@@ -43,10 +43,21 @@ Outputs = Annotated[
         examples=["label,decision"],
     ),
 ]
-Covered = Annotated[
-    Coverage | None,
-    Query(description="Of intervals; it counts before what a JSON body says.", examples=[0.9]),
-]
+
+
+def _shares(
+    coverage: Annotated[
+        Share | None, Query(description="Of `interval`, as in a JSON body.", examples=[0.9])
+    ] = None,
+    withheld: Annotated[
+        Share | None, Query(description="Of `label_or_none`, as in a JSON body.", examples=[0.05])
+    ] = None,
+) -> dict[str, float]:
+    given = {"coverage": coverage, "withheld": withheld}
+    return {name: share for name, share in given.items() if share is not None}
+
+
+AskedShares = Annotated[dict[str, float], Depends(_shares)]
 _EXAMPLES = {
     **{
         media_type: "5.1,3.5,1.4,0.2\n6.7,3.0,5.2,2.3\n".replace(",", delimiter)
@@ -117,10 +128,10 @@ def router(predictor: Predictor) -> Routes:
         name: str,
         reference: Reference,
         outputs: str | None,
-        coverage: float | None,
+        shares: dict[str, float],
     ) -> Response:
         target = Target(name, reference, request.scope["route"].path)
-        call = predictor.call_of(target, request.scope["headers"], outputs, coverage)
+        call = predictor.call_of(target, request.scope["headers"], outputs, shares)
         return await respond(request, predictor, call)
 
     @routes.post(
@@ -132,9 +143,9 @@ def router(predictor: Predictor) -> Routes:
     )
     @requires_scope("predict")
     async def predict(
-        request: Request, name: ModelName, outputs: Outputs = None, coverage: Covered = None
+        request: Request, name: ModelName, shares: AskedShares, outputs: Outputs = None
     ) -> Response:
-        return await answer(request, name, None, outputs, coverage)
+        return await answer(request, name, None, outputs, shares)
 
     @routes.post(
         "/versions/{version}/predict",
@@ -148,10 +159,10 @@ def router(predictor: Predictor) -> Routes:
         request: Request,
         name: ModelName,
         version: Version,
+        shares: AskedShares,
         outputs: Outputs = None,
-        coverage: Covered = None,
     ) -> Response:
-        return await answer(request, name, version, outputs, coverage)
+        return await answer(request, name, version, outputs, shares)
 
     @routes.post(
         "/aliases/{alias}/predict",
@@ -165,9 +176,9 @@ def router(predictor: Predictor) -> Routes:
         request: Request,
         name: ModelName,
         alias: AliasName,
+        shares: AskedShares,
         outputs: Outputs = None,
-        coverage: Covered = None,
     ) -> Response:
-        return await answer(request, name, alias, outputs, coverage)
+        return await answer(request, name, alias, outputs, shares)
 
     return routes

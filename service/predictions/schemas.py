@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.common.schemas import ReadModel
-from service.models.outputs import COVERAGE, Coverage, OutputName
+from service.models.outputs import USUAL, OutputName, Share
 from service.storage.database.tables import Label
 from svm.encoding.tokens import PartName
 
@@ -21,10 +21,13 @@ class PredictionCreate(BaseModel):
     """Rows: lists of numbers in feature order, or objects with the model's feature names; true and
     false are 1 and 0. Other members of an object are ignored, and listed in the reply."""
     outputs: list[OutputName] | None = None
-    """What to answer: `label`, `decision`, `probability` of a classifier, by default `label`;
-    `value`, `interval` of a model of numbers, by default `value`; `explanation` of both."""
-    coverage: Coverage = COVERAGE
+    """What to answer: `label`, `decision`, `probability`, `label_or_none` of a classifier, by
+    default `label`; `value`, `interval` of a model of numbers, by default `value`; `explanation` of
+    both."""
+    coverage: Share = USUAL.coverage
     """Of intervals: the share of new rows whose target is inside, on average."""
+    withheld: Share = USUAL.withheld
+    """Of `label_or_none`: the share of answers to known classes that are withheld, on average."""
 
 
 class ModelAnswering(BaseModel):
@@ -154,6 +157,11 @@ class PredictionRead(ReadModel):
     warnings: list[PredictionWarning] | None = None
     """With `probability`. Replies in other formats have the first rows in the header
     `X-Unlikely-Labels`."""
+    label_or_none: list[Label | None] | None = None
+    """The label; null for a row that may be of no known class. Of rows of known classes a share
+    `withheld` gets null, on average over models, or less."""
+    withheld: float | None = None
+    """With `label_or_none`."""
     values: list[float] | None = None
     """The predicted numbers, in the unit of the target."""
     intervals: list[tuple[float, float]] | None = None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -30,12 +31,14 @@ from service.errors import (
     pointer_to_member,
 )
 from service.models.outputs import (
-    COVERAGE,
     NAMES,
+    SHARE_OF,
+    USUAL,
+    Shares,
     arrays_of,
-    check_coverage,
     check_offered,
-    checked_coverage,
+    check_shares,
+    shares_in,
 )
 from service.predictions.batcher import Instances, Prediction
 from service.predictions.explanations import check_explainable
@@ -72,9 +75,9 @@ class PlainExchange:
         headers: RawHeaders,
         outputs: str | None,
         limits: Limits,
-        coverage: float | None = None,
+        shares: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """`outputs` and `coverage` are those of the query. Raises UnsupportedFormat, NotAcceptable,
+        """`outputs` and `shares` are those of the query. Raises UnsupportedFormat, NotAcceptable,
         InvalidRequest."""
         self._limits = limits
         self._rows = RowLimits(limits.predict_rows, limits.cell_bytes, limits.line_bytes)
@@ -93,7 +96,7 @@ class PlainExchange:
         self._content_type, self._format = content_type, FORMATS.get(content_type)
         self._accept = best_of(accept, MEDIA_TYPES)
         self._outputs = None if outputs is None else _split(outputs)
-        self._coverage = coverage
+        self._shares = shares
         self.is_binary = content_type == NPY and not self._encoding
         self.is_packed = self._format is not None and self._format.packed
         """The body has to be unpacked by `unpack` before it is read."""
@@ -143,17 +146,16 @@ class PlainExchange:
         X, unknown = model.mark(given, again)
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()
-        outputs, coverage = asked_of(others) if others else (None, COVERAGE)
+        outputs, shares = asked_of(others) if others else (None, USUAL)
         outputs = self._outputs or outputs
         if outputs is None:
             return Instances(X, model.default_outputs, unknown, ignored)
         check_offered(outputs, model.offer)
-        coverage = self._coverage or coverage
         if "explanation" in outputs:
             check_explainable(model)
-        if "interval" in outputs:
-            check_coverage(model.fitted, coverage, "/coverage")
-        return Instances(X, outputs, unknown, ignored, coverage=coverage)
+        shares = shares._replace(**self._shares)
+        check_shares(model.fitted, outputs, shares)
+        return Instances(X, outputs, unknown, ignored, shares=shares)
 
     def reply(self, asked: Instances, answer: Prediction) -> Reply:
         return write(self._accept, answer, asked)
@@ -180,23 +182,23 @@ def _check_lines(body: bytes, limit_bytes: int) -> None:
         start = end + 1
 
 
-def asked_of(others: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, float]:
-    """The outputs, if any, and the coverage that a document of rows asks for. Raises InvalidContent
+def asked_of(others: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, Shares]:
+    """The outputs, if any, and the shares that a document of rows asks for. Raises InvalidContent
     `invalid-field`."""
     for name in others:
-        if name not in ("outputs", "coverage"):
-            message = "unknown; known are `instances`, `outputs` and `coverage`"
+        if name not in ("outputs", *Shares._fields):
+            message = "unknown; known are `instances`, `outputs`, `coverage` and `withheld`"
             raise invalid_field(pointer_to_member((), name), message)
-    coverage = checked_coverage(others.get("coverage", COVERAGE), "/coverage")
+    shares = shares_in(others)
     if "outputs" not in others:
-        return None, coverage
+        return None, shares
     outputs = others["outputs"]
     if not isinstance(outputs, list):
         raise invalid_field("/outputs", f"give a list of {_CHOICES}, not {shown(outputs)}")
     for i, output in enumerate(outputs):
         if output not in NAMES:
             raise invalid_field(f"/outputs/{i}", f"give {_CHOICES}, not {shown(output)}")
-    return tuple(dict.fromkeys(outputs)), coverage
+    return tuple(dict.fromkeys(outputs)), shares
 
 
 def _split(outputs: str) -> tuple[str, ...]:
@@ -256,13 +258,15 @@ def _json(answer: Prediction, asked: Instances) -> bytes:
             labels = model.json_labels
             parts.append(b',"label":[%b]' % b",".join([labels[code] for code in answer.codes]))
         else:
-            output = answer.output(name, asked.coverage)
+            output = answer.output(name, asked.shares)
             value = orjson.dumps(output, option=orjson.OPT_SERIALIZE_NUMPY)
             parts.append(b',"%b":%b' % (model.offer[name].member.encode(), value))
             if name == "probability" and (rows := answer.unlikely_labels):
                 parts.append(b',"warnings":[%b]' % orjson.dumps(_unlikely(rows)))
-            if name == "interval":
-                parts.append(b',"coverage":%b' % orjson.dumps(asked.coverage))
+            if name in SHARE_OF:
+                share = SHARE_OF[name]
+                given = orjson.dumps(getattr(asked.shares, share))
+                parts.append(b',"%b":%b' % (share.encode(), given))
     parts.append(b"}")
     return b"".join(parts)
 
@@ -280,7 +284,7 @@ def _unlikely(rows: list[int]) -> dict[str, Any]:
 
 
 def _ndjson(answer: Prediction, asked: Instances) -> bytes:
-    columns = [_plain(answer.output(name, asked.coverage)) for name in asked.outputs]
+    columns = [_plain(answer.output(name, asked.shares)) for name in asked.outputs]
     rows = (dict(zip(asked.outputs, row, strict=True)) for row in zip(*columns, strict=True))
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
@@ -291,7 +295,7 @@ def _csv(answer: Prediction, asked: Instances) -> bytes:
     for name in asked.outputs:
         if name == "explanation":
             raise _impossible("explanations need JSON or NDJSON")
-        value = answer.output(name, asked.coverage)
+        value = answer.output(name, asked.shares)
         names += answer.model.offer[name].columns
         columns += value.T.tolist() if np.ndim(value) == 2 else [_plain(value)]
     text = io.StringIO()
@@ -305,11 +309,8 @@ def _npy(answer: Prediction, asked: Instances) -> bytes:
     if len(asked.outputs) != 1 or asked.outputs[0] == "explanation":
         arrays = ", ".join(arrays_of(answer.model.offer))
         raise _impossible(f"an NPY reply holds one of {arrays}")
-    value = answer.output(asked.outputs[0], asked.coverage)
-    if asked.outputs[0] == "label":
-        value = answer.model.fitted.classes[answer.codes]
     file = io.BytesIO()
-    np.save(file, value, allow_pickle=False)
+    np.save(file, answer.array(asked.outputs[0], asked.shares), allow_pickle=False)
     return file.getvalue()
 
 

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-STREAMS = {"order": 0, "start": 1, "split": 2, "features": 3, "sizes": 4}
+STREAMS = {"order": 0, "start": 1, "split": 2, "features": 3, "sizes": 4, "classes": 5}
 
 
 def generator(
-    purpose: Literal["order", "start", "split", "features", "sizes"],
+    purpose: Literal["order", "start", "split", "features", "sizes", "classes"],
     seed: int,
     pair: int = 0,
     epoch: int = 0,

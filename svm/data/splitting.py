@@ -57,6 +57,14 @@ def fold_numbers(codes: Array, n_folds: int, *, seed: int) -> Indices:
     return numbers
 
 
+def class_groups(n_classes: int, n_groups: int, *, seed: int) -> Indices:
+    """The group of every class, 0 … n_groups - 1, (n_classes,): a function of the arguments alone.
+    Groups have the same number of classes, up to one."""
+    groups = np.empty(n_classes, np.int64)
+    groups[generator("classes", seed).permutation(n_classes)] = np.arange(n_classes) % n_groups
+    return groups
+
+
 def held_out_rows(count: int, fraction: float) -> int:
     """How many rows of a class with `count` rows a stratified split holds out; one is left."""
     return min(round(fraction * count), count - 1)

@@ -121,6 +121,25 @@ def codes_from_decision(decision: Vector) -> Array:
     return codes
 
 
+def certainty(scheme: MulticlassName, scores: Vector, codes: Array, n_classes: int) -> Vector:
+    """(n_samples,) how far the classes `codes`, which are those of `decision`, are from losing.
+
+    Two classes: the absolute decision value. One-vs-rest: the decision value of the class.
+    One-vs-one: the smallest score by which it beats another class; votes tell less, since most
+    rows have all of them. `scores` as for `decision`.
+    """
+    if n_classes == 2:
+        return np.abs(scores[:, 0])
+    rows = np.arange(len(scores))
+    if scheme == "one-vs-rest":
+        return np.asarray(scores[rows, codes])
+    pairs, signs = _pairs_of_classes(n_classes)
+    smallest: Vector = scores[rows, pairs[codes, 0]] * signs[codes, 0]
+    for k in range(1, n_classes - 1):
+        np.minimum(smallest, scores[rows, pairs[codes, k]] * signs[codes, k], out=smallest)
+    return smallest
+
+
 def codes_of(classes: Array, labels: Array) -> Indices:
     """Class numbers (n_samples,) of labels; -1 for one that is not among the sorted classes."""
     codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)

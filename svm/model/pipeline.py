@@ -35,7 +35,8 @@ from svm.kernel.kernels import AnyKernel
 from svm.kernel.row_products import KernelEvaluator, row_products
 from svm.model.calibration import Calibration, CalibrationName, fit_calibration
 from svm.model.conformal import Conformal
-from svm.model.multiclass import MulticlassName, codes_from_decision, decision
+from svm.model.multiclass import MulticlassName, certainty, codes_from_decision, decision
+from svm.model.rejection import Rejection
 from svm.model.scorers import LinearScorer, TableScorer, table_scorer, unscaled_scorer
 from svm.model.target import Target, TargetScale
 from svm.solvers import AnyChoice
@@ -137,6 +138,8 @@ class FittedPipeline:
     """What the model predicts, if that is a number."""
     conformal: Conformal | None = None
     """From predicted numbers to intervals."""
+    rejection: Rejection | None = None
+    """Which labels are withheld, if a row may be of no known class."""
 
     def __post_init__(self) -> None:
         if self.encoder is None:
@@ -303,6 +306,30 @@ class FittedPipeline:
         """Labels (n_samples,) from decision values."""
         labels: Array = self.classes[self.codes_from_decision(decision)]
         return labels
+
+    def with_rejection(self, certain: Vector) -> FittedPipeline:
+        """This model, able to withhold labels: `certain` is how certain those are of rows of its
+        classes that it did not see."""
+        return replace(self, rejection=Rejection.of(certain))
+
+    def codes_and_certainty(self, scores: Vector) -> tuple[Array, Vector]:
+        """Class numbers (n_samples,) from `problem_scores`, and how certain they are."""
+        codes = self.codes_from_decision(self.decision_from_scores(scores))
+        return codes, certainty(self.multiclass, scores, codes, len(self.classes))
+
+    def codes_or_none(self, scores: Vector, withheld: float) -> Array:
+        """Class numbers (n_samples,) from `problem_scores` of a model `with_rejection`; -1 for a
+        label that is withheld. Raises InvalidData (`invalid-field`) for a share that needs more
+        rows."""
+        assert self.rejection is not None
+        codes, certain = self.codes_and_certainty(scores)
+        return np.where(certain < self.rejection.threshold(withheld), -1, codes).astype(np.int32)
+
+    def labels_or_none(self, X: Any, withheld: float = 0.05) -> Array:
+        """(n_samples,) objects: labels, and None for rows that may be of no known class. Of rows of
+        known classes a share `withheld` gets None, on average. Raises as `codes_or_none`."""
+        codes = self.codes_or_none(self.problem_scores(X), withheld)
+        return np.array([*self.classes.tolist(), None], dtype=object)[codes]
 
     def values_from_scores(self, scores: Vector) -> Vector:
         """Predicted numbers (n_samples,) from `problem_scores`."""

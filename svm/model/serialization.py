@@ -20,6 +20,7 @@ from svm.model.calibration import Calibration
 from svm.model.conformal import Conformal
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
+from svm.model.rejection import Rejection
 from svm.model.target import Target
 from svm.transforms.features import FEATURES, FeatureMap
 from svm.transforms.scaling import Scaling
@@ -53,6 +54,8 @@ def to_arrays(model: FittedPipeline) -> dict[str, Any]:
         content["target"] = json.dumps(asdict(model.target), sort_keys=True)
     if model.conformal is not None:
         content["conformal_residuals"] = model.conformal.residuals
+    if model.rejection is not None:
+        content["rejection_decisions"] = model.rejection.decisions
     if model.calibration is not None:
         content["calibration"] = model.calibration.name
         for name in CALIBRATION:
@@ -135,6 +138,9 @@ def _read(content: Mapping[str, Any]) -> FittedPipeline:
         conformal=Conformal(content["conformal_residuals"])
         if "conformal_residuals" in content
         else None,
+        rejection=Rejection(content["rejection_decisions"])
+        if "rejection_decisions" in content
+        else None,
     )
 
 
@@ -157,9 +163,10 @@ def _consistent(model: FittedPipeline) -> bool:
             return False
         width = model.support_vectors.shape[0]
     directions, weights = model.features.directions, model.features.weights
-    calibration, conformal = model.calibration, model.conformal
+    calibration, conformal, rejection = model.calibration, model.conformal, model.rejection
     return (calibration is None or calibration.fits(n_problems)) and (
         (conformal is None or (model.target is not None and conformal.is_sound))
+        and (rejection is None or (model.target is None and rejection.is_sound))
         and model.coefficients.shape == (n_problems, width)
         and model.intercepts.shape == (n_problems,)
         and all(vector.shape == (d,) for vector in scaling)

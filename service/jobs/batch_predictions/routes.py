@@ -15,7 +15,14 @@ from service.jobs.collection.submission import Draft, Stores, Submission
 from service.jobs.core.model_columns import check_columns, unused_columns
 from service.jobs.kinds import BATCH_PREDICTION
 from service.jobs.training.admission import refuse_at
-from service.models.outputs import arrays_of, check_coverage, check_offered, offer_of
+from service.models.outputs import (
+    SHARE_OF,
+    Shares,
+    arrays_of,
+    check_offered,
+    check_shares,
+    offer_of_version,
+)
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes, requires_scope
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
@@ -29,8 +36,9 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         outputs = _outputs_of(body, version)
-        if "interval" in outputs:
-            check_coverage(stores.models.files.load(version), body.coverage, "/coverage")
+        if not SHARE_OF.keys().isdisjoint(outputs):
+            shares = Shares(body.coverage, body.withheld)
+            check_shares(stores.models.files.load(version), outputs, shares)
         with refuse_at("/dataset_id"):
             check_columns(dataset, version)
         spec = {
@@ -45,7 +53,7 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
 
 def _outputs_of(body: BatchPredictionCreate, version: ModelVersion) -> list[str]:
     """Raises InvalidContent for outputs that the model, or the format, does not have."""
-    offer = offer_of(version.classes, version.calibration)
+    offer = offer_of_version(version)
     outputs = list(dict.fromkeys(body.outputs or arrays_of(offer)[:1]))
     check_offered(outputs, offer)
     if body.format == "npy" and len(outputs) > 1:

@@ -19,10 +19,11 @@ from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import Outputs, score, score_piece
-from service.models.outputs import offer_of
+from service.models.outputs import offer_of_version
 from service.storage.database import new_id
 from service.storage.locked_duckdb import connect
 from svm.model.calibration import unlikely_labels
+from svm.model.multiclass import label_name
 
 SHOWN_ROWS = 10
 
@@ -34,7 +35,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if scored is None:
         return
     with context.blobs.temporary() as path:
-        offer = offer_of(scored.version.classes, scored.version.calibration)
+        offer = offer_of_version(scored.version)
         names = {name: offer[name].columns for name in scored.outputs}
         write(spec["format"], path, scored.fitted.classes, scored.outputs, names)
         blob = context.blobs.adopt(f"predictions/{new_id('results')}", path)
@@ -77,8 +78,8 @@ def write(
     columns: Mapping[str, npt.NDArray[Any]],
     names: Mapping[str, Sequence[str]],
 ) -> None:
-    """`columns` by output, (n_samples,) or (n_samples, n); of `label` class numbers. `names` by
-    output are those of columns in a table."""
+    """`columns` by output, (n_samples,) or (n_samples, n); of labels class numbers, -1 for none.
+    `names` by output are those of columns in a table."""
     match format_:
         case "csv":
             _write_csv(path, classes, columns, names)
@@ -87,9 +88,21 @@ def write(
         case "npy":
             ((name, values),) = columns.items()
             with path.open("wb") as file:
-                np.save(file, classes[values] if name == "label" else values, allow_pickle=False)
+                np.save(file, _array(name, values, classes), allow_pickle=False)
         case "parquet":
             _write_parquet(path, classes, columns, names)
+
+
+LABELS = ("label", "label_or_none")
+"""Outputs that are class numbers."""
+
+
+def _array(name: str, values: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An output without null: labels or none are texts, the empty one for none."""
+    if name == "label_or_none":
+        classes = np.array([*map(label_name, classes.tolist()), ""])
+    labels: npt.NDArray[Any] = classes[values] if name in LABELS else values
+    return labels
 
 
 def _blocks(n: int) -> Iterator[slice]:
@@ -102,7 +115,7 @@ def _write_csv(
     columns: Mapping[str, npt.NDArray[Any]],
     names: Mapping[str, Sequence[str]],
 ) -> None:
-    labels = [_line([label]).rstrip(b"\n") for label in classes.tolist()]
+    labels = [_line([label]).rstrip(b"\n") for label in (*classes.tolist(), None)]
     with path.open("wb") as file:
         file.write(_line([column for name in columns for column in names[name]]))
         for parts in _rendered(labels, columns):
@@ -114,11 +127,12 @@ def _write_csv(
 def _rendered(
     labels: list[bytes], columns: Mapping[str, npt.NDArray[Any]]
 ) -> Iterator[list[list[bytes]]]:
-    """The columns, block by block: of each an entry a row, `labels` for the class numbers."""
+    """The columns, block by block: of each an entry a row, `labels` for the class numbers, the
+    last one for -1."""
     by_code = np.array(labels, dtype=object)
     for block in _blocks(len(next(iter(columns.values())))):
         yield [
-            by_code[values[block]].tolist() if name == "label" else _numbers(values[block])
+            by_code[values[block]].tolist() if name in LABELS else _numbers(values[block])
             for name, values in columns.items()
         ]
 
@@ -138,7 +152,7 @@ def _numbers(values: npt.NDArray[Any]) -> list[bytes]:
 def _write_ndjson(
     path: Path, classes: npt.NDArray[Any], columns: Mapping[str, npt.NDArray[Any]]
 ) -> None:
-    labels = [orjson.dumps(label) for label in classes.tolist()]
+    labels = [orjson.dumps(label) for label in (*classes.tolist(), None)]
     record = b"{" + b",".join(_member(name, values) for name, values in columns.items()) + b"}\n"
     with path.open("wb") as file:
         for parts in _rendered(labels, columns):
@@ -159,6 +173,8 @@ def _write_parquet(
     table: dict[str, npt.NDArray[Any]] = {}
     for output, values in columns.items():
         given = classes[values] if output == "label" else values
+        if output == "label_or_none":
+            given = np.array([*classes.tolist(), None], dtype=object)[values]
         parts = given.reshape(len(given), -1).T
         for name, part in zip(names[output], parts, strict=True):
             column = np.ascontiguousarray(part)

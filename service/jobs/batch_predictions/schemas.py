@@ -11,7 +11,7 @@ from service.common.names import ModelReference
 from service.common.schemas import ReadModel
 from service.jobs.collection.schemas import JobModelRead, KindCreate, KindRead, UnknownCellsRead
 from service.jobs.core.job import Job
-from service.models.outputs import COVERAGE, Coverage
+from service.models.outputs import SHARE_OF, USUAL, Share
 from service.rows.spec import CSV, NDJSON, NPY, PARQUET
 
 Format = Literal["csv", "ndjson", "npy", "parquet"]
@@ -30,13 +30,18 @@ class BatchPredictionCreate(KindCreate):
     model: ModelReference
     """The model, one of its versions, or one of its aliases, resolved when the job is created."""
     outputs: (
-        Annotated[list[Literal["label", "decision", "probability", "value", "interval"]], MinLen(1)]
+        Annotated[
+            list[Literal["label", "decision", "probability", "label_or_none", "value", "interval"]],
+            MinLen(1),
+        ]
         | None
     ) = None
-    """What to predict: `label`, `decision`, `probability` of a classifier, by default `label`;
-    `value`, `interval` of a model of numbers, by default `value`."""
-    coverage: Coverage = COVERAGE
+    """What to predict: `label`, `decision`, `probability`, `label_or_none` of a classifier, by
+    default `label`; `value`, `interval` of a model of numbers, by default `value`."""
+    coverage: Share = USUAL.coverage
     """Of intervals: the share of new rows whose target is inside, on average."""
+    withheld: Share = USUAL.withheld
+    """Of `label_or_none`: the share of answers to known classes that are withheld, on average."""
     format: Format = "csv"
     """Of the file of results. An NPY file holds one output."""
 
@@ -57,6 +62,8 @@ class BatchPredictionRead(KindRead):
     outputs: list[str]
     coverage: float | None
     """With `interval`."""
+    withheld: float | None
+    """With `label_or_none`."""
     format: Format
     ignored_columns: list[str]
     """The first hundred columns of the dataset that the model does not use."""
@@ -70,7 +77,10 @@ class BatchPredictionRead(KindRead):
         return super().values(job) | {
             "model": JobModelRead(**job.spec["model"]),
             "outputs": job.spec["outputs"],
-            "coverage": job.spec["coverage"] if "interval" in job.spec["outputs"] else None,
+            **{
+                share: job.spec[share] if output in job.spec["outputs"] else None
+                for output, share in SHARE_OF.items()
+            },
             "format": job.spec["format"],
             "ignored_columns": job.spec.get("ignored_columns", []),
             "results": _results(job),

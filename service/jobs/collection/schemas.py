@@ -63,7 +63,8 @@ class ProgressRead(ReadModel):
     entry: int | None = None
     """Of a comparison: the entry that is being trained."""
     fold: int | None = None
-    """The fold whose training runs, from 1; null while the model itself is trained."""
+    """The fold, or group of classes left out, whose training runs, from 1; null while the model
+    itself is trained."""
     updates: int = 0
     """Parameter updates made."""
     primal: float | None = None

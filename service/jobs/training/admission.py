@@ -118,6 +118,7 @@ def check_spec(
     _check_plan(spec, dataset, limits.kernel_rows)
     rows_stay_in_files(spec, dataset, limits.worker_memory_bytes, validation)
     _check_patience(spec)
+    _check_left_out(spec, len(labels.classes or ()))
     _check_missing(spec, dataset)
     _check_text_weights(spec, dataset)
     if validation is not None:
@@ -192,6 +193,27 @@ def _check_patience(spec: JobCreate) -> None:
             "patience needs a validation set during the training",
             "give `validation` a `fraction` of the rows, or another dataset",
         )
+
+
+def _check_left_out(spec: JobCreate, n_classes: int) -> None:
+    groups, code = spec.left_out_groups, "invalid-field"
+    if groups is None:
+        return
+
+    def refuse(message: str, hint: str) -> NoReturn:
+        raise InvalidContent.at("/left_out_groups", code, message, hint)
+
+    if n_classes < 4:
+        message = f"classes are left out of four or more, and the data have {n_classes}"
+        refuse(message, "leave out `left_out_groups`")
+    if groups > n_classes:
+        refuse(f"{n_classes} classes make at most {n_classes} groups", "give a smaller number")
+    if spec.validation is None or isinstance(spec.validation, Folds):
+        message = "it needs a validation set, of whose rows it counts those that are withheld"
+        refuse(message, "give `validation` a `fraction` of the rows, or another dataset")
+    if spec.stopping.patience is not None:
+        message = "validation rows that end a training by `patience` cannot measure it"
+        refuse(message, "leave out `patience`")
 
 
 def _check_missing(spec: JobCreate, dataset: Dataset) -> None:
@@ -271,7 +293,8 @@ def peak_bytes(
     n, labels = dataset.n_samples, dataset.classes or TWO_SIDES
     size = data_size(dataset)
     # The rows of a split are copied.
-    copies = 1 if spec.validation is None or validation is not None else 2
+    splits = spec.left_out_groups or (spec.validation is not None and validation is None)
+    copies = 2 if splits else 1
     rows = 0 if in_files else copies * rows_bytes(size)
     if validation is not None and not in_files:  # as they are, recoded, and mapped
         rows += 3 * rows_bytes(data_size(validation))

@@ -20,8 +20,8 @@ from service.jobs.core.model_columns import class_numbers, positions, recode_ont
 from service.jobs.training.schemas import Folds, JobCreate, ValidationDataset, ValidationSplit
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
-from svm.data.matrices import Indices, Matrix, is_sparse
-from svm.data.splitting import fold_numbers, held_out_rows, split
+from svm.data.matrices import Indices, Matrix, Vector, is_sparse
+from svm.data.splitting import class_groups, fold_numbers, held_out_rows, split
 from svm.data.stored_rows import StoredRows, pieces
 from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
@@ -135,6 +135,22 @@ class LabeledRows:
         origin = f"{self._digest} {validation!r} {seed}"
         return [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
 
+    @property
+    def classes(self) -> list[Label]:
+        """By number."""
+        labels: list[Label] = self._labels.tolist()
+        return labels
+
+    def left_out(self, split: Split, n_groups: int, seed: int) -> tuple[list[Split], Indices]:
+        """Splits of the same training rows, each without the classes of one group; and the group
+        of each class."""
+        groups = class_groups(len(self._labels), n_groups, seed=seed)
+        own = groups[self._codes[split.training]]
+        return [
+            Split(split.training[own != k], None, f"{split.digest} {n_groups} {k}")
+            for k in range(n_groups)
+        ], groups
+
     @cached_property
     def hashes(self) -> Words:
         """(n,) equal for rows with the same values and class."""
@@ -183,6 +199,16 @@ class LabeledRows:
         """How well the model predicts these rows."""
         predicted = [_predicted(fitted, X) for X in self._pieces(fitted, rows)]
         return self.measures_of(fitted, rows, np.concatenate(predicted), baseline)
+
+    def certain_codes(
+        self, fitted: FittedPipeline, rows: Indices
+    ) -> tuple[npt.NDArray[np.int32], Vector]:
+        """What the model predicts for these rows, by number, and how certain it is."""
+        parts = [
+            fitted.codes_and_certainty(fitted.problem_scores(X)) for X in self._pieces(fitted, rows)
+        ]
+        codes, certain = zip(*parts, strict=True)
+        return np.concatenate(codes).astype(np.int32), np.concatenate(certain)
 
     def measures_of(
         self,

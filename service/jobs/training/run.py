@@ -75,6 +75,11 @@ def run(context: RunContext, attempt: Attempt) -> None:
         else:
             fitted = fitted.with_intervals(unseen.actual, unseen.predicted)
             metrics["validation"]["conformal"] = summary.coverages_of(fitted)
+    elif trainings.certain is not None:
+        fitted = fitted.with_rejection(trainings.certain)
+        assert fitted.rejection is not None
+        left_out = list(sequence.folds.values())
+        metrics["validation"]["none_of_these"] = summary.prices_of(fitted.rejection, left_out)
     warnings += explain_unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
     measures = summary.result_of(result, metrics, notes)
     if canceled:

@@ -276,6 +276,10 @@ class JobCreate(TrainingOptions):
     row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
     isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
     fitted on others."""
+    left_out_groups: Annotated[int, Ge(2), Le(100)] | None = None
+    """Measure how many rows of unknown classes `label_or_none` withholds: the classes are divided
+    into so many groups at random, and each group is left out of one more training on the same rows.
+    Needs four classes and a validation set; all trainings share a time budget."""
     trace: Annotated[
         Trace | None, AfterValidator(_traceable), Field(examples=[{"every": 1, "unit": "epoch"}])
     ] = None

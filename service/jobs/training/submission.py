@@ -85,7 +85,7 @@ class JobPlanRead(ReadModel):
     n_samples: int
     n_features: int
     trainings: int
-    """Of the model, and one for each fold."""
+    """Of the model, and one for each fold or group of classes that is left out."""
     binary_problems: int
     """In each training."""
     cost_per_epoch: str
@@ -122,7 +122,7 @@ class Trainings(Submission[JobCreate]):
             dataset_id=dataset.id,
             n_samples=n_samples,
             n_features=dataset.n_features,
-            trainings=1 + (body.validation.folds if isinstance(body.validation, Folds) else 0),
+            trainings=1 + (_folds(body) or body.left_out_groups or 0),
             binary_problems=len(splits_of(body.pipeline().multiclass, n_classes)),
             cost_per_epoch=body.solver.cost_per_epoch,
             memory_bytes=admission.peak_bytes(body, dataset, validation, in_files=in_files),
@@ -158,6 +158,10 @@ class Trainings(Submission[JobCreate]):
         except NotFound as error:
             raise InvalidContent.at(POINTER, "invalid-field", error.detail) from None
         return admission.labeled_as(kind, found, self.stores.limits.classes, POINTER)
+
+
+def _folds(body: JobCreate) -> int | None:
+    return body.validation.folds if isinstance(body.validation, Folds) else None
 
 
 def _trained_rows(body: JobCreate, n_samples: int) -> int:

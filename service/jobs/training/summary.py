@@ -18,6 +18,7 @@ from service.storage.database.tables import ModelOrigin
 from svm.data.matrices import Indices
 from svm.model.measures import Measures
 from svm.model.pipeline import FittedPipeline
+from svm.model.rejection import SHARES, Rejection
 from svm.stopping import Stopping, StopReason
 from svm.training.curve import Progress
 from svm.training.results import TrainingResult
@@ -110,6 +111,32 @@ def coverages_of(fitted: FittedPipeline) -> dict[str, Any]:
             }
             for coverage, width in conformal.half_widths(COVERAGES)
         ],
+    }
+
+
+def prices_of(rejection: Rejection, left_out: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """What is known about labels that a model withholds, for usual shares of known rows: the
+    threshold, the share on average and its interval of 95 %, and of the rows of all classes that
+    were left out of a training, in turn, the share that was withheld."""
+    n_unknown = sum(group["n_samples"] for group in left_out)
+
+    def recall(share: float) -> float | None:
+        counts = [group["withheld"].get(f"{share:g}") for group in left_out]
+        return None if None in counts or not n_unknown else sum(counts) / n_unknown
+
+    return {
+        "n_samples": len(rejection.decisions),
+        "prices": [
+            {
+                "withheld": share,
+                "threshold": threshold,
+                "mean_share": rejection.mean_share(share),
+                "interval": list(rejection.share_interval(share)),
+                "recall": recall(share),
+            }
+            for share, threshold in rejection.thresholds(SHARES)
+        ],
+        "left_out": list(left_out),
     }
 
 

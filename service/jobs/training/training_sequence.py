@@ -1,4 +1,5 @@
-"""The trainings of one job on one worker: the model's, then those of the folds.
+"""The trainings of one job on one worker: the model's, then those of the folds, or those without a
+group of classes, which are called folds, too.
 
 The model comes first: the caller watches its curve, divergence shows before any fold, and a job
 that is canceled with `keep_model` has the model of all rows to keep. A long job lends others its
@@ -25,12 +26,15 @@ from service.jobs.training import summary
 from service.jobs.training.admission import labeled_as, load_start, rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
 from service.jobs.training.schemas import JobCreate, ValidationDataset
+from service.rows.spec import Label
 from service.settings import Settings
 from service.storage.arrays import Arrays, below, pack, under
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.measures import Confusion, Errors, Measures
+from svm.model.multiclass import label_name
 from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.model.rejection import SHARES, Rejection
 from svm.training.curve import Evaluation, Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -63,7 +67,7 @@ def begin_training(
 
 
 class JobTrainings:
-    """Training 0 makes the model, the others measure the folds."""
+    """Training 0 makes the model, the others measure folds, or leave out groups of classes."""
 
     def __init__(self, context: RunContext, work: Work) -> None:
         """Read the rows. Raises what the stores raise."""
@@ -89,6 +93,11 @@ class JobTrainings:
             watched = measured, measured.everything
         self._watched = watched
         """Rows to measure the model on."""
+        self._group_of: Indices = np.empty(0, np.int64)
+        """Of each class, if groups of them are left out by the trainings after the first."""
+        if spec.left_out_groups is not None:
+            splits, self._group_of = rows.left_out(first, spec.left_out_groups, spec.seed)
+            self.splits += splits
         start = load_start(spec, dataset, first.training, context.models, context.datasets)
         self._start: WarmStart | None = None if start is None else start[0]
         rare = rare_classes(spec.validation, dataset.only(spec.classes))
@@ -96,6 +105,8 @@ class JobTrainings:
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
         self.unseen: Errors | None = None
         """Once measured: on rows that played no part in the training of the model."""
+        self.certain: Vector | None = None
+        """The same of a model of classes: how certain it is of these rows."""
         self._settings = context.settings
         self._connection = context.connection
         self.work = work
@@ -108,6 +119,10 @@ class JobTrainings:
         Raises CheckpointMismatch.
         """
         spec, split, pipeline = self.spec, self.splits[number], self.spec.pipeline()
+        if number and isinstance(pipeline.class_weight, dict):
+            others = set(map(label_name, self._classes_of_group(number)))
+            weights = {k: v for k, v in pipeline.class_weight.items() if k not in others}
+            pipeline = replace(pipeline, class_weight=weights)
         begun = self._start if number == 0 else None
         like = None if begun is None else begun.fitted
         watched = None if number else self._watched
@@ -137,12 +152,36 @@ class JobTrainings:
         """The metrics of fold `number`, 1 …, as JSON; and the scores of its rows, if they are
         kept."""
         fitted, split = result.fitted, self.splits[number]
+        if self._group_of.size:
+            return summary.fold_of(result, self._recognized(number, fitted)), None
         assert split.validation is not None
         baseline = self.rows.baseline(split.training)
         metrics = self.rows.measures(fitted, split.validation, baseline).metrics()
         keeps = self.spec.calibration is not None or fitted.target is not None
         scores = self.rows.scores(fitted, split.validation) if keeps else None
         return summary.fold_of(result, metrics), scores
+
+    def _classes_of_group(self, number: int) -> list[Label]:
+        """Those that a training leaves out; none of folds."""
+        groups = zip(self._group_of, self.rows.classes, strict=False)
+        return [label for group, label in groups if group == number - 1]
+
+    def _recognized(self, number: int, fitted: FittedPipeline) -> dict[str, Any]:
+        """How many validation rows of the classes that were left out have their labels withheld, if
+        a share of those of the others has."""
+        assert self._watched is not None
+        rows, some = self._watched
+        certain = rows.certain_codes(fitted, some)[1]
+        is_known = self._group_of[rows.codes(some)] != number - 1
+        unknown = certain[~is_known]
+        return {
+            "classes": self._classes_of_group(number),
+            "n_samples": len(unknown),
+            "withheld": {
+                f"{share:g}": int(np.count_nonzero(unknown < threshold))
+                for share, threshold in Rejection.of(certain[is_known]).thresholds(SHARES)
+            },
+        }
 
     def metrics(
         self,
@@ -158,9 +197,16 @@ class JobTrainings:
         metrics = {"train": self.rows.measures(fitted, training, baseline).metrics()}
         if self._watched is not None:
             rows, some = self._watched
-            measures = rows.measures(fitted, some, baseline)
-            if isinstance(measures, Errors) and self.spec.stopping.patience is None:
-                self.unseen = measures
+            if fitted.target is None:
+                codes, certain = rows.certain_codes(fitted, some)
+                measures = rows.measures_of(fitted, some, codes, baseline)
+            else:
+                measures = rows.measures(fitted, some, baseline)
+            if self.spec.stopping.patience is None:
+                if isinstance(measures, Errors):
+                    self.unseen = measures
+                else:
+                    self.certain = certain
             seen = count_seen(rows.hashes[some], self.rows.hashes[training])
             metrics["validation"] = {**measures.metrics(), "trained_rows": seen}
             self._warn_of(seen, measures)

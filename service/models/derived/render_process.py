@@ -51,6 +51,7 @@ _DRAW: dict[PlotKind, Callable[[Sources], drawing.Picture]] = {
     "roc": measured.roc,
     "margins": measured.margins,
     "reliability": measured.reliability,
+    "none-of-these": measured.none_of_these,
     "predicted-against-actual": errors.predicted_against_actual,
     "residuals": errors.residuals,
 }

@@ -102,10 +102,11 @@ def _add_plots(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -
         "- `roc`: a curve for each class against the others, with the areas under them.\n"
         "- `margins`: the distribution of the rows' margins.\n"
         "- `reliability`: predicted probabilities against observed frequencies.\n"
+        "- `none-of-these`: the share of known rows whose labels a threshold withholds.\n"
         "- `predicted-against-actual`, `residuals`: of a model of numbers the predictions of rows "
         "against their targets, and actual minus predicted against predicted, with lines at ±ε. "
         "Those of the validation set, else of the training set.\n"
-        "\n`boundary`, `confusion`, `roc`, `margins` and `reliability` are plots of classes.\n"
+        "\n`boundary`, and `confusion` to `none-of-these`, are plots of classes.\n"
         "\nPlots that need the data use at most 5,000 rows.",
         response_class=Response,
         responses={

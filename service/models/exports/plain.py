@@ -4,6 +4,7 @@
     predict(model, X)                         # labels of the rows of X, (n_samples, n_features)
     decision(model, scores(model, X))         # decision values
     probabilities(model, scores(model, X))    # of a calibrated model
+    labels_or_none(model, scores(model, X), 0.05)   # None for rows of no known class
     intervals(model, scores(model, X), 0.9)   # of a model of numbers, which predict gives
 
 Rows of a table with categories, texts, dates or gaps are lists in the order of `model["columns"]`,
@@ -64,6 +65,26 @@ def predict(model: dict[str, Any], X: Any, texts: Any = ()) -> Any:
     values = decision(model, scores(model, X, texts))
     codes = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
     return model["classes"][codes]
+
+
+def labels_or_none(model: dict[str, Any], scores: Any, withheld: float) -> list[Any]:
+    """The label of each row, or None where it is less certain than a share of those of known
+    classes. Raises ValueError for a share that needs more rows than the model was measured on."""
+    n, known = len(model["classes"]), model["rejection_decisions"]
+    k = math.floor(Fraction(repr(float(withheld))) * (len(known) + 1))
+    if k == 0:
+        raise ValueError(f"to withhold a share of {withheld} needs more rows")
+    values = decision(model, scores)
+    codes = (values > 0).astype(int) if n == 2 else values.argmax(axis=1)
+    certain = np.abs(values) if n == 2 else values.max(axis=1)
+    if n > 2 and model["multiclass"] == "one-vs-one":  # the smallest of the scores that won
+        certain = np.full(len(scores), np.inf)
+        for p, (i, j) in enumerate(combinations(range(n), 2)):
+            won = np.where(codes == j, scores[:, p], np.where(codes == i, -scores[:, p], np.inf))
+            certain = np.minimum(certain, won)
+    labels = model["classes"][codes].tolist()
+    answered = (certain >= known[k - 1]).tolist()
+    return [label if yes else None for label, yes in zip(labels, answered, strict=True)]
 
 
 def intervals(model: dict[str, Any], scores: Any, coverage: float) -> Any:

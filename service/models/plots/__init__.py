@@ -18,6 +18,7 @@ PlotKind: TypeAlias = Literal[
     "roc",
     "margins",
     "reliability",
+    "none-of-these",
     "predicted-against-actual",
     "residuals",
 ]
@@ -27,6 +28,7 @@ ONLY_OF: Mapping[PlotKind, Literal["classes", "numbers"]] = {
     "roc": "classes",
     "margins": "classes",
     "reliability": "classes",
+    "none-of-these": "classes",
     "predicted-against-actual": "numbers",
     "residuals": "numbers",
 }

@@ -1,4 +1,5 @@
-"""Plots of a model's predictions on rows: confusion matrix, ROC, margins, reliability."""
+"""Plots of a model's predictions on rows: confusion matrix, ROC, margins, reliability, labels that
+are withheld."""
 
 from __future__ import annotations
 
@@ -11,10 +12,12 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from service.errors import InvalidContent
+from service.models.outputs import USUAL
 from service.models.plots import drawing
 from service.models.plots.drawing import SHOWN_CLASSES, names_of, unavailable
 from service.models.plots.palette import CARD, COLORS, FAINT, INK
 from service.models.sources import ScoredRows, Sources
+from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Vector
 from svm.model.metrics import RocCurve, roc_curve
 from svm.model.multiclass import splits_of
@@ -133,11 +136,7 @@ def reliability(sources: Sources) -> drawing.Picture:
     """Raises InvalidContent (`not-calibrated`), NotFound (`plot-unavailable`) without metrics."""
     version, fitted = sources.version, sources.fitted
     if fitted.calibration is None:
-        raise InvalidContent(
-            "not-calibrated",
-            f"{version.model_name} version {version.version} has no probabilities; train it with "
-            "`calibration` and `validation`",
-        )
+        raise _not_calibrated(version, "has no probabilities", "`calibration` and `validation`")
     measured = version.result.get("metrics", {}).get("validation", {}).get("calibration")
     if measured is None:
         raise unavailable("there is no reliability diagram: the probabilities were not measured")
@@ -161,6 +160,27 @@ def reliability(sources: Sources) -> drawing.Picture:
         f"probability; {total:,} validation rows, each with a calibration that was fitted on "
         f"others. Expected calibration error {error:.4f}."
     )
+    return picture.describe(description)
+
+
+def none_of_these(sources: Sources) -> drawing.Picture:
+    """Raises InvalidContent (`not-calibrated`) if the model withholds no label."""
+    version, rejection = sources.version, sources.fitted.rejection
+    if rejection is None:
+        raise _not_calibrated(version, "withholds no label", "`validation`")
+    picture, (ax,) = drawing.axes(version, "None of these", 1, (5.2, 3.6))
+    decisions, n = rejection.decisions, len(rejection.decisions)
+    curve = np.stack([decisions, np.arange(n) / n], axis=1)
+    ax.plot(*drawing.thin_out(curve).T, drawstyle="steps-post", color=COLORS[0])
+    description = (
+        f"Share of {n:,} rows of known classes with a label less certain than a threshold."
+    )
+    for share, threshold in rejection.thresholds([USUAL.withheld]):
+        ax.plot([threshold], [np.mean(decisions < threshold)], "o", ms=5, color=INK)
+        description += f" {share:.0%} are withheld, or fewer, at {threshold:.4g}, the dot."
+    ax.set(xlabel="threshold of the certainty", ylabel="share withheld of known classes")
+    ax.set(ylim=(0, 1.02))
+    ax.grid(True)
     return picture.describe(description)
 
 
@@ -192,6 +212,11 @@ def rows_of(sources: Sources, what: str, most: int = MOST_ROWS) -> ScoredRows:
     if rows is None:
         raise unavailable(f"there is no {what}: it needs the training data, and these were deleted")
     return rows
+
+
+def _not_calibrated(version: ModelVersion, what: str, needs: str) -> InvalidContent:
+    name = f"{version.model_name} version {version.version}"
+    return InvalidContent("not-calibrated", f"{name} {what}; train it with {needs}")
 
 
 def _measured_subset(metrics: dict[str, Any]) -> str | None:

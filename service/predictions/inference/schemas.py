@@ -24,10 +24,10 @@ class Tensor(ReadModel):
 class OutputAsked(ReadModel):
     """An output that is wanted."""
 
-    name: Literal["label", "decision", "probability", "value", "interval"]
+    name: Literal["label", "decision", "probability", "label_or_none", "value", "interval"]
     parameters: dict[str, Any] | None = None
     """`binary_data`: whether to send it behind the JSON part; `coverage` of an `interval`, by
-    default 0.9."""
+    default 0.9, and `withheld` of `label_or_none`, by default 0.05."""
 
 
 class InferCreate(BaseModel):
@@ -38,7 +38,7 @@ class InferCreate(BaseModel):
     id: str | None = None
     inputs: list[Tensor] = Field(min_length=1)
     outputs: list[OutputAsked] | None = None
-    """Everything there is but intervals, if left out."""
+    """Everything there is but `interval` and `label_or_none`, if left out."""
     parameters: dict[str, Any] | None = None
     """`binary_data_output`: whether to send all outputs behind the JSON part."""
 
@@ -53,7 +53,8 @@ class InferRead(BaseModel):
     id: str | None = None
     parameters: dict[str, Any] | None = None
     """If any: `unlikely_labels`, how many are not the class with the largest probability,
-    `coverage` of intervals, `unknown` and `unknown_words`, as in other replies."""
+    `coverage` of intervals, `withheld` of labels, `unknown` and `unknown_words`, as in other
+    replies."""
     outputs: list[Tensor]
 
 

@@ -26,14 +26,16 @@ from service.errors import (
 )
 from service.models.outputs import (
     CALIBRATED,
-    COVERAGE,
+    SHARE_OF,
+    USUAL,
+    Shares,
     arrays_of,
-    check_coverage,
     check_offered,
-    checked_coverage,
+    check_shares,
+    shares_in,
 )
 from service.predictions.batcher import Instances, Prediction
-from service.predictions.datatypes import NUMBERS, to_bytes
+from service.predictions.datatypes import NUMBERS, datatype_of, to_bytes
 from service.predictions.inference.column_tensors import rows_of
 from service.predictions.inference.tensors import (
     HEAD_BYTES,
@@ -78,7 +80,7 @@ class Head(NamedTuple):
     outputs: tuple[str, ...]
     binary: frozenset[str]
     """Outputs that are sent as bytes."""
-    coverage: float
+    shares: Shares
     datatype: str
     shape: tuple[int, int]
     has_data: bool
@@ -150,7 +152,7 @@ class InferenceExchange:
             self._heads[key] = head
         X, unknown = model.mark(given)
         return Instances(
-            X, head.outputs, unknown, binary=head.binary, id=head.id, coverage=head.coverage
+            X, head.outputs, unknown, binary=head.binary, id=head.id, shares=head.shares
         )
 
     def _head(self, text: bytes, model: LoadedModel) -> Head:
@@ -186,8 +188,8 @@ class InferenceExchange:
         if len(text) + len(data) > self._limits.line_bytes:
             columns.check_texts(given, self._limits.line_bytes)
         X, unknown = model.mark(given, partial(iter, rows))
-        id_, outputs, binary, coverage = _asked(document, model)
-        return Instances(X, outputs, unknown, binary=binary, id=id_, coverage=coverage)
+        id_, outputs, binary, shares = _asked(document, model)
+        return Instances(X, outputs, unknown, binary=binary, id=id_, shares=shares)
 
     def _values(
         self,
@@ -232,13 +234,15 @@ class InferenceExchange:
                 shape, datatype = str(len(cells)), model.label_datatype
                 data = b"".join(cells) if binary else b"[%b]" % b",".join(cells)
             else:
-                values = answer.output(name, asked.coverage)
-                shape, datatype = ",".join(map(str, values.shape)), "FP64"
-                data = to_bytes(values) if binary else _numbers(values)
+                values = answer.array(name, asked.shares)
+                shape, datatype = ",".join(map(str, values.shape)), datatype_of(values)
+                data = to_bytes(values) if binary else _flat(values)
                 if name == "probability" and (rows := answer.unlikely_labels):
                     parameters.append(b'"unlikely_labels":%d' % len(rows))
-                if name == "interval":
-                    parameters.append(b'"coverage":%b' % orjson.dumps(asked.coverage))
+                if name in SHARE_OF:
+                    share = SHARE_OF[name]
+                    given = orjson.dumps(getattr(asked.shares, share))
+                    parameters.append(b'"%b":%b' % (share.encode(), given))
             tensor = f'{{"name":"{name}","datatype":"{datatype}","shape":[{shape}],'.encode()
             if binary:
                 parts.append(data)
@@ -262,7 +266,9 @@ class InferenceExchange:
         return Reply(body, media_type, headers)
 
 
-def _numbers(values: NDArray[np.float64]) -> bytes:
+def _flat(values: NDArray[Any]) -> bytes:
+    if values.dtype.kind == "U":
+        return orjson.dumps(values.tolist())
     return orjson.dumps(values.ravel(), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
@@ -317,25 +323,25 @@ def _flag(
 
 def _asked(
     document: dict[str, Any], model: LoadedModel
-) -> tuple[str | None, tuple[str, ...], frozenset[str], float]:
-    """What a request says beside its inputs: id, outputs, those sent as bytes, coverage."""
+) -> tuple[str | None, tuple[str, ...], frozenset[str], Shares]:
+    """What a request says beside its inputs: id, outputs, those sent as bytes, shares."""
     id_ = document.get("id")
     if id_ is not None and not isinstance(id_, str):
         raise invalid(("id",), "give a text")
-    outputs, coverage = _outputs(document, model)
-    return id_, tuple(outputs), frozenset(name for name in outputs if outputs[name]), coverage
+    outputs, shares = _outputs(document, model)
+    return id_, tuple(outputs), frozenset(name for name in outputs if outputs[name]), shares
 
 
-def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[dict[str, bool], float]:
-    """The outputs to answer, by default all but intervals, and whether each is sent as bytes; the
-    coverage of intervals."""
+def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[dict[str, bool], Shares]:
+    """The outputs to answer, by default all without a share, and whether each is sent as bytes; the
+    shares."""
     binary = _flag(_parameters(document, ()), "binary_data_output", (), False)
     wanted = document.get("outputs")
     if wanted is not None and not isinstance(wanted, list):
         raise invalid(("outputs",), "give a list of tensors")
-    known, coverage = arrays_of(model.offer), COVERAGE
+    known, shares = arrays_of(model.offer), USUAL
     if not wanted:
-        return {name: binary for name in known if name != "interval"}, coverage
+        return {name: binary for name in known if name not in SHARE_OF}, shares
     outputs = {}
     for i, output in enumerate(wanted):
         tensor = _members(output, _OUTPUT, ("outputs", i))
@@ -347,9 +353,8 @@ def _outputs(document: dict[str, Any], model: LoadedModel) -> tuple[dict[str, bo
         if own.get("classification"):
             raise InvalidContent("invalid-field", "the classification extension is not offered")
         outputs[tensor["name"]] = _flag(own, "binary_data", ("outputs", i), binary)
-        if "coverage" in own:
-            at = pointer(("outputs", i, "parameters", "coverage"))
-            coverage = checked_coverage(own["coverage"], at)
-        if tensor["name"] == "interval":
-            check_coverage(model.fitted, coverage, pointer(("outputs", i)))
-    return outputs, coverage
+        if (share := SHARE_OF.get(tensor["name"])) in own:
+            given = shares_in(own, "outputs", i, "parameters")
+            shares = shares._replace(**{share: getattr(given, share)})
+        check_shares(model.fitted, [tensor["name"]], shares, pointer(("outputs", i)))
+    return outputs, shares

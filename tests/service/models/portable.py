@@ -121,7 +121,10 @@ def fit(kind: Kind) -> FittedPipeline:
     if kind.calibration is not None:
         scores = fitted.problem_scores(X[240:])
         fitted = fitted.calibrated(kind.calibration, scores, codes[240:])
-    if fitted.target is not None:
+    if fitted.target is None:
+        certain = fitted.codes_and_certainty(fitted.problem_scores(X[240:]))[1]
+        fitted = fitted.with_rejection(certain)
+    else:
         labels[-1] = 0.0
         fitted = fitted.with_intervals(labels[240:], fitted.predict(X[240:]))
     return fitted

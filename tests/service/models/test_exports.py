@@ -69,6 +69,15 @@ def check_parity(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:
         if other_probability is not None:
             expected = fitted.probabilities_from_scores(scores)
             assert np.abs(other_probability - expected).max() <= CLOSE
+    if fitted.rejection is None:
+        return
+    known = fitted.codes_and_certainty(scores)[1]
+    clear = np.abs(known - fitted.rejection.threshold(0.2)) > CLOSE * np.abs(known)
+    given = plain.labels_or_none(model, values, 0.2)
+    assert (np.array(given, dtype=object) == fitted.labels_or_none(X, 0.2))[clear].all()
+    assert 0 < given.count(None) < len(X)
+    with pytest.raises(ValueError, match="needs more rows"):
+        plain.labels_or_none(model, values, 0.001)
 
 
 def check_numbers(fitted: FittedPipeline, X: Vector, tmp_path: Path) -> None:

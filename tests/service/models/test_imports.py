@@ -222,6 +222,8 @@ TAMPERED: dict[str, Callable[[Document], None]] = {
     "classes of two dimensions": _part("classes", shape=[2, 1]),
     "classes too long for their type": _part("classes", dtype="<U2"),
     "whole intercepts": _part("intercepts", dtype="<i8", values=[1]),
+    "certainties out of order": _part("rejection_decisions", shape=[2], values=[2.0, 1.0]),
+    "no certainties": _part("rejection_decisions", shape=[0], values=[]),
 }
 
 
@@ -440,6 +442,9 @@ TARGETS: dict[str, Callable[[Document], None]] = {
     "errors out of order": _part("conformal_residuals", shape=[2], values=[2.0, 1.0]),
     "negative errors": _part("conformal_residuals", shape=[1], values=[-1.0]),
     "no errors": _part("conformal_residuals", shape=[0], values=[]),
+    "certainties of labels": _model(
+        rejection_decisions={"dtype": "<f8", "shape": [1], "values": [1.0]}
+    ),
     "a gap among the coefficients": _part("intercepts", values=[None]),
     "probabilities": _model(
         calibration="sigmoid",

@@ -48,9 +48,9 @@ def decode_as(
 def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
     """By the reader that says what is wrong."""
     rows = explained_rows(body, model.features, RowLimits(row_limit, 4096, 1 << 20))
-    outputs, coverage = asked_of(rows.others)
+    outputs, shares = asked_of(rows.others)
     asked = model.default_outputs if outputs is None else outputs
-    return Instances(rows.X, asked, coverage=coverage)
+    return Instances(rows.X, asked, shares=shares)
 
 
 def encode(model: LoadedModel, X: NDArray[np.float64], *outputs: str) -> bytes:

@@ -383,7 +383,7 @@ class SimulatedWorker:
             calibration=None,
         )
         origin = ModelOrigin(job_id=job.id, spec={}, result={})
-        prepared = PreparedVersion(model, None)
+        prepared = PreparedVersion(model, {})
         return self._service.registry.register(connection, "iris", prepared, origin)
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_union
+from sklearn.svm import LinearSVC
 
+from benchmarks.generated_texts import generated_texts
 from svm.data.columns import Column
 from svm.data.matrices import Array, Vector, is_sparse
 from svm.data.stored_rows import StoredArray
@@ -268,3 +271,42 @@ def test_tokens_that_no_training_text_has_are_not_found() -> None:
     encoded: Any = encoder.transform(rows)
     assert encoded.nnz == 0
     assert encoder.unknown_words(rows).tolist() == [1] * len(others)
+
+
+def test_a_certified_model_of_texts_is_as_good_as_that_of_the_twin() -> None:
+    """On the twin's own outputs its cost is what the certificate says, and no cost is lower than
+    the certified bound."""
+    texts, classes = generated_texts(2400, 4, length=60)
+    X = with_texts(np.arange(2400.0)[:, None], TextList(texts))
+    rows, new = slice(1600), slice(1600, None)
+    solver = DualCoordinateDescent(**SQUARED, intercept="augmented")
+    how = replace(pipeline(solver), multiclass="one-vs-rest")
+    result = train(how, X[rows], classes[rows], columns=COLUMNS[:1]).result()
+    fitted = result.fitted
+    parts = ({"ngram_range": (1, 2)}, {"analyzer": "char_wb", "ngram_range": (2, 4)})
+    twin = make_union(*(TfidfVectorizer(preprocessor=canonical, **one) for one in parts))
+    Z = twin.fit_transform(texts[rows])
+    theirs = LinearSVC(C=1.0, dual=True).fit(Z, classes[rows])
+    ours = (fitted.predict(X[new]) == classes[new]).mean()
+    assert abs(ours - (theirs.predict(twin.transform(texts[new])) == classes[new]).mean()) < 3e-3
+    names = [name.split("__", 1)[1] for name in twin.get_feature_names_out()]
+    sizes = [len(one.vocabulary_) for _, one in twin.transformer_list]
+    keyed = {(name, k >= sizes[0]): k for k, name in enumerate(names)}
+    [text] = fitted.encoder.texts
+    order = [keyed[token, part is text.parts[1]] for part in text.parts for token in part.tokens]
+    assert len(order) == len(names)
+    weights = np.empty_like(fitted.coefficients)
+    weights[:, order] = fitted.coefficients
+    for k, certificate in enumerate(result.certificate.pairs):
+        y = np.where(classes[rows] == k, 1.0, -1.0)
+        bounds = certificate.dual, certificate.primal
+        own = _cost(Z, y, weights[k], fitted.intercepts[k])
+        assert own == pytest.approx(certificate.primal, rel=1e-9)
+        assert bounds[0] <= _cost(Z, y, theirs.coef_[k], theirs.intercept_[k]) * (1.0 + 1e-9)
+        assert bounds[1] - bounds[0] <= 1e-3 * bounds[1]
+
+
+def _cost(Z: Any, y: Vector, w: Vector, b: float) -> float:
+    """½ (‖w‖² + b²) / n + the mean squared shortfall."""
+    shortfalls = np.maximum(0.0, 1.0 - y * (Z @ w + b))
+    return float(0.5 * (w @ w + b * b) / len(y) + np.square(shortfalls).mean())
