@@ -222,7 +222,7 @@ def messages(n_texts: int = 33_000, requests: int = 30_000) -> dict[str, float]:
     texts, classes = generated_texts(n_texts, 2)
     message = next(text for text in generated_texts(1000, 2, seed=1)[0] if len(text) == SHORT)
     body = json.dumps({"instances": [[message]]}).encode()
-    head = f"POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+    head = f"POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
     request = f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + body
     with running() as service:
         _trained(service, _csv(texts, classes), "both")
@@ -293,7 +293,8 @@ class _Peak:
 def _trained(service: Service, content: bytes, tokens: str) -> tuple[float, dict[str, Any]]:
     """(Seconds from the upload to the model, its job)."""
     begun = time.perf_counter()
-    dataset = service.upload(content, target="class", columns=json.dumps({"message": "text"}))
+    schema = json.dumps({"message": {"kind": "text"}})
+    dataset = service.upload(content, target="class", schema=schema)
     jobs = service.train(dataset, [{"encoding": {"tokens": tokens}}])
     [job] = service.finished(jobs)
     return time.perf_counter() - begun, job
