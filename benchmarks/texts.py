@@ -248,7 +248,7 @@ def messages(n_texts: int = 33_000, requests: int = 30_000) -> dict[str, float]:
 
 
 def million(n_texts: int = 1_000_000) -> dict[str, float]:
-    """Memory of the largest process while so many messages are uploaded and trained on."""
+    """Memory of the largest process while this many messages are uploaded and trained on."""
     texts, classes = generated_texts(n_texts, 10, length=100)
     content = _csv(texts, classes)
     del texts

@@ -36,9 +36,9 @@ WORK_PER_TEXT = 10_000
 WORK_PER_CHARACTER = 300
 """Finding the tokens of a text."""
 COUNTED_ROWS = 1000
-"""So many texts are long work, however short they are."""
+"""This many texts are long work, however short they are."""
 WORK_OF_EXPLAINED_TEXT = 10_000_000
-"""So much that it is always done in a thread: a text may be long."""
+"""Enough to be done in a thread always: a text may be long."""
 
 Reference = int | str | None
 """A version's number, an alias, or None for the version that answers for the model."""

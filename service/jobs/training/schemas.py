@@ -32,7 +32,7 @@ from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.model.target import TargetScale
-from svm.solvers import CHOICES, AnyChoice, Auto
+from svm.solvers import CHOICES, AnyChoice
 from svm.stopping import Stopping
 from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
@@ -246,7 +246,8 @@ class TrainingOptions(KindCreate):
         """This request with what follows from the dataset, which is taken as `target_kind` says,
         and with a seed."""
         classes = classes_in(dataset, self.classes)
-        usual = Pipeline(solver=Auto())
+        auto: Any = CHOICES["auto"]()
+        usual = Pipeline(solver=auto)
         if dataset.text_columns:
             usual = usual.for_texts()
         values = {
@@ -278,7 +279,7 @@ class JobCreate(TrainingOptions):
     fitted on others."""
     left_out_groups: Annotated[int, Ge(2), Le(100)] | None = None
     """Measure how many rows of unknown classes `label_or_none` withholds: the classes are divided
-    into so many groups at random, and each group is left out of one more training on the same rows.
+    into this many groups at random, and each is left out of one more training on the same rows.
     Needs four classes and a validation set; all trainings share a time budget."""
     trace: Annotated[
         Trace | None, AfterValidator(_traceable), Field(examples=[{"every": 1, "unit": "epoch"}])
