@@ -122,7 +122,7 @@ def test_other_datasets_are_read_by_names_and_texts(client: TestClient, worker: 
     is read as texts."""
     first, second = add(client, tickets()), add(client, tickets(50, seed=1))
     turned = add(client, tickets(50, seed=1, order=COLUMNS[::-1]))
-    asked = {"solver": {"name": "auto"}, "validation": {"dataset_id": turned}}
+    asked: dict[str, Any] = {"solver": {"name": "auto"}, "validation": {"dataset_id": turned}}
     job = finished(client, worker, create(client, first, **asked))
     assert job["metrics"]["validation"]["accuracy"] > 0.9
     assert results(client, worker, turned) == results(client, worker, second)
