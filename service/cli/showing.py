@@ -216,6 +216,7 @@ def _unknown_cells(cells: Mapping[str, Any]) -> dict[str, str]:
 
 PREDICTIONS = {
     "label": "label",
+    "label_or_none": "label_or_none",
     "values": "value",
     "intervals": "interval",
     "decision": "decision",

@@ -126,8 +126,8 @@ def test_other_datasets_are_read_by_names_and_texts(client: TestClient, worker: 
     job = finished(client, worker, create(client, first, **asked))
     assert job["metrics"]["validation"]["accuracy"] > 0.9
     assert results(client, worker, turned) == results(client, worker, second)
-    asked = {"dataset_id": turned, "model": "clouds", "importance": True}
-    reply = client.post("/v1/evaluations", json=asked)
+    evaluated = {"dataset_id": turned, "model": "clouds", "importance": True}
+    reply = client.post("/v1/evaluations", json=evaluated)
     finished(client, worker, reply.json()["id"])
     done = client.get(reply.headers["Location"]).json()
     assert done["metrics"]["accuracy"] == job["metrics"]["validation"]["accuracy"]
