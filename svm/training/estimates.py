@@ -16,7 +16,7 @@ from svm.data.shards import SHARD_VALUES
 from svm.data.stored_rows import PIECE_VALUES
 from svm.encoding.encoder import Encoding
 from svm.encoding.fitting import GATHERED_VALUES
-from svm.encoding.fitting_texts import MOST_TOKENS, SHORT
+from svm.encoding.fitting_texts import MANY_CHARACTERS, MOST_TOKENS, SHORT
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
@@ -173,7 +173,7 @@ def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[
 
 
 def _tokens(encoding: Encoding, size: DataSize, texts: Sequence[Column]) -> tuple[int, int, int]:
-    """How many different tokens texts have, how many of these an encoder keeps, and how many
+    """How many different tokens an encoder counts, how many of these it keeps, and how many
     different ones each text has, all together.
 
     Different ones grow more slowly than the texts (Heaps' law); the constants are those of SMS, of
@@ -195,7 +195,8 @@ def _tokens(encoding: Encoding, size: DataSize, texts: Sequence[Column]) -> tupl
             entries += WINDOWS * n
     rare = 1 if encoding.min_count > 1 else MOST_TOKENS
     kept = sum(KEPT_TOKENS * part if part > rare else part for part in different)
-    return math.ceil(sum(different)), math.ceil(kept), math.ceil(entries)
+    counted = sum(different) if n_characters <= MANY_CHARACTERS else 1.2 * kept
+    return math.ceil(counted), math.ceil(kept), math.ceil(entries)
 
 
 def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_files: bool) -> int:

@@ -245,16 +245,15 @@ class TrainingOptions(KindCreate):
     def on(self, dataset: Dataset) -> Self:
         """This request with what follows from the dataset, which is taken as `target_kind` says,
         and with a seed."""
-        classes = classes_in(dataset, self.classes)
         auto: Any = CHOICES["auto"]()
         usual = Pipeline(solver=auto)
-        if dataset.text_columns:
+        if dataset.text_columns and dataset.target_kind == "classes":
             usual = usual.for_texts()
         values = {
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
             "multiclass": self.multiclass or usual.multiclass,
-            "classes": classes,
+            "classes": classes_in(dataset, self.classes),
             "stopping": self.stopping.resolve(),
             "seed": secrets.randbelow(MAX_SEED + 1) if self.seed is None else self.seed,
         }
