@@ -17,9 +17,10 @@ class PredictionCreate(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    instances: list[list[float | bool]] | list[dict[str, Any]] = Field(min_length=1)
+    instances: list[list[float | bool]] | list[dict[str, Any]] | list[str] = Field(min_length=1)
     """Rows: lists of numbers in feature order, or objects with the model's feature names; true and
-    false are 1 and 0. Other members of an object are ignored, and listed in the reply."""
+    false are 1 and 0. Other members of an object are ignored, and listed in the reply. The rows of
+    a model of one column of texts may be the texts."""
     outputs: list[OutputName] | None = None
     """What to answer: `label`, `decision`, `probability`, `label_or_none` of a classifier, by
     default `label`; `value`, `interval` of a model of numbers, by default `value`; `explanation` of

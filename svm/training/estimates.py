@@ -46,6 +46,8 @@ BOUND_VALUES = 1 << 22
 """For each row, and in all, while the kernel itself bounds a model on Nyström features."""
 FIRST_FIT = 5
 """Square matrices of the fit that the default ε comes from."""
+SHARED_ROW_VALUES = 3
+"""Numbers and order of the rows of a problem."""
 VALUES = {"number": 1, "boolean": 1, "date": 4}
 """Outputs of a column of each kind, without its indicator."""
 LETTERS = 6
@@ -105,6 +107,8 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
     threads = min(len(problems), THREADS)
     per_row, per_problem = pipeline.solver.row_values
+    if len(problems) == size.n_classes > 2:  # all of the same rows
+        per_problem -= SHARED_ROW_VALUES
     per_row += SPARSE_ROW_VALUES if still_sparse else 0
     sides = 2 if pipeline.predicts_numbers else 1  # of each row, beside X
     total = n * (sides * FLOAT_BYTES * (per_row + per_problem * shares) + 3 * size.label_bytes)

@@ -98,6 +98,23 @@ def test_rows_with_texts_are_split(client: TestClient) -> None:
     assert [part["columns"][0]["texts"]["distinct_share"] for part in parts.values()] == [1.0, 1.0]
 
 
+def test_appended_texts_in_another_order() -> None:
+    """Columns are matched by name. Rows without a label, and a column that counts the rows, are
+    left out before."""
+    rows = [[i, sentence(i), f"re: {sentence(i * i)}", "pq"[i % 2]] for i in range(12)]
+    rows[3][3] = rows[7][1] = ""
+    first = upload(table([["id", "body", "subject", "k"], *rows], ","))
+    assert first.parsed.columns == ["body", "subject"]
+    kept = rows[:3] + rows[4:]
+    expected = [[row[1] or None for row in kept], [row[2] for row in kept]]
+    assert texts_in(first) == expected
+    more = [["007", "1.5", "q"], ["", "see you", "p"]]
+    joined = upload(table([["subject", "body", "k"], *more], ","), onto=first)
+    assert texts_in(joined) == [[*expected[0], "1.5", "see you"], [*expected[1], "007", None]]
+    counts = {one["name"]: (one["missing"], one["characters"]) for one in joined.parsed.table}
+    assert counts["subject"] == (1, sum(map(len, expected[1])) + 3)
+
+
 @pytest.mark.parametrize(
     ("cell", "code", "says"),
     [
