@@ -28,11 +28,11 @@ class Watched(FittedPipeline):
 
     calls: list[int] = field(default_factory=list)
 
-    def scores_of_checked(self, X: Any) -> Rows:
+    def scores_of_checked(self, X: Any, unknown_words: Any = None) -> Rows:
         self.calls.append(len(X))
         if (X == 13).any():
             raise ArithmeticError("13")
-        return super().scores_of_checked(X)
+        return super().scores_of_checked(X, unknown_words)
 
 
 def watched(
@@ -131,10 +131,10 @@ class Patient(Watched):
 
     loop_went_on: threading.Event = field(default_factory=threading.Event)
 
-    def scores_of_checked(self, X: Any) -> Rows:
+    def scores_of_checked(self, X: Any, unknown_words: Any = None) -> Rows:
         assert threading.current_thread() is not threading.main_thread()
         assert self.loop_went_on.wait(10)
-        return super().scores_of_checked(X)
+        return super().scores_of_checked(X, unknown_words)
 
 
 @pytest.mark.parametrize("n_requests", [1, 200])
