@@ -187,16 +187,18 @@ class TrainSpec(TypedDict, total=False):
     encoding: Any
     """How categories, dates and missing cells become numbers, learned on the training rows and kept
     in the model. Tables of finite numbers need none. Default: `{"missing": "median", "constant":
-    0.0, "min_count": 1, "unseen": "zero"}`."""
+    0.0, "min_count": 1, "tokens": "auto", "sublinear": false, "text_weights": {}, "unseen":
+    "zero"}`."""
     scaling: str | None
     """Scaling of the features, fitted on the training rows and kept in the model. By default
     `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
     Categories, booleans and indicators of missing cells stay 0 and 1."""
     features: Any
     """What the solver sees instead of the scaled features. Default: `{"name": "identity"}`."""
-    multiclass: str
-    """How several classes become binary problems: one for each pair, or one for each class. A
-    numeric target is one problem."""
+    multiclass: str | None
+    """How several classes become binary problems: `one-vs-one`, one for each pair, or
+    `one-vs-rest`, one for each class. By default one for each pair; one for each of more than ten
+    classes, if the data has a column of texts. A numeric target is one problem."""
     class_weight: str | Mapping[str, float] | None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others. Not for a numeric target."""
@@ -217,6 +219,9 @@ class TrainSpec(TypedDict, total=False):
     row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
     isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
     fitted on others."""
+    left_out_groups: int | None
+    """Measure how many rows of unknown classes `label_or_none` withholds: this many groups of
+    classes are each left out of one more training. Needs four classes and a validation set."""
     trace: Any
     """More points of the learning curve than epochs 1, 2, 4, 8 … and the end, in `GET
     /v1/jobs/{id}/trace`: the cost before the first update, and after every one or every few epochs
