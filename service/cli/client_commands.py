@@ -95,7 +95,7 @@ def upload(
         str | None,
         typer.Option(
             help='What columns are: {"age": {"kind": "category"}}, or @FILE with such JSON. Kinds: '
-            "number, category, boolean, date; roles: feature, label, weight, ignored."
+            "number, category, boolean, date, text; roles: feature, label, weight, ignored."
         ),
     ] = None,
     missing: Annotated[

@@ -197,8 +197,8 @@ class TrainSpec(TypedDict, total=False):
     """What the solver sees instead of the scaled features. Default: `{"name": "identity"}`."""
     multiclass: str | None
     """How several classes become binary problems: `one-vs-one`, one for each pair, or
-    `one-vs-rest`, one for each class. By default one for each pair; one for each of more than ten
-    classes, if the data has a column of texts. A numeric target is one problem."""
+    `one-vs-rest`, one for each class. By default one for each pair, or for each class if the data
+    has a column of texts. A numeric target is one problem."""
     class_weight: str | Mapping[str, float] | None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others. Not for a numeric target."""

@@ -119,7 +119,11 @@ class Distributions:
             n_classes = len(dataset.classes or ())
             codes = data.codes if n_classes <= MAX_CLASSES else None
             X = np.asarray(data.X)[:, first : first + count]
-            histograms = [_bars(column, codes, n_classes) for column in X.T]
+            kinds = dataset.kinds[first : first + count]
+            histograms = [
+                [] if kind.kind == "text" else _bars(column, codes, n_classes)
+                for kind, column in zip(kinds, X.T, strict=True)
+            ]
             self._cache[key] = histograms
             while len(self._cache) > CACHED:
                 self._cache.popitem(last=False)

@@ -39,13 +39,14 @@ SAMPLES = {
     "iris": "Three kinds of iris by four lengths. 150 rows.",
     "moons": "Two interleaved half moons, not linearly separable. 400 rows.",
     "circle": "Inside or outside of a circle: separable by squares of the features. 400 rows.",
-    "tickets": "Messages to the support of a shop, and their topic, one of seven. 420 rows.",
+    "tickets": "Messages to the support of a shop, and their topic, one of seven. 480 rows.",
 }
 RECENT = PageRequest(size=5)
 FIXED = (LIBSVM, NPY, NPZ)
 """Formats whose columns are numbers, with nothing to choose."""
 COLUMNS = 50
 """Columns on one page of a dataset."""
+SHOWN_CHARACTERS = 40
 SHOWN_LEVELS = 6
 SHOWN_COLUMNS = 200
 """Columns of a proposal with a choice; all are kept."""
@@ -253,7 +254,8 @@ class ColumnProblem:
     examples: list[str]
     hint: str | None
     actions: tuple[str, ...]
-    """What can be done about it: some of `missing`, `category`, `ignored`, `label`, `decimal`."""
+    """What can be done about it: some of `missing`, `category`, `text`, `ignored`, `label`,
+    `decimal`."""
 
 
 def proposed_columns(read: DatasetRead, target: str | None, roles: Roles) -> list[ProposedColumn]:
@@ -281,16 +283,23 @@ def proposed_columns(read: DatasetRead, target: str | None, roles: Roles) -> lis
 
 
 def values_of(column: ColumnRead) -> str:
-    """The levels or the range of a feature."""
+    """The levels, the range or the first texts of a feature."""
     if column.kind == "category":
         return _first(column.levels or [], column.n_levels or 0)
     if column.kind == "boolean":
         return "true, false"
+    if column.texts is not None:
+        shown = (f"“{_shortened(example)}”" for example in column.texts.examples)
+        return f"{', '.join(shown)}; {column.texts.characters_max:,} characters at most"
     if column.min is None or column.max is None:
         return ""
     if column.kind == "date":
         return f"{day(column.min)} to {day(column.max)}"
     return f"{number(column.min)} to {number(column.max)}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
 
 
 def reading_in_words(reading: Mapping[str, Any] | None) -> str:
@@ -345,8 +354,8 @@ def _problem(
         actions = ("category", "ignored", "label")
         if examples and not any("," in example for example in examples):
             actions = ("missing", *actions)
-    elif code == "too-many-levels":
-        actions = ("ignored", "label")
+    elif code in ("too-many-levels", "csv-cell-too-large"):
+        actions = ("text", "ignored", "label")
     elif code == "ambiguous-number":
         actions = ("decimal", "category", "ignored")
     needed = {"missing": "missing", "decimal": "decimal", "label": "target"}

@@ -168,7 +168,8 @@ def _encoding(version: ModelVersion) -> list[str]:
     for column in table["columns"]:
         for one in column.get("strongest", ()):
             tokens = ", ".join(f"“{token['token']}”" for token in one["tokens"])
-            sentences.append(f"{column['name']}: strongest for {one['of']}: {tokens or 'none'}")
+            of = one["of"] if version.classes else f"a {one['of']} number"
+            sentences.append(f"{column['name']}: strongest for {of}: {tokens or 'none'}")
         if (left_out := len(version.classes) - len(column.get("strongest", version.classes))) > 0:
             sentences.append(f"{column['name']}: and {left_out:,} more classes")
     return sentences

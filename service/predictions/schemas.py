@@ -17,9 +17,10 @@ class PredictionCreate(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    instances: list[list[float | bool]] | list[dict[str, Any]] = Field(min_length=1)
+    instances: list[list[float | bool]] | list[dict[str, Any]] | list[str] = Field(min_length=1)
     """Rows: lists of numbers in feature order, or objects with the model's feature names; true and
-    false are 1 and 0. Other members of an object are ignored, and listed in the reply."""
+    false are 1 and 0. Other members of an object are ignored, and listed in the reply. The rows of
+    a model of one column of texts may be the texts."""
     outputs: list[OutputName] | None = None
     """What to answer: `label`, `decision`, `probability`, `label_or_none` of a classifier, by
     default `label`; `value`, `interval` of a model of numbers, by default `value`; `explanation` of
@@ -69,7 +70,7 @@ class TextTerms(BaseModel):
     marks: list[tuple[int, int, float]]
     """Words of the text as it was sent: where each begins and ends, in characters (code points)
     from 0, and what it adds with the characters inside it, without pairs of words. Of a long text
-    the 100 words that add or take most."""
+    the 100 words of the first 5,000 that add or take most."""
 
 
 class ExplanationRead(ReadModel):
@@ -88,7 +89,8 @@ class ExplanationRead(ReadModel):
     terms: dict[str, float] | None = None
     """What each feature adds; products of features are written `a*b`."""
     texts: list[TextTerms] | None = None
-    """Of a linear model with columns of texts: their tokens and words."""
+    """Of a linear model with columns of texts, for the problems of the label: their tokens and
+    words."""
     others: float | None = None
     """What the support vectors add that are not listed."""
     support_vectors: list[SupportVectorTerm] | None = None

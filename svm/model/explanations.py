@@ -11,13 +11,17 @@ import numpy as np
 
 from svm.data.matrices import Array, Matrix, Vector, is_sparse
 from svm.encoding.encoder import Encoder
-from svm.encoding.texts import TextEncoder
+from svm.encoding.texts import Entries, TextEncoder
 from svm.encoding.tokens import PartName
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Identity, Nystroem, Square
 
 REPEATS = 5
+FEW_TEXTS = 20
+"""A token of fewer than one in this many texts of an average class says little of it …"""
+FEWEST_TOKENS = 100
+"""… but this many tokens are kept."""
 
 
 def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
@@ -64,13 +68,21 @@ def text_contributions(fitted: FittedPipeline, row: Vector) -> list[TextTerm]:
     """Those of a linear model for one raw row, (1, n_columns). Their sum over a column of texts is
     its term of `contributions`, up to rounding, but for the indicator of a missing text."""
     terms = []
-    for column, text, weights in _text_weights(fitted):
-        for entries in text.of_rows(row, column):
-            added = (weights[:, entries.outputs] * entries.values).T
-            for output, count, values in zip(entries.outputs, entries.counts, added, strict=True):
-                part, token = text.token(int(output))
-                terms.append(TextTerm(column, part, token, int(count), values))
+    for column, text, entries, added in text_entries(fitted, row):
+        for output, count, values in zip(entries.outputs, entries.counts, added, strict=True):
+            part, token = text.token(int(output))
+            terms.append(TextTerm(column, part, token, int(count), values))
     return terms
+
+
+def text_entries(
+    fitted: FittedPipeline, row: Vector
+) -> Iterator[tuple[int, TextEncoder, Entries, Vector]]:
+    """The same in arrays, for each column of texts: its number, its encoder, the outputs of the
+    text, and what each adds, (n_entries, n_problems)."""
+    for column, text, weights in _text_weights(fitted):
+        (entries,) = text.of_rows(row, column)
+        yield column, text, entries, (weights[:, entries.outputs] * entries.values).T
 
 
 class StrongToken(NamedTuple):
@@ -85,17 +97,20 @@ class StrongToken(NamedTuple):
 def strongest_tokens(fitted: FittedPipeline, k: int) -> dict[int, list[list[StrongToken]]]:
     """For each column of texts of a linear model and each class the at most k words, or characters
     if it has no words, that speak most for the class: on average over the problems of the class. Of
-    a numeric target those that lower the value, then those that raise it."""
+    a numeric target those that lower the value, then those that raise it. Tokens of very few
+    training texts are left out."""
     strongest = {}
     for column, text, weights in _text_weights(fitted):
-        size = len(text.parts[0].keys)
+        counts = text.parts[0].counts  # descending
+        frequent = FEW_TEXTS * max(2, len(fitted.classes)) * counts >= text.n_texts
+        size = max(FEWEST_TOKENS, int(np.count_nonzero(frequent)))
         strongest[column] = [
             [
                 StrongToken(*text.token(place), float(own[place]))
                 for place in _largest(own, k)
                 if own[place] > 0.0
             ]
-            for own in _by_class(fitted, text.weight * weights[:, :size])
+            for own in _by_class(fitted, text.weight * weights[:, : min(size, len(counts))])
         ]
     return strongest
 

@@ -203,10 +203,10 @@ class _TextScorer:
         for entries in self._text.of_rows(X, self._column):
             if unknown_words is not None:
                 unknown_words[row : row + len(entries.ends)] += entries.unknown_words
-            weights = self._weights.take(entries.outputs, axis=0)
             start = 0
             for end in entries.ends.tolist():
-                scores[row] += entries.values[start:end] @ weights[start:end]
+                weights = self._weights.take(entries.outputs[start:end], axis=0)
+                scores[row] += entries.values[start:end] @ weights
                 row, start = row + 1, end
 
 

@@ -32,7 +32,7 @@ from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.model.target import TargetScale
-from svm.solvers import CHOICES, AnyChoice, Auto
+from svm.solvers import CHOICES, AnyChoice
 from svm.stopping import Stopping
 from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
@@ -157,7 +157,7 @@ def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
     pipeline = Pipeline(solver=solver)
     if dataset.target_kind == "numbers":
         return pipeline.for_numbers().solver
-    return pipeline.for_texts(2).solver if dataset.text_columns else solver
+    return pipeline.for_texts().solver if dataset.text_columns else solver
 
 
 def stratified(validation: Any, dataset: Dataset) -> Any:
@@ -222,8 +222,8 @@ class TrainingOptions(KindCreate):
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName | None = None
     """How several classes become binary problems: `one-vs-one`, one for each pair, or
-    `one-vs-rest`, one for each class. By default one for each pair; one for each of more than ten
-    classes, if the data has a column of texts. A numeric target is one problem."""
+    `one-vs-rest`, one for each class. By default one for each pair, or for each class if the
+    data has a column of texts. A numeric target is one problem."""
     class_weight: ClassWeight | None = None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others. Not for a numeric target."""
@@ -245,15 +245,15 @@ class TrainingOptions(KindCreate):
     def on(self, dataset: Dataset) -> Self:
         """This request with what follows from the dataset, which is taken as `target_kind` says,
         and with a seed."""
-        classes = classes_in(dataset, self.classes)
-        usual = Pipeline(solver=Auto())
-        if dataset.text_columns:
-            usual = usual.for_texts(len(classes or dataset.classes or ()))
+        auto: Any = CHOICES["auto"]()
+        usual = Pipeline(solver=auto)
+        if dataset.text_columns and dataset.target_kind == "classes":
+            usual = usual.for_texts()
         values = {
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
             "multiclass": self.multiclass or usual.multiclass,
-            "classes": classes,
+            "classes": classes_in(dataset, self.classes),
             "stopping": self.stopping.resolve(),
             "seed": secrets.randbelow(MAX_SEED + 1) if self.seed is None else self.seed,
         }

@@ -54,9 +54,14 @@ MOST_DIGITS = 15
 """Of a number that float64 holds whatever they are."""
 
 
+def with_plain_ends(text: str) -> str:
+    """A text whose lines end with \\n."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def plain_text(text: str) -> str:
     """A text without blanks, or without Excel's `="…"`, around it."""
-    text = text.strip(BLANKS)
+    text = with_plain_ends(text.strip(BLANKS))
     return EXCEL_TEXT.sub(r"\1", text) if text[:1] == "=" else text
 
 

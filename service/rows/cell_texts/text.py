@@ -11,6 +11,7 @@ from pathlib import Path
 
 from service.errors import Fault, InvalidRequest
 from service.rows.cell_texts.encodings import said_by_mark
+from service.rows.cell_texts.number_text import with_plain_ends
 from service.rows.faults import refuse
 
 SLICE_BYTES = 256 * 1024
@@ -21,7 +22,7 @@ RECORD_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some whole records. Line ends are \\n, a byte order mark is gone."""
+    """Some whole records. Line ends outside of quotes are \\n, a byte order mark is gone."""
 
     text: str
     quoted: bool
@@ -68,8 +69,23 @@ def records(text: str, delimiter: str) -> Iterator[list[str]]:
 
     Raises csv.Error at a quote that does not end, or ends inside a cell.
     """
-    rows = csv.reader(_lines(text), delimiter=delimiter, strict=True, skipinitialspace=True)
+    several = delimiter == " "
+    if not several:
+        text = _without_blanks_before_quotes(text, delimiter)
+    rows = csv.reader(_lines(text), delimiter=delimiter, strict=True, skipinitialspace=several)
     return (record for record in rows if record)
+
+
+def _without_blanks_before_quotes(text: str, delimiter: str) -> str:
+    """Blanks before any other cell are of the cell."""
+    if ' "' not in text:
+        return text
+    parts = text.split('"')
+    for i in range(0, len(parts) - 1, 2):  # outside of quotes
+        before = parts[i].rstrip(" ")
+        if before[-1:] in ("", "\n", delimiter) and (before or i == 0):
+            parts[i] = before
+    return '"'.join(parts)
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -123,16 +139,17 @@ def _end_of_records(data: bytes, quotes: bool) -> int:
 
 
 def decode_text(data: bytes) -> str:
-    """A whole text. Line ends are \\n, a byte order mark is gone. Raises InvalidRequest."""
-    return _decode(data.removeprefix(BOM_UTF8), 1)
+    """A whole text. Line ends outside of quotes are \\n, a byte order mark is gone. Raises
+    InvalidRequest."""
+    return _decode(data.removeprefix(BOM_UTF8), 1, quotes=True)
 
 
 def _slice(data: bytes, line: int, quotes: bool) -> Slice:
-    text = _decode(data, line)
+    text = _decode(data, line, quotes)
     return Slice(text, quotes and '"' in text)
 
 
-def _decode(data: bytes, line: int) -> str:
+def _decode(data: bytes, line: int, quotes: bool) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -143,7 +160,9 @@ def _decode(data: bytes, line: int) -> str:
     if "\0" in text:
         raise bad_encoding("a NUL byte", line + text.count("\n", 0, text.index("\0")))
     if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        parts = text.split('"') if quotes else [text]
+        parts[::2] = map(with_plain_ends, parts[::2])  # those outside of quotes
+        text = '"'.join(parts)
     return text
 
 

@@ -14,6 +14,7 @@ import resource
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ VALUES_AT_ONCE = 2 * 1024 * 1024
 """Read in one query; more if one column has more."""
 VECTOR_ROWS = 2048
 """DuckDB takes memory for this many rows of a column, even if it has few."""
+TEXT_BYTES_AT_ONCE = 32 * 1024 * 1024
 LABELS_AT_ONCE = 100_000
 ROWS_AT_ONCE = 4096
 LEAST_ROWS, MOST_ROWS = 256, 16_384
@@ -81,11 +83,13 @@ def _read_table(
     n_bytes += sum(file.text_bytes(column) for column in columns if column.type == TEXT)
     _check_inflated(path, n_bytes, spec.limits)
     names = [column.name for column in columns]
-    longest = spec.limits.cell_bytes
 
     def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
-        cells = [column.cell(longest) for column in columns]
-        yield from map(ValueArrays, file.batches(cells, n_samples))
+        limits = spec.limits
+        longest = (limits.text_bytes + 1 if i in texts else limits.cell_bytes for i in count())
+        cells = [column.cell(most) for column, most in zip(columns, longest, strict=False)]
+        average = n_bytes // max(1, n_samples) if texts else 1
+        yield from map(ValueArrays, file.batches(cells, n_samples, TEXT_BYTES_AT_ONCE // average))
 
     index = [i for i, column in enumerate(columns) if column.is_index]
     return build(spec, len(columns), names, passes, index)
@@ -180,10 +184,12 @@ class ParquetFile:
         columns = result.fetchnumpy()
         return [columns[f"c{i}"] for i in range(len(expressions))]
 
-    def batches(self, expressions: list[str], n_samples: int) -> Iterator[list[npt.NDArray[Any]]]:
-        """All columns, some rows at a time; masked where something is NULL."""
+    def batches(
+        self, expressions: list[str], n_samples: int, most: int
+    ) -> Iterator[list[npt.NDArray[Any]]]:
+        """All columns, `most` rows at a time or fewer; masked where something is NULL."""
         named = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(expressions))
-        at_once = max(LEAST_ROWS, min(MOST_ROWS, VALUES_AT_ONCE // len(expressions)))
+        at_once = max(LEAST_ROWS, min(MOST_ROWS, most, VALUES_AT_ONCE // len(expressions)))
         for start in range(0, n_samples, at_once):
             query = f"SELECT {named} FROM {_SOURCE} LIMIT {at_once} OFFSET {start}"
             columns = self.connection.execute(query, [self.path]).fetchnumpy()
@@ -343,7 +349,7 @@ def as_csv(spec: ConvertSpec) -> None:
             raise inflates_too_much("file", limits.inflated_bytes)
         cells = [one.cell(limits.cell_bytes) if one in used else "NULL" for one in columns]
         with Path(spec.out).open("w", encoding="utf-8", newline="") as out:
-            writer = csv.writer(out, lineterminator="\n")
+            writer = csv.writer(out, lineterminator="\r\n")  # cells with either are quoted
             writer.writerow([column.name for column in columns])
             for rows in file.rows(cells):
                 writer.writerows(map(_text, row) for row in rows)

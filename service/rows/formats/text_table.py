@@ -41,8 +41,9 @@ Lines: TypeAlias = tuple[list[str], list[str]]
 DELIMITER_HINT = "give one value for each column; put a text with the delimiter in it in quotes"
 
 
-def read(spec: ParseSpec) -> Table:
-    """Write the arrays. Raises ServiceError with every fault of the file."""
+def read(spec: ParseSpec, *, padded: bool = False) -> Table:
+    """Write the arrays. `padded`: the blanks around any cell but a text, which may be of any kind,
+    are not of the cell. Raises ServiceError with every fault of the file."""
     try:
         dialect = recognize(spec)
     except csv.Error:
@@ -52,11 +53,13 @@ def read(spec: ParseSpec) -> Table:
 
     def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
         blank.clear()
-        return _batches(dialect, spec.limits, faults, columns, blank, texts)
+        batches = _batches(dialect, spec.limits, faults, columns, blank, texts)
+        return (
+            (_stripped(batch, dialect.n_cells, texts) for batch in batches) if padded else batches
+        )
 
-    table = _read_plain(spec, dialect, columns) or Builder(spec, columns, passes).build(
-        comma_likely=dialect.comma_likely
-    )
+    plain = None if padded else _read_plain(spec, dialect, columns)
+    table = plain or Builder(spec, columns, passes).build(comma_likely=dialect.comma_likely)
     return replace(
         table,
         reading={
@@ -115,6 +118,10 @@ def _batches(
             batch = _without_long(batch, limits.cell_bytes, done, faults, columns, texts)
         yield batch
         done += len(batch[0])
+
+
+def _stripped(batch: Batch, n_cells: int, texts: Collection[int]) -> Batch:
+    return [batch[i] if i in texts else [cell.strip() for cell in batch[i]] for i in range(n_cells)]
 
 
 def _rows(part: Slice, dialect: Dialect, first_row: int, blank: list[int]) -> list[list[str]]:

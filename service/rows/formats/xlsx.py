@@ -37,7 +37,7 @@ def read(spec: ParseSpec) -> Table:
     name = str(found["sheet"])
     as_csv = replace(spec, file=SentFile(str(text), CSV)).asking(delimiter=",", encoding="utf-8")
     try:
-        table = text_table.read(as_csv)
+        table = text_table.read(as_csv, padded=found["padded"])
     except ServiceError as error:
         raise _of_sheet(error, name) from None
     reading = table.reading or {}

@@ -194,23 +194,26 @@ def _letters(column: int) -> str:
 
 
 def _write(sheet: CalamineSheet, area: Area, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Rows and columns without a cell are left out."""
-    columns, size = area.columns, 0
+    """Rows and columns without a cell are left out. `padded`: whether cells have blanks around
+    them."""
+    columns, size, padded = area.columns, 0, False
     with Path(task["out"]).open("w", encoding="utf-8", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
+        writer = csv.writer(out, lineterminator="\r\n")  # cells with either are quoted
         for row in islice(sheet.iter_rows(), area.first, area.last + 1):
             texts = [_text(row[i]) for i in columns]
-            if any(texts):
+            stripped = list(map(str.strip, texts))
+            if any(stripped):
                 size += writer.writerow(texts)
+                padded |= stripped != texts
             if size > task["inflated_bytes"]:
                 return {"error": "inflated"}
-    return {}
+    return {"padded": padded}
 
 
 def _text(cell: Any) -> str:
     """As a text file has it: decimal points, ISO dates, times as parts of a day."""
     if isinstance(cell, str):
-        return cell.strip()
+        return cell
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, datetime.timedelta):

@@ -44,7 +44,7 @@ from service.rows.kinds.feature import (
     Warned,
     Wrong,
 )
-from service.rows.kinds.free_texts import FreeTexts
+from service.rows.kinds.free_texts import SENTENCE, FreeTexts, are_sentences, offer_of_text
 from service.rows.kinds.gathering import (
     MOST_LABELS,
     NO_WORDS,
@@ -63,12 +63,6 @@ from svm.data.columns import Kind
 MIN_ROWS_OF_IDENTIFIERS = 10
 DECIMAL_HINT = "say decimal=. (a point) or decimal=, (a comma)"
 DATE_HINT = "write the dates as YYYY-MM-DD, or say in `schema` that the column is a category"
-SENTENCE = 40
-"""Characters of a level, on average, of sentences."""
-WORDS_OF_SENTENCE, WORDS_OF_NAMES = 3, 1.5
-"""On average: more are rather sentences, as many are names whose words may say something."""
-MOST_CAPITALIZED = 0.8
-"""A larger share of capitalized words is that of names and titles."""
 LONG = 24
 """Characters of texts, on average, that are rather sentences than names of levels."""
 _TOO_MANY = f"free text: more than {MAX_LEVELS:,} different texts"
@@ -85,11 +79,6 @@ _MOST_LOOKED_AT = 200
 MOST_READ = 1000
 """Texts that say whether a column has sentences."""
 _NEARLY_DATES = re.compile(r"[^\W\d_]{3,9}\.?[ '/-]+[0-9]{2}")
-_WORDS = re.compile(r"[^\W\d_]{2,}")
-_NO_BLANKS = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+"
-)
-"""Scripts without blanks between words, which have two characters or so."""
 _FEET = re.compile(r"[0-9]+ ?(?:'|ft) ?[0-9]+ ?(?:\"|'')?")
 
 
@@ -383,28 +372,6 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
         offer = offer_of_text(first)
         warned = Warned("many-levels", f"{message} teach a model little; {advice}{offer}")
     return _category(column, question, warned)
-
-
-def are_sentences(texts: Collection[str]) -> bool:
-    """Whether texts are rather sentences than names of levels: they have several words on average,
-    and are not short ones of capitalized words, as names and titles are."""
-    n_words = n_capitalized = 0.0
-    for text in texts:
-        words = _WORDS.findall(text)
-        n_words += len(words) + 0.5 * len(
-            "" if text.isascii() else "".join(_NO_BLANKS.findall(text))
-        )
-        n_capitalized += sum(map(str.istitle, words))
-    names = n_capitalized > MOST_CAPITALIZED * n_words
-    short = sum(map(len, texts)) <= SENTENCE * len(texts)
-    return n_words > WORDS_OF_SENTENCE * len(texts) and not (names and short)
-
-
-def offer_of_text(texts: Collection[str]) -> str:
-    """What to add to the reason why texts are no feature, or a poor one, if they have words."""
-    if sum(len(_WORDS.findall(text)) for text in texts) < WORDS_OF_NAMES * len(texts):
-        return ""
-    return "; for its words as features, say in `schema` that its kind is text"
 
 
 def _category(column: TextColumn, question: Question, warned: Warned | None = None) -> Decision:

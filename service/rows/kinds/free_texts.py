@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,17 @@ from service.rows.kinds.gathering import Values, Words
 
 TEXT_HINT = "correct the cell; if the column is no feature, ignore it by `schema`"
 ONE_VALUE = frozenset({str, int, float, bool, type(None)})
+SENTENCE = 40
+"""Characters of a level, on average, of sentences."""
+WORDS_OF_SENTENCE, WORDS_OF_NAMES = 3, 1.5
+"""On average: more are rather sentences, as many are names whose words may say something."""
+MOST_CAPITALIZED = 0.8
+"""A larger share of capitalized words is that of names and titles."""
+_WORDS = re.compile(r"[^\W\d_]{2,}")
+_NO_BLANKS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+"
+)
+"""Scripts without blanks between words, which have two characters or so."""
 
 
 class FreeTexts:
@@ -93,3 +105,25 @@ class FreeTexts:
 
 def _text(cell: Any) -> str:
     return cell if type(cell) is str else level_of(cell) if type(cell) in ONE_VALUE else ""
+
+
+def are_sentences(texts: Collection[str]) -> bool:
+    """Whether texts are rather sentences than names of levels: they have several words on average,
+    and are not short ones of capitalized words, as names and titles are."""
+    n_words = n_capitalized = 0.0
+    for text in texts:
+        words = _WORDS.findall(text)
+        n_words += len(words) + 0.5 * len(
+            "" if text.isascii() else "".join(_NO_BLANKS.findall(text))
+        )
+        n_capitalized += sum(map(str.istitle, words))
+    names = n_capitalized > MOST_CAPITALIZED * n_words
+    short = sum(map(len, texts)) <= SENTENCE * len(texts)
+    return n_words > WORDS_OF_SENTENCE * len(texts) and not (names and short)
+
+
+def offer_of_text(texts: Collection[str]) -> str:
+    """What to add to the reason why texts are no feature, or a poor one, if they have words."""
+    if sum(len(_WORDS.findall(text)) for text in texts) < WORDS_OF_NAMES * len(texts):
+        return ""
+    return "; for its words as features, say in `schema` that its kind is text"

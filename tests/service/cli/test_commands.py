@@ -82,8 +82,8 @@ def test_upload_train_predict(spawned: Run) -> None:
     assert header == "label,decision:setosa,decision:versicolor,decision:virginica"
     assert first.startswith("setosa,")
     assert len(rest) == 149
-    options = ("--output", "label", "--output", "label_or_none", "--withheld", "0.3")
-    header, *rest = spawned("predict", "iris/1", "rows.csv", *options).stdout.splitlines()
+    withheld = ("--output", "label", "--output", "label_or_none", "--withheld", "0.3")
+    header, *rest = spawned("predict", "iris/1", "rows.csv", *withheld).stdout.splitlines()
     assert header == "label,label_or_none"
     assert 20 < sum(line.endswith(",") for line in rest) < 80
 

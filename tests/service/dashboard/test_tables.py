@@ -85,6 +85,28 @@ def test_columns_are_proposed_before_they_are_kept(client: TestClient) -> None:
     assert "Keep this table" in page.text
 
 
+def test_texts_are_proposed_and_shown(client: TestClient, browser: Browser) -> None:
+    """With the first ones; a column of names can be made one."""
+    rows = [
+        f"I would like to know more about order {i},Ford Pinto {i},{'pq'[i % 2]}" for i in range(20)
+    ]
+    content = "message,car,k\n" + "\n".join(rows) + "\n"
+    page = _look(client, content)
+    uses = re.findall('<option value="text"( selected)?>', page.html)
+    assert uses == ["", " selected", ""]
+    assert "“I would like to know more about order 0”" in page.text
+    schema = '{"car": {"kind": "text"}}'
+    again = _look(client, content, schema=schema)
+    assert re.findall('<option value="text"( selected)?>', again.html) == [
+        "",
+        " selected",
+        " selected",
+    ]
+    dataset = client.post("/v1/datasets", files={"file": ("a.csv", content)}).json()
+    browser.go(f"/datasets/{dataset['id']}")
+    assert "40 characters at most" in browser.page.text
+
+
 def test_proposal_names_the_sheet_of_a_workbook(client: TestClient) -> None:
     """Also if the caller named none."""
     book = workbook({"Notes": [["a", "y"], [1, "no"], [2, "yes"]], "Data": [["a"], [1]]})

@@ -50,7 +50,14 @@ from tests.service.datasets.test_store import add
 from tests.service.files import damage, incoming
 from tests.service.rows.arrays import npy
 from tests.service.rows.reading import Result, stored, upload
-from tests.service.rows.test_digest import matrices, numbers, words
+from tests.service.rows.test_digest import (
+    matrices,
+    numbers,
+    rows_of_texts,
+    text_files,
+    texts_in,
+    words,
+)
 
 pytestmark = pytest.mark.one_application
 
@@ -126,6 +133,20 @@ def check_read_again(X: Any, columns: Any, data: st.DataObject) -> None:
         numbered = [str(i) for i in range(X.shape[1])] if media_type in (NDJSON, PARQUET) else None
         assert again.parsed.columns == (None if media_type == NPZ else columns or numbered)
         assert rendered(first, media_type) == rendered(first, media_type)
+
+
+def test_texts_that_are_read_again_are_the_same() -> None:
+    """In every format that can hold them, and what is appended or split off."""
+    file = text_files(rows_of_texts())[0]
+    first = upload(file.content, file.media_type, **file.options)
+    twice = upload(file.content, file.media_type, onto=first, **file.options)
+    assert texts_in(twice) == [[*column, *column] for column in texts_in(first)]
+    for media_type in (CSV, TSV, JSON, NDJSON, PARQUET):
+        for result in (first, twice):
+            own = file.options if media_type != JSON else {"schema": file.options["schema"]}
+            again = upload(rendered(result, media_type), media_type, **own)
+            assert texts_in(again) == texts_in(result)
+            assert again.parsed.matrix_digest == result.parsed.matrix_digest
 
 
 @pytest.mark.parametrize(

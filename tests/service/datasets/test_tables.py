@@ -16,6 +16,7 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from svm.data.columns import Column
+from svm.data.texts import texts_of
 from tests.service.datasets.test_routes import made, post, problem
 
 pytestmark = pytest.mark.one_application
@@ -41,7 +42,10 @@ def loaded(settings: Settings, dataset_id: str) -> tuple[Any, Any]:
     store = DatasetStore(database, open_blobs(settings))
     dataset = store.get(dataset_id)
     data, files = store.load(dataset), store.open(dataset)
-    np.testing.assert_array_equal(files.X.read(np.arange(dataset.n_samples)), data.X)
+    read, X = np.asanyarray(files.X.read(np.arange(dataset.n_samples))), np.asanyarray(data.X)
+    np.testing.assert_array_equal(read, X)
+    everything = range(len(texts_of(X)))
+    assert texts_of(read).take(everything) == texts_of(X).take(everything)
     database.close()
     return dataset, data
 

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,13 @@ from service.rows.spec import (
     TSV,
     XLS,
     XLSX,
+    ZIP,
 )
+from svm.data.texts import StoredTexts
 from tests.seeds import seed_from
 from tests.service.rows.arrays import npy, parquet
-from tests.service.rows.reading import make_spec, upload
+from tests.service.rows.reading import Result, make_spec, upload
+from tests.service.rows.workbooks import workbook, zipped
 
 matrices = hnp.arrays(
     np.float64,
@@ -54,9 +58,9 @@ words = st.text(
 numbers = st.integers(1 - 2**53, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 
 
-def table(rows: list[list[Any]], delimiter: str) -> str:
+def table(rows: Sequence[Sequence[Any]], delimiter: str) -> str:
     file = io.StringIO()
-    csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
     return file.getvalue()
 
 
@@ -207,3 +211,103 @@ def test_digest_is_that_of_the_golden_data() -> None:
     assert (
         sparse.matrix_digest == "f75cb968a8b174c6a5e776c32557ffd1dfe0a2d6529fb60e1b260a736fb30663"
     )
+
+
+SAYINGS = [
+    *("the café is closed", "cafe\u0301 and naïve", "Ελλάδα η χώρα", "Москва слезам не верит"),
+    *("שלום לכולם", "مرحبا بالعالم \u200fRTL", "नमस्ते दुनिया", "வணக்கம் உலகம்", "สวัสดีชาวโลก"),
+    *("你好，世界", "こんにちは世界", "안녕하세요 세계", "გამარჯობა", "Բարեւ աշխարհ", "ሰላም ለዓለም"),
+    *(
+        "ສະບາຍດີ",
+        "👩‍👩‍👧 🇫🇷 👍🏽",
+        "\u0130stanbul ß ﬁ",
+        "\U0001d518\U0001d52b",
+        "\ufeffmark inside \ufeff",
+    ),
+    *('he said, "no"', '"quoted"', "two\nlines", "windows\r\nlines", "mac\rlines", "a;b\tc|d"),
+    *(
+        "  blanks around  ",
+        "\ttab before",
+        "\u00a0no-break\u00a0",
+        "# comment",
+        '="0123"',
+        'a, "b"',
+    ),
+    *(
+        "NA",
+        "None",
+        "?",
+        "5",
+        "1.50",
+        "true",
+        "2024-01-31",
+        "x" * 5000,
+        "ab " * 9000,
+        "\\N",
+        "\x7f\x01",
+    ),
+]
+BLANK = ["", " ", "\n", "\u3000", None]
+
+
+def text_files(rows: list[tuple[Any, ...]]) -> list[File]:
+    """Two columns of texts, a number and a label in every format that has them."""
+    names = ["subject", "message", "x", "k"]
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    body = {"columns": names, "rows": rows}
+    arrays = {name: np.array(cells, dtype=object) for name, cells in columns.items()}
+    arrays["x"] = np.array(columns["x"], dtype=np.float64)
+    asked = {"target": "k", "schema": {name: {"kind": "text"} for name in names[:2]}}
+    delimited = [(",", CSV), ("\t", TSV), (";", CSV)]
+    return [
+        *(File(table([names, *rows], mark), kind, asked) for mark, kind in delimited),
+        File(table([names, *rows], ",").encode("utf-16"), CSV, asked),
+        File(json.dumps(records), JSON, asked),
+        File(json.dumps(columns, ensure_ascii=False), JSON, asked),
+        File(json.dumps(body), JSON, asked),
+        File("".join(json.dumps(one) + "\n" for one in records), NDJSON, asked),
+        File(parquet(arrays), PARQUET, asked),
+        File(zipped({"a.csv": table([names, *rows], ",").encode()}), ZIP, asked),
+    ]
+
+
+def texts_in(result: Result) -> list[list[str | None]]:
+    """The columns of texts, cell by cell."""
+    ends = result.arrays["text_ends"]
+    texts = StoredTexts(result.arrays["texts"], ends).take(range(len(ends)))
+    cells = [*texts, None]  # at the position -1, too
+    return [[cells[code] for code in column] for column in result.arrays["codes"].T.tolist()]
+
+
+def rows_of_texts() -> list[tuple[Any, ...]]:
+    n = len(SAYINGS)
+    blank = [SAYINGS[i] if i % 5 else BLANK[i // 5 % len(BLANK)] for i in range(n)]
+    return [(blank[i], SAYINGS[-1 - i], i / 2, "pq"[i % 2]) for i in range(n)]
+
+
+def test_texts_in_every_format() -> None:
+    """They are kept as they came, of 15 scripts and with any mark in them; blank ones are
+    missing."""
+    rows = rows_of_texts()
+    columns = list(zip(*rows, strict=True))[:2]
+    expected = [[cell if cell and cell.strip() else None for cell in one] for one in columns]
+    results = [upload(file.content, file.media_type, **file.options) for file in text_files(rows)]
+    for result in results:
+        assert texts_in(result) == expected
+    assert len({result.parsed.matrix_digest for result in results}) == 1
+    [found] = {json.dumps(result.parsed.statistics["texts"]) for result in results}
+    assert json.loads(found)["message"]["characters_max"] == 27_000
+
+
+def test_texts_of_a_workbook() -> None:
+    """As those of the same texts in JSON; a category has no blanks around it."""
+    kept = [text for text in SAYINGS if "\r" not in text and "\x01" not in text]
+    rows = [(text, f" {'uv'[i % 2]} ", "pq"[i % 2]) for i, text in enumerate(kept)]
+    content = workbook({"s": [["m", "c", "k"], *rows]})
+    schema = {"m": {"kind": "text"}}
+    result = upload(content, XLSX, schema=schema)
+    records = [{"m": m, "c": c, "k": k} for m, c, k in rows]
+    other = upload(json.dumps(records), JSON, schema=schema, target="k")
+    assert result.parsed.table[1]["levels"] == ["u", "v"]
+    assert result.parsed.matrix_digest == other.parsed.matrix_digest

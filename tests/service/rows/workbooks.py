@@ -72,7 +72,8 @@ def _cell(place: str, value: Any) -> str:
     if isinstance(value, bool):
         return f'<c r="{place}" t="b"><v>{value:d}</v></c>'
     if isinstance(value, str):
-        return f'<c r="{place}" t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+        text = f'<t xml:space="preserve">{escape(value)}</t>'
+        return f'<c r="{place}" t="inlineStr"><is>{text}</is></c>'
     if isinstance(value, datetime.time):
         seconds = value.hour * 3600 + value.minute * 60
         return f'<c r="{place}" s="2"><v>{seconds / 86400!r}</v></c>'
