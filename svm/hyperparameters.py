@@ -158,8 +158,8 @@ class Hyperparameters(Checked):
     C: Annotated[
         Moderate | None,
         Doc(
-            "Weight of the sum of the losses against ½‖w‖²: λ = 1/(nC), with the rows n of each "
-            "binary problem; of `subgradient` against ‖w‖²: λ = 2/(nC). 1 if λ is not given either."
+            "Weight of the sum of the losses: λ = 1/(nC), of `subgradient` 2/(nC), with the rows n "
+            "of each binary problem. 1 if λ is not given either."
         ),
     ] = None
     dtype: Annotated[
