@@ -220,9 +220,8 @@ class TrainSpec(TypedDict, total=False):
     isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
     fitted on others."""
     left_out_groups: int | None
-    """Measure how many rows of unknown classes `label_or_none` withholds: the classes are divided
-    into this many groups at random, and each is left out of one more training on the same rows.
-    Needs four classes and a validation set; all trainings share a time budget."""
+    """Measure how many rows of unknown classes `label_or_none` withholds: this many groups of
+    classes are each left out of one more training. Needs four classes and a validation set."""
     trace: Any
     """More points of the learning curve than epochs 1, 2, 4, 8 … and the end, in `GET
     /v1/jobs/{id}/trace`: the cost before the first update, and after every one or every few epochs

@@ -28,7 +28,7 @@ class PredictionCreate(BaseModel):
     coverage: Share = USUAL.coverage
     """Of intervals: the share of new rows whose target is inside, on average."""
     withheld: Share = USUAL.withheld
-    """Of `label_or_none`: the share of answers to known classes that are withheld, on average."""
+    """Of `label_or_none`: the share of rows of known classes without a label, on average."""
 
 
 class ModelAnswering(BaseModel):
@@ -160,8 +160,7 @@ class PredictionRead(ReadModel):
     """With `probability`. Replies in other formats have the first rows in the header
     `X-Unlikely-Labels`."""
     label_or_none: list[Label | None] | None = None
-    """The label; null for a row that may be of no known class. Of rows of known classes a share
-    `withheld` gets null, on average over models, or less."""
+    """The label, or null for a row that may be of no known class."""
     withheld: float | None = None
     """With `label_or_none`."""
     values: list[float] | None = None

@@ -115,7 +115,7 @@ def test_texts_are_predicted_as_online(client: TestClient, worker: Worker) -> No
     solver = {"name": "dual-coordinate-descent"}
     job = carry_out(client, worker, create(client, dataset_id, solver=solver))
     assert job["state"] == "succeeded", job["error"]
-    new = [*_texts(20, 1), "words that nobody wrote", ""]
+    new = [*_texts(20, 1), "words without any training", ""]
     asked = {"instances": [{"message": text, "amount": 1} for text in new]}
     reply = client.post("/v1/models/clouds/predict?outputs=label,decision", json=asked)
     expected = reply.json()
@@ -127,7 +127,7 @@ def test_texts_are_predicted_as_online(client: TestClient, worker: Worker) -> No
     for name in ("label", "decision"):
         assert [json.loads(line)[name] for line in lines] == expected[name]
     [read] = client.get("/v1/batch-predictions").json()["batch_predictions"]
-    assert read["unknown_cells"] == {"unseen": {}, "missing": {}}
+    assert read["unknown_cells"] == {"unseen": {}, "missing": {}, "words": 4}
 
 
 def _texts(n: int, seed: int = 0) -> list[str]:
