@@ -61,3 +61,8 @@ def test_message_of_the_sample_is_routed(
     column = version["table"]["columns"][0]
     assert list(column["strongest"]) == version["classes"]
     assert next(iter(column["strongest"]["cancellation"])) == "cancel"
+    exported = client.get("/v1/models/tickets/versions/1/export?format=npz")
+    assert "rows=480, labels-equal=1.0" in exported.headers["svm-parity"]
+    refused = client.get("/v1/models/tickets/versions/1/export?format=onnx")
+    assert refused.status_code == 422
+    assert "column 'message' has texts" in refused.json()["detail"]
