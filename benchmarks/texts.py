@@ -148,7 +148,7 @@ def raw(texts: Texts) -> Vector:
 
 def fitted(texts: Texts, numbers: Array) -> FittedPipeline:
     """Our model, by the defaults for texts."""
-    pipeline = Pipeline(solver=Auto(C=1.0)).for_texts(len(np.unique(numbers)))
+    pipeline = Pipeline(solver=Auto(C=1.0)).for_texts()
     training = Training(pipeline, raw(texts), numbers, seed=0, columns=COLUMNS)
     for _ in training:
         pass
@@ -222,7 +222,8 @@ def messages(n_texts: int = 33_000, requests: int = 30_000) -> dict[str, float]:
     texts, classes = generated_texts(n_texts, 2)
     message = next(text for text in generated_texts(1000, 2, seed=1)[0] if len(text) == SHORT)
     body = json.dumps({"instances": [[message]]}).encode()
-    head = f"POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
+    head = "POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    head += f"Content-Length: {len(body)}"
     request = f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + body
     with running() as service:
         _trained(service, _csv(texts, classes), "both")
@@ -247,7 +248,7 @@ def messages(n_texts: int = 33_000, requests: int = 30_000) -> dict[str, float]:
 
 
 def million(n_texts: int = 1_000_000) -> dict[str, float]:
-    """Memory of the largest process while so many messages are uploaded and trained on."""
+    """Memory of the largest process while this many messages are uploaded and trained on."""
     texts, classes = generated_texts(n_texts, 10, length=100)
     content = _csv(texts, classes)
     del texts

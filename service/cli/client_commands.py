@@ -233,18 +233,22 @@ def predict(
     output: Annotated[
         list[str] | None,
         typer.Option(
-            help="label (the default), decision or probability; of a model of numbers value (the "
-            "default) or interval; can be repeated."
+            help="label (the default), decision, probability or label_or_none; of a model of "
+            "numbers value (the default) or interval; can be repeated."
         ),
     ] = None,
     coverage: Annotated[
         float | None, typer.Option(help="Of intervals: the share of new rows inside, such as 0.9.")
     ] = None,
+    withheld: Annotated[
+        float | None,
+        typer.Option(help="Of label_or_none: the share of rows of known classes without a label."),
+    ] = None,
 ) -> None:
     """Predict the rows of a file and print CSV."""
     if "explanation" in (output or ()) and not call.as_json:
         raise ValueError("an explanation is not a table: add --json")
-    answer = call.client.predict(model, file, output or [], coverage=coverage)
+    answer = call.client.predict(model, file, output or [], coverage=coverage, withheld=withheld)
     call.show(answer, showing.print_predictions)
 
 

@@ -202,18 +202,21 @@ def _trained_rows(metrics: Mapping[str, Any]) -> str:
     return "unknown" if count is None else f"{count:,}"
 
 
-def _unknown_cells(cells: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
-    """Levels and missing cells that training did not have, by column."""
+def _unknown_cells(cells: Mapping[str, Any]) -> dict[str, str]:
+    """Levels and missing cells that training did not have, by column; and how many words."""
     titles = {"unseen": "unseen levels", "missing": "newly missing cells"}
-    return {
-        titles[reason]: ", ".join(f"{name} {count:,}" for name, count in columns.items())
-        for reason, columns in cells.items()
-        if columns
+    shown = {
+        title: ", ".join(f"{name} {count:,}" for name, count in cells[reason].items())
+        for reason, title in titles.items()
+        if cells.get(reason)
     }
+    words = cells.get("words")
+    return {**shown, "unknown words": f"{words:,}"} if words else shown
 
 
 PREDICTIONS = {
     "label": "label",
+    "label_or_none": "label_or_none",
     "values": "value",
     "intervals": "interval",
     "decision": "decision",

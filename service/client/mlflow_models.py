@@ -78,8 +78,8 @@ def _signature(version: ModelVersion) -> Any:
         inputs = types.Schema([types.ColSpec(types.AnyType(), name=name) for name in names])
     outputs = pyfunc.OUTPUTS if version.classes else pyfunc.NUMBERS
     params = [types.ParamSpec("output", types.DataType.string, outputs[0])]
-    if not version.classes:
-        params.append(types.ParamSpec("coverage", types.DataType.double, 0.9))
+    share = ("withheld", 0.05) if version.classes else ("coverage", 0.9)
+    params.append(types.ParamSpec(share[0], types.DataType.double, share[1]))
     signature: Any = import_module("mlflow.models").ModelSignature
     return signature(inputs=inputs, params=types.ParamSchema(params))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-OUTPUTS = ("label", "decision", "probability")
+OUTPUTS = ("label", "decision", "probability", "label_or_none")
 NUMBERS = ("value", "interval")
 """The outputs of a model of numbers."""
 PROGRAM = "svm_service_export"
@@ -27,9 +27,10 @@ class Predictor:
         self._model: dict[str, Any] = self._program.load(path)
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """The label of each row, or what `params["output"]` names: `decision` values, or
-        `probability`, (n_samples, n_classes), of a calibrated model. Of a model of numbers the
-        value, or its `interval`, (n_samples, 2), with `params["coverage"]`.
+        """The label of each row, or what `params["output"]` names: `decision` values;
+        `probability`, (n_samples, n_classes), of a calibrated model; `label_or_none`, a list with
+        None where a label is withheld, with `params["withheld"]`. Of a model of numbers the value,
+        or its `interval`, (n_samples, 2), with `params["coverage"]`.
 
         Raises ValueError for another output.
         """
@@ -41,12 +42,17 @@ class Predictor:
             raise ValueError("the model has no prediction intervals: train it with `validation`")
         if output == "probability" and "calibration" not in self._model:
             raise ValueError("the model is not calibrated: it has no probabilities")
+        if output == "label_or_none" and "rejection_decisions" not in self._model:
+            raise ValueError("the model withholds no label: train it with `validation`")
         rows = self._rows(model_input)
         if output == outputs[0]:
             return self._program.predict(self._model, rows)
         scores = self._program.scores(self._model, rows)
         if output == "decision":
             return self._program.decision(self._model, scores)
+        if output == "label_or_none":
+            withheld = (params or {}).get("withheld", 0.05)
+            return self._program.labels_or_none(self._model, scores, withheld)
         if output == "interval":
             return self._program.intervals(self._model, scores, (params or {}).get("coverage", 0.9))
         return self._program.probabilities(self._model, scores)

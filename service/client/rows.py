@@ -16,7 +16,7 @@ from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from service.client import calls, tables
 
@@ -24,11 +24,24 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Array: TypeAlias = "npt.NDArray[Any]"
-OneOutput: TypeAlias = Literal["label", "decision", "probability", "value", "interval"]
+OneOutput: TypeAlias = Literal[
+    "label", "decision", "probability", "label_or_none", "value", "interval"
+]
 """An output of a prediction that is returned as an array."""
 Outputs: TypeAlias = Literal["explanation"] | list[str] | tuple[str, ...]
 """What is returned as a dict."""
 
+
+class Shares(TypedDict, total=False):
+    """Of outputs that are made from rows that a model did not see; None is the default."""
+
+    coverage: float | None
+    """Of `interval`: the share of new rows whose target is inside; by default 0.9."""
+    withheld: float | None
+    """Of `label_or_none`: the share of rows of known classes without a label; by default 0.05."""
+
+
+OR_NONE = "label_or_none"
 CSV = "text/csv"
 JSON = "application/json"
 LIBSVM = "text/x-libsvm"
@@ -169,18 +182,22 @@ def upload_body(
 
 
 def predict_call(
-    model: str, rows: Any, outputs: str | Outputs | None, coverage: float | None = None
+    model: str,
+    rows: Any,
+    outputs: str | Outputs | None,
+    shares: Shares,
 ) -> tuple[calls.Call, bool]:
     """The request of a prediction, and whether its reply is the array of a single output. No
     outputs are those that the service answers by default."""
     body = predict_body(rows)
     single = outputs is None or (isinstance(outputs, str) and outputs != "explanation")
     names = outputs if outputs is None or isinstance(outputs, str) else ",".join(outputs)
-    accept = {"Content-Type": body.media_type, "Accept": NPY if single else JSON}
+    in_binary = single and outputs != OR_NONE
+    accept = {"Content-Type": body.media_type, "Accept": NPY if in_binary else JSON}
     call = calls.Call(
         method="POST",
         path=f"{calls.model_path(model)}/predict",
-        params={"outputs": names or None, "coverage": coverage},
+        params={"outputs": names or None, **shares},
         headers=accept | body.headers,
         content=body.content,
     )
@@ -212,10 +229,12 @@ def predict_body(rows: Any) -> Body:
     return Body(NPY, file.getvalue())
 
 
-def read_array(content: bytes) -> Array:
-    """The array of an NPY reply."""
+def read_output(content: bytes, output: str | Outputs | None) -> Array:
+    """The array of the reply to a single output: NPY, or labels and None from JSON."""
     import numpy as np
 
+    if output == OR_NONE:
+        return np.array(json.loads(content)[OR_NONE], dtype=object)
     array: npt.NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
     return array
 

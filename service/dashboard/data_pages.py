@@ -39,7 +39,7 @@ SAMPLES = {
     "iris": "Three kinds of iris by four lengths. 150 rows.",
     "moons": "Two interleaved half moons, not linearly separable. 400 rows.",
     "circle": "Inside or outside of a circle: separable by squares of the features. 400 rows.",
-    "tickets": "Messages to the support of a shop, and their topic, one of seven. 420 rows.",
+    "tickets": "Messages to the support of a shop, and their topic, one of seven. 480 rows.",
 }
 RECENT = PageRequest(size=5)
 FIXED = (LIBSVM, NPY, NPZ)

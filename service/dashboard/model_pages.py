@@ -159,7 +159,8 @@ def _add_predict(routes: APIRouter, context: PageContext) -> None:
     @routes.post(ROUTE)
     @requires_scope("predict")
     async def predict(request: Request, name: ModelName, version: Version) -> Response:
-        entries = await last_entries(request)
+        sent = await last_entries(request)
+        entries = {name: text.replace("\r\n", "\n") for name, text in sent.items()}
         row = await run_sync(context.models.get_version, name, version)
         try:
             answer = await _predict(context, row, entries)

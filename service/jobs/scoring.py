@@ -17,13 +17,15 @@ from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.models.outputs import Shares
 from service.storage.arrays import pack
+from svm.data.columns import text_columns
 from svm.data.matrices import Indices, Matrix
 from svm.errors import InvalidData
 from svm.model.pipeline import FittedPipeline
 
-UnknownCells = dict[str, dict[str, int]]
+UnknownCells = dict[str, Any]
 """How many cells the training rows had nothing like, by column: `unseen` levels of categories, and
-`missing` cells of columns that had none. None for a model of plain numbers."""
+`missing` cells of columns that had none; and how many `words` of texts. None for a model of plain
+numbers."""
 
 BLOCK_ROWS = 4096
 """Rows between two checks for a command."""
@@ -32,9 +34,11 @@ MAX_COLUMNS = 100
 PIECES = 16
 """All rows are cut into this many pieces at most."""
 
+WORDS = "unknown_words"
+
 Outputs = dict[str, npt.NDArray[Any]]
 """By output: class numbers for `label` and `label_or_none`, -1 for none, else the values; one entry
-a row."""
+a row. Of texts `WORDS`, too: how many words no training text had."""
 
 
 class Scoring:
@@ -107,8 +111,9 @@ class Scoring:
             X = np.asarray(self.read(np.arange(start, min(n, start + BLOCK_ROWS))))
             unseen += np.count_nonzero(encoder.unseen(X), axis=0)
             missing += np.count_nonzero(encoder.newly_missing(X), axis=0)
+        missing[text_columns(encoder.columns)] = 0  # a missing text has no words, as an empty one
         names = [column.name for column in encoder.columns]
-        return {
+        cells = {
             reason: {
                 names[j]: int(counts[j])
                 for j in np.argsort(-counts, kind="stable")[:MAX_COLUMNS]
@@ -116,6 +121,7 @@ class Scoring:
             }
             for reason, counts in (("unseen", unseen), ("missing", missing))
         }
+        return {**cells, "words": int(self.outputs[WORDS].sum()) if WORDS in self.outputs else 0}
 
 
 def score(
@@ -241,14 +247,16 @@ class _Run:
 def _outputs(
     fitted: FittedPipeline, X: Matrix, start: int, outputs: list[str], shares: Shares
 ) -> list[tuple[str, npt.NDArray[Any]]]:
+    checked = fitted.encoder.checked(X)
+    words = np.zeros(X.shape[0], dtype=np.int64) if fitted.encoder.texts else None
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        scores = fitted.problem_scores(X)
+        scores = fitted.scores_of_checked(checked, words)
     sound = np.isfinite(scores).all(axis=1)
     if not sound.all():
         row = start + int(np.argmin(sound)) + 1
         message = f"row {row} has numbers so large that its prediction overflows"
         raise InvalidData("non-finite-value", message)
-    outputs_: list[tuple[str, npt.NDArray[Any]]] = []
+    outputs_: list[tuple[str, npt.NDArray[Any]]] = [] if words is None else [(WORDS, words)]
     for name in outputs:
         match name:
             case "label":

@@ -144,7 +144,8 @@ class Prediction(NamedTuple):
 
     @property
     def explanation(self) -> list[Any]:
-        return explanations(self.model, self.X, self.scores)
+        labels = self.label if self.model.classes else []
+        return explanations(self.model, self.X, self.scores, labels)
 
     @property
     def value(self) -> NDArray[np.float64]:

@@ -13,8 +13,9 @@ from service.predictions.loaded_models import LoadedModel
 from svm.data.matrices import Matrix, is_sparse
 from svm.data.texts import texts_of
 from svm.encoding.encoder import Encoder
+from svm.encoding.texts import Entries, TextEncoder
 from svm.encoding.tokens import RUNS, PartName, word_spans
-from svm.model.explanations import TextTerm, contributions, text_contributions
+from svm.model.explanations import contributions, text_entries
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Identity, RandomFourier, Square
@@ -25,6 +26,8 @@ TOKENS = 20
 """Tokens of a text that are listed."""
 MARKS = 100
 """Words of a text that are marked."""
+MARKABLE = 5000
+"""Words of a text that may be marked."""
 MAX_TERMS = 1_000_000
 """Terms in one reply."""
 
@@ -37,8 +40,11 @@ def check_explainable(model: LoadedModel) -> None:
         raise InvalidContent("explanation-unsupported", message, (fault,))
 
 
-def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> list[Any]:
-    """For each row, for each binary problem, the terms of its score.
+def explanations(
+    model: LoadedModel, X: Matrix, scores: NDArray[np.float64], labels: list[Any]
+) -> list[Any]:
+    """For each row, for each binary problem, the terms of its score; the tokens of texts for the
+    problems of the row's label, so that replies of many classes stay small.
 
     The terms, `intercept`, `rounding` and (of a kernel model) `others` sum to `score`: exactly,
     if the sum is rounded once (`math.fsum`).
@@ -59,15 +65,15 @@ def explanations(model: LoadedModel, X: Matrix, scores: NDArray[np.float64]) -> 
         texts = _texts(model, X[i : i + 1], row_terms)
         row = []
         for k, problem in enumerate(problems):
-            row.append(
-                {
-                    **problem,
-                    "score": row_scores[k],
-                    "intercept": float(fitted.intercepts[k]),
-                    **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
-                    **({"texts": [text.of_problem(k) for text in texts]} if texts else {}),
-                }
-            )
+            terms = {
+                **problem,
+                "score": row_scores[k],
+                "intercept": float(fitted.intercepts[k]),
+                **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
+            }
+            if texts and (not labels or labels[i] in problem["classes"]):
+                terms["texts"] = [text.of_problem(k) for text in texts]
+            row.append(terms)
         explained.append(row)
     return explained
 
@@ -111,13 +117,12 @@ def _texts(model: LoadedModel, X: Matrix, terms: NDArray[np.float64]) -> list[_E
     columns = _text_columns(model.fitted)
     if not columns or is_sparse(X):
         return []
-    tokens = text_contributions(model.fitted, X)
     texts = []
-    for j in columns:
+    for j, encoder, entries, values in text_entries(model.fitted, X):
         if not np.isnan(X[0, j]):
             (text,) = texts_of(X).take([int(X[0, j])])
-            own = [token for token in tokens if token.column == j]
-            texts.append(_ExplainedText(model.fitted.columns[j].name, text, own, terms[:, j]))
+            name = model.fitted.columns[j].name
+            texts.append(_ExplainedText(name, text, encoder, entries, values, terms[:, j]))
     return texts
 
 
@@ -125,47 +130,51 @@ class _ExplainedText:
     """What the tokens and the words of a text add to the scores."""
 
     def __init__(
-        self, column: str, text: str, tokens: list[TextTerm], terms: NDArray[np.float64]
+        self,
+        column: str,
+        text: str,
+        encoder: TextEncoder,
+        entries: Entries,
+        values: NDArray[np.float64],
+        terms: NDArray[np.float64],
     ) -> None:
-        """`terms`: (n_problems,) what the column adds."""
-        self._column, self._tokens, self._terms = column, tokens, terms
-        self._values = np.array([one.values for one in tokens]).reshape(-1, len(terms))
-        self._spans = word_spans(text)
+        """`values`: (n_entries, n_problems). `terms`: (n_problems,) what the column adds."""
+        self._column, self._values, self._terms = column, values, terms
+        self._counts = entries.counts.tolist()
+        self._tokens = list(map(encoder.token, entries.outputs.tolist()))
+        self._spans = word_spans(text)[:MARKABLE]
         self._marks = self._marked(text)
 
     def _marked(self, text: str) -> NDArray[np.float64]:
         """(n_words, n_problems): of each word its own share, and those of the runs of characters
         inside it. A token that comes several times has a share in each place."""
-        numbers = {(one.part, one.token): i for i, one in enumerate(self._tokens)}
-        places: list[tuple[int, int]] = []
-        for k, (start, end, word) in enumerate(self._spans):
+        places = {token: i for i, token in enumerate(self._tokens)}
+        marks = np.zeros((len(self._spans), len(self._terms)))
+        for mark, (start, end, word) in zip(marks, self._spans, strict=True):
             before = "" if text[max(0, start - 1) : start].strip() else " "
             edged = f"{before}{word}{'' if text[end : end + 1].strip() else ' '}"
-            runs = (edged[i : i + n] for n in RUNS for i in range(len(edged) - n + 1))
             inside: list[tuple[PartName, str]] = [("words", word)]
-            inside += [("characters", run) for run in runs]
-            places += [(k, numbers[token]) for token in inside if token in numbers]
-        marks = np.zeros((len(self._spans), len(self._terms)))
-        if places:
-            words, tokens = np.array(places).T
-            counts = np.array([one.count for one in self._tokens])[:, None]
-            np.add.at(marks, words, (self._values / counts)[tokens])
+            for n in RUNS:
+                inside += [("characters", edged[i : i + n]) for i in range(len(edged) - n + 1)]
+            for i in (places[token] for token in inside if token in places):
+                mark += self._values[i] / self._counts[i]
         return marks
 
     def of_problem(self, k: int) -> dict[str, Any]:
         """A `schemas.TextTerms`. The terms of its tokens and `others` sum to that of the column."""
         values, marks = self._values[:, k], self._marks[:, k]
         first = np.argsort(-np.abs(values), kind="stable")[:TOKENS].tolist()
-        tokens = [
-            {"token": one.token, "part": one.part, "count": one.count, "term": float(values[i])}
-            for i, one in ((i, self._tokens[i]) for i in first)
-        ]
-        listed = (-float(values[i]) for i in first)
+        tokens = []
+        for i in first:
+            part, token = self._tokens[i]
+            tokens.append(
+                {"token": token, "part": part, "count": self._counts[i], "term": float(values[i])}
+            )
         strongest = np.sort(np.argsort(-np.abs(marks), kind="stable")[:MARKS]).tolist()
         return {
             "column": self._column,
             "tokens": tokens,
-            "others": fsum([float(self._terms[k]), *listed]),
+            "others": fsum([float(self._terms[k]), *(-one["term"] for one in tokens)]),
             "marks": [(*self._spans[i][:2], float(marks[i])) for i in strongest if marks[i]],
         }
 

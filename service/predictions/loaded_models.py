@@ -32,10 +32,13 @@ MAX_KNOWN = 10_000
 """References whose meaning is remembered."""
 MAX_AT_ONCE = 100
 """References of one look-up."""
-WORK_PER_CHARACTER = 400
-"""Of a text: finding its tokens."""
+WORK_PER_TEXT = 10_000
+WORK_PER_CHARACTER = 300
+"""Finding the tokens of a text."""
+COUNTED_ROWS = 1000
+"""This many texts are long work, however short they are."""
 WORK_OF_EXPLAINED_TEXT = 10_000_000
-"""So much that it is always done in a thread: a text may be long."""
+"""Enough to be done in a thread always: a text may be long."""
 
 Reference = int | str | None
 """A version's number, an alias, or None for the version that answers for the model."""
@@ -61,16 +64,18 @@ class LoadedModel:
 
     @cached_property
     def work_per_row(self) -> int:
-        """About the multiplications that the decision on one row takes, besides those of texts."""
+        """About the multiplications that the decision on one row takes, but for the length of its
+        texts."""
         fitted, n_problems = self.fitted, len(self.fitted.intercepts)
-        if self.features.text_columns and fitted.kernel is None:
-            return n_problems * (10 + self.n_features)
+        n_texts = len(self.features.text_columns)
+        if n_texts and fitted.kernel is None:
+            return n_texts * WORK_PER_TEXT + n_problems * (10 + self.n_features)
         return fitted.nbytes // 8 + 10 * n_problems
 
     def work(self, X: Matrix) -> int:
-        """The same of rows, with their texts."""
+        """The same of rows, with the length of their texts if they are not many."""
         work: int = X.shape[0] * self.work_per_row
-        if self.features.text_columns and not is_sparse(X):
+        if self.features.text_columns and X.shape[0] <= COUNTED_ROWS and not is_sparse(X):
             texts = texts_of(X)
             per_character = WORK_PER_CHARACTER + len(self.fitted.intercepts)
             work += per_character * sum(map(len, texts.take(range(len(texts)))))

@@ -69,7 +69,7 @@ class TextTerms(BaseModel):
     marks: list[tuple[int, int, float]]
     """Words of the text as it was sent: where each begins and ends, in characters (code points)
     from 0, and what it adds with the characters inside it, without pairs of words. Of a long text
-    the 100 words that add or take most."""
+    the 100 words of the first 5,000 that add or take most."""
 
 
 class ExplanationRead(ReadModel):
@@ -88,7 +88,8 @@ class ExplanationRead(ReadModel):
     terms: dict[str, float] | None = None
     """What each feature adds; products of features are written `a*b`."""
     texts: list[TextTerms] | None = None
-    """Of a linear model with columns of texts: their tokens and words."""
+    """Of a linear model with columns of texts, for the problems of the label: their tokens and
+    words."""
     others: float | None = None
     """What the support vectors add that are not listed."""
     support_vectors: list[SupportVectorTerm] | None = None

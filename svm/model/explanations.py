@@ -11,7 +11,7 @@ import numpy as np
 
 from svm.data.matrices import Array, Matrix, Vector, is_sparse
 from svm.encoding.encoder import Encoder
-from svm.encoding.texts import TextEncoder
+from svm.encoding.texts import Entries, TextEncoder
 from svm.encoding.tokens import PartName
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import FittedPipeline
@@ -64,13 +64,21 @@ def text_contributions(fitted: FittedPipeline, row: Vector) -> list[TextTerm]:
     """Those of a linear model for one raw row, (1, n_columns). Their sum over a column of texts is
     its term of `contributions`, up to rounding, but for the indicator of a missing text."""
     terms = []
-    for column, text, weights in _text_weights(fitted):
-        for entries in text.of_rows(row, column):
-            added = (weights[:, entries.outputs] * entries.values).T
-            for output, count, values in zip(entries.outputs, entries.counts, added, strict=True):
-                part, token = text.token(int(output))
-                terms.append(TextTerm(column, part, token, int(count), values))
+    for column, text, entries, added in text_entries(fitted, row):
+        for output, count, values in zip(entries.outputs, entries.counts, added, strict=True):
+            part, token = text.token(int(output))
+            terms.append(TextTerm(column, part, token, int(count), values))
     return terms
+
+
+def text_entries(
+    fitted: FittedPipeline, row: Vector
+) -> Iterator[tuple[int, TextEncoder, Entries, Vector]]:
+    """The same in arrays, for each column of texts: its number, its encoder, the outputs of the
+    text, and what each adds, (n_entries, n_problems)."""
+    for column, text, weights in _text_weights(fitted):
+        (entries,) = text.of_rows(row, column)
+        yield column, text, entries, (weights[:, entries.outputs] * entries.values).T
 
 
 class StrongToken(NamedTuple):

@@ -275,23 +275,22 @@ class BinaryTraining:
         return asked and self.successor is not None and not self.progress.switched
 
     def to_arrays(self, prefix: str) -> Arrays:
-        """For a checkpoint."""
-        return {
-            **flatten(self.state, f"{prefix}state."),
-            **flatten(self.certifier, f"{prefix}certifier."),
-            **flatten(self.progress, f"{prefix}progress."),
-        }
+        """For a checkpoint. Without the start of the certifier: its weights take as much as those
+        of the solver."""
+        arrays = flatten(self.state, f"{prefix}state.")
+        if self.progress.certifier_steps:
+            arrays |= flatten(self.certifier, f"{prefix}certifier.")
+        return arrays | flatten(self.progress, f"{prefix}progress.")
 
     def restored(self, checkpoint: Mapping[str, Array], prefix: str) -> BinaryTraining:
         """This training at an earlier or later time. Raises CheckpointMismatch."""
         progress = restore(self.progress, checkpoint, f"{prefix}progress.")
         pair = self.switch() if progress.switched and not self.progress.switched else self
-        return replace(
-            pair,
-            state=restore(pair.state, checkpoint, f"{prefix}state."),
-            certifier=restore(pair.certifier, checkpoint, f"{prefix}certifier."),
-            progress=progress,
-        )
+        certifier = pair.certifier
+        if progress.certifier_steps:
+            certifier = restore(certifier, checkpoint, f"{prefix}certifier.")
+        state = restore(pair.state, checkpoint, f"{prefix}state.")
+        return replace(pair, state=state, certifier=certifier, progress=progress)
 
     def switch(self) -> BinaryTraining:
         """This training, continued by the successor from the weights so far; from zero if

@@ -16,7 +16,7 @@ from svm.data.shards import SHARD_VALUES
 from svm.data.stored_rows import PIECE_VALUES
 from svm.encoding.encoder import Encoding
 from svm.encoding.fitting import GATHERED_VALUES
-from svm.encoding.fitting_texts import SHORT
+from svm.encoding.fitting_texts import MOST_TOKENS, SHORT
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
@@ -37,6 +37,8 @@ from svm.transforms.features import Identity, Interactions, Nystroem, Polynomial
 INDEX = 4
 SPARSE_ROW_VALUES = 4
 """If the certifier uses Hessian products: the scores and curvatures that it keeps."""
+LONG_ROW = 1 << 17
+"""Most numbers stored for a sparse row of data in files that are planned with."""
 KEPT_VECTORS = 5
 """Vectors of the length of a mapped row for each problem: solver, certifier and model."""
 BOUND_ROW_VALUES = 24
@@ -50,8 +52,10 @@ LETTERS = 6
 """Characters of a word of a text, with the blank behind it."""
 WINDOWS = 2.6
 """Different runs of 2 to 4 characters in a text, for each of its characters."""
-TOKEN_BYTES = 240
-"""For each different token, while an encoder learns it or has it."""
+KEPT_TOKENS = 0.4
+"""Share of the tokens that two texts have or more."""
+LEARNED_TOKEN, KEPT_TOKEN = 280, 140
+"""Bytes for each different token while an encoder learns it, and when it has it."""
 PASSING_VECTORS = 12
 """The same for each problem that is being trained, temporary."""
 THREADS = 4
@@ -127,7 +131,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     longest, each = max(width, size.n_features), FLOAT_BYTES + INDEX if size.sparse else FLOAT_BYTES
     values = max(size.stored_values, n * longest)
     if still_sparse:
-        longest, values = min(longest, PIECE_VALUES), size.stored_values
+        longest, values = min(longest, LONG_ROW), size.stored_values
     shards = 1 + values // SHARD_VALUES
     workers = threads if len(problems) > 1 else min(shards, THREADS)
     if pipeline.kernel is None and not still_sparse and width <= DENSE_HESSIAN:
@@ -147,7 +151,7 @@ def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[
     numbers = sum(VALUES[column.kind] + 1 for column in columns if column.kind in VALUES)
     levels = [len(column.levels) for column in columns if column.kind == "category"]
     texts = [column for column in columns if column.kind == "text"]
-    tokens, entries = _tokens(pipeline.encoding, size, texts)
+    _, tokens, entries = _tokens(pipeline.encoding, size, texts)
     most = numbers + sum(levels) + 2 * len(levels) + len(texts) + tokens
     sparse = replace(
         size,
@@ -164,12 +168,14 @@ def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[
     return [dense, sparse] if encodes_sparse(pipeline, most) else [dense]
 
 
-def _tokens(encoding: Encoding, size: DataSize, texts: Sequence[Column]) -> tuple[int, int]:
-    """How many different tokens texts have, and how many each has of its own, all together.
+def _tokens(encoding: Encoding, size: DataSize, texts: Sequence[Column]) -> tuple[int, int, int]:
+    """How many different tokens texts have, how many of these an encoder keeps, and how many
+    different ones each text has, all together.
 
     Different ones grow more slowly than the texts (Heaps' law); the constants are those of SMS, of
     news and of film reviews."""
-    different = entries = 0.0
+    different: list[float] = []
+    entries = 0.0
     n_characters = max(1, sum(text.characters for text in texts))
     for text in texts:
         n, parts = text.characters, encoding.tokens
@@ -178,32 +184,34 @@ def _tokens(encoding: Encoding, size: DataSize, texts: Sequence[Column]) -> tupl
         short = dense or n <= SHORT * size.n_samples
         if parts in ("words", "both", "auto"):
             words = n / LETTERS
-            different += min(2.0 * words, 4.0 * words**0.8)
+            different.append(min(2.0 * words, 4.0 * words**0.8))
             entries += 2.0 * words
         if parts in ("characters", "both") or (parts == "auto" and short):
-            different += min(WINDOWS * n, 60.0 * n**0.5)
+            different.append(min(WINDOWS * n, 60.0 * n**0.5))
             entries += WINDOWS * n
-    return math.ceil(different), math.ceil(entries)
+    rare = 1 if encoding.min_count > 1 else MOST_TOKENS
+    kept = sum(KEPT_TOKENS * part if part > rare else part for part in different)
+    return math.ceil(sum(different)), math.ceil(kept), math.ceil(entries)
 
 
 def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_files: bool) -> int:
     """Most bytes of a training on a table, with the encoded rows."""
     forms = encoded_sizes(pipeline, size, columns)
     texts = [column for column in columns if column.kind == "text"]
-    tokens, entries = _tokens(pipeline.encoding, size, texts)
+    tokens, kept, entries = _tokens(pipeline.encoding, size, texts)
     # Numbers, plain and scaled; places of levels, and their outputs.
     passing = 4 * FLOAT_BYTES * (forms[-1].stored_values - entries)
     if in_files:  # a piece of raw rows, of their numbers and of outputs
         passing = 6 * FLOAT_BYTES * (PIECE_VALUES + (0 if texts else forms[0].n_features))
         passing += FLOAT_BYTES * size.n_samples * len(texts)  # where texts end
-    passing += TOKEN_BYTES * tokens
     # Columns with gaps, as a whole.
     passing += 2 * FLOAT_BYTES * min(max(GATHERED_VALUES, size.n_samples), size.stored_values)
     whole = replace(pipeline, scaling="none")  # the encoder scales its outputs
     copies = 0 if in_files else 2
-    return passing + max(
+    training = max(
         copies * rows_bytes(form) + training_bytes(whole, form, in_files=in_files) for form in forms
     )
+    return passing + max(LEARNED_TOKEN * tokens, KEPT_TOKEN * kept + training)
 
 
 def _bound_bytes(size: DataSize, width: int) -> int:

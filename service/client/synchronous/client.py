@@ -21,10 +21,11 @@ from service.client.rows import (
     Array,
     OneOutput,
     Outputs,
+    Shares,
     media_type_of,
     predict_call,
-    read_array,
     read_arrays,
+    read_output,
     score,
     upload_call,
 )
@@ -47,25 +48,23 @@ class Predictor(fields.Resource):
 
     @overload
     def predict(
-        self, rows: Any, outputs: OneOutput | None = None, *, coverage: float | None = None
+        self, rows: Any, outputs: OneOutput | None = None, **shares: Unpack[Shares]
     ) -> Array: ...
 
     @overload
-    def predict(
-        self, rows: Any, outputs: Outputs, *, coverage: float | None = None
-    ) -> dict[str, Any]: ...
+    def predict(self, rows: Any, outputs: Outputs, **shares: Unpack[Shares]) -> dict[str, Any]: ...
 
     @overload
     def predict(
-        self, rows: Any, outputs: str, *, coverage: float | None = None
+        self, rows: Any, outputs: str, **shares: Unpack[Shares]
     ) -> Array | dict[str, Any]: ...
 
     def predict(
-        self, rows: Any, outputs: str | Outputs | None = None, *, coverage: float | None = None
+        self, rows: Any, outputs: str | Outputs | None = None, **shares: Unpack[Shares]
     ) -> Array | dict[str, Any]:
         """Like `Client.predict`; of a model with the alias `default` if it is set, else the latest
         version."""
-        return predict(self._session, self._reference(), rows, outputs, coverage)
+        return predict(self._session, self._reference(), rows, outputs, shares)
 
     def predict_proba(self, rows: Any) -> Array:
         """(n_samples, n_classes) probabilities of a model with `calibration`, in the order of its
@@ -80,7 +79,7 @@ class Predictor(fields.Resource):
     def score(self, rows: Any, y: Any) -> float:
         """As scikit-learn has it: the share of right labels; of a numeric target R², which is 1
         for perfect predictions and 0 for always the mean. `y` has one entry for each row."""
-        call = predict_call(self._reference(), rows, ())[0]
+        call = predict_call(self._reference(), rows, (), {})[0]
         return score(self._session.json(call), y)
 
 
@@ -170,12 +169,12 @@ def predict(
     model: str,
     rows: Any,
     outputs: str | Outputs | None,
-    coverage: float | None,
+    shares: Shares,
 ) -> Array | dict[str, Any]:
     """One output as an array, sent in binary; several as a dict from JSON."""
-    call, single = predict_call(model, rows, outputs, coverage)
+    call, single = predict_call(model, rows, outputs, shares)
     reply = session.send(call)
-    return read_array(reply.content) if single else dict(reply.json())
+    return read_output(reply.content, outputs) if single else dict(reply.json())
 
 
 class Dataset(fields.DatasetFields):
@@ -552,18 +551,17 @@ class Client:
         model: AnyModel,
         rows: Any,
         outputs: OneOutput | None = None,
-        *,
-        coverage: float | None = None,
+        **shares: Unpack[Shares],
     ) -> Array: ...
 
     @overload
     def predict(
-        self, model: AnyModel, rows: Any, outputs: Outputs, *, coverage: float | None = None
+        self, model: AnyModel, rows: Any, outputs: Outputs, **shares: Unpack[Shares]
     ) -> dict[str, Any]: ...
 
     @overload
     def predict(
-        self, model: AnyModel, rows: Any, outputs: str, *, coverage: float | None = None
+        self, model: AnyModel, rows: Any, outputs: str, **shares: Unpack[Shares]
     ) -> Array | dict[str, Any]: ...
 
     def predict(
@@ -571,22 +569,23 @@ class Client:
         model: AnyModel,
         rows: Any,
         outputs: str | Outputs | None = None,
-        *,
-        coverage: float | None = None,
+        **shares: Unpack[Shares],
     ) -> Array | dict[str, Any]:
         """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or the
         path of a file.
 
         `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
         the outputs `label`, the default, `decision` and `probability` is returned as an array,
-        (n_samples,) or (n_samples, n_classes). Models of numbers have `value`, the default,
+        (n_samples,) or (n_samples, n_classes); so is `label_or_none`, with None where the label is
+        withheld, since the row may be of no known class: that costs a share `withheld` of the
+        labels of known classes, by default 0.05. Models of numbers have `value`, the default,
         (n_samples,), and `interval`, (n_samples, 2), that has the target of a share `coverage` of
         new rows inside, by default 0.9. Several (an empty list: the default one), or an
         `explanation`, are returned as a dict with `model`, `classes`, and an entry for each output,
         `values` and `intervals` for numbers; with `probability` also `warnings`, if labels are not
         the class with the largest probability.
         """
-        return predict(self._session, reference(model), rows, outputs, coverage)
+        return predict(self._session, reference(model), rows, outputs, shares)
 
     def predict_dataset(
         self,
@@ -594,14 +593,15 @@ class Client:
         model: AnyModel,
         outputs: Sequence[str] | None = None,
         *,
-        coverage: float | None = None,
         format: str = "csv",
         tags: Mapping[str, str] | None = None,
         callback: str | None = None,
+        **shares: Unpack[Shares],
     ) -> Job:
         """Queue the prediction of all rows of a dataset; `download_results` of the job saves the
         file, in the `format` `csv`, `ndjson`, `npy` or `parquet`. By default the output is `label`,
-        or `value` of a model of numbers; `coverage` is that of an `interval`."""
+        or `value` of a model of numbers; `coverage` is that of an `interval`, `withheld` that of
+        `label_or_none`."""
         body = {
             "dataset_id": reference(dataset),
             "model": reference(model),
@@ -609,7 +609,7 @@ class Client:
             "format": format,
             "tags": dict(tags or {}),
             "callback": callback,
-            **({} if coverage is None else {"coverage": coverage}),
+            **{name: share for name, share in shares.items() if share is not None},
         }
         return self._queue("/v1/batch-predictions", body)
 

@@ -36,8 +36,9 @@ def run(context: RunContext, attempt: Attempt) -> None:
         return
     with context.blobs.temporary() as path:
         offer = offer_of_version(scored.version)
-        names = {name: offer[name].columns for name in scored.outputs}
-        write(spec["format"], path, scored.fitted.classes, scored.outputs, names)
+        names = {name: offer[name].columns for name in spec["outputs"]}
+        outputs = {name: scored.outputs[name] for name in names}
+        write(spec["format"], path, scored.fitted.classes, outputs, names)
         blob = context.blobs.adopt(f"predictions/{new_id('results')}", path)
     attempt.finish(
         Outcome(

@@ -102,6 +102,8 @@ class UnknownCellsRead(BaseModel):
     """Levels of categories that no training row had."""
     missing: dict[str, int]
     """Missing cells in columns that had none in training."""
+    words: int = 0
+    """Words in columns of texts that no training text had, with repetition."""
 
 
 class JobErrorRead(BaseModel):

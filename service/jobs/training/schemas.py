@@ -32,7 +32,7 @@ from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.model.target import TargetScale
-from svm.solvers import CHOICES, AnyChoice, Auto
+from svm.solvers import CHOICES, AnyChoice
 from svm.stopping import Stopping
 from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
@@ -157,7 +157,7 @@ def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
     pipeline = Pipeline(solver=solver)
     if dataset.target_kind == "numbers":
         return pipeline.for_numbers().solver
-    return pipeline.for_texts(2).solver if dataset.text_columns else solver
+    return pipeline.for_texts().solver if dataset.text_columns else solver
 
 
 def stratified(validation: Any, dataset: Dataset) -> Any:
@@ -222,8 +222,8 @@ class TrainingOptions(KindCreate):
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName | None = None
     """How several classes become binary problems: `one-vs-one`, one for each pair, or
-    `one-vs-rest`, one for each class. By default one for each pair; one for each of more than ten
-    classes, if the data has a column of texts. A numeric target is one problem."""
+    `one-vs-rest`, one for each class. By default one for each pair, or for each class if the
+    data has a column of texts. A numeric target is one problem."""
     class_weight: ClassWeight | None = None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others. Not for a numeric target."""
@@ -246,9 +246,10 @@ class TrainingOptions(KindCreate):
         """This request with what follows from the dataset, which is taken as `target_kind` says,
         and with a seed."""
         classes = classes_in(dataset, self.classes)
-        usual = Pipeline(solver=Auto())
+        auto: Any = CHOICES["auto"]()
+        usual = Pipeline(solver=auto)
         if dataset.text_columns:
-            usual = usual.for_texts(len(classes or dataset.classes or ()))
+            usual = usual.for_texts()
         values = {
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
@@ -278,7 +279,7 @@ class JobCreate(TrainingOptions):
     fitted on others."""
     left_out_groups: Annotated[int, Ge(2), Le(100)] | None = None
     """Measure how many rows of unknown classes `label_or_none` withholds: the classes are divided
-    into so many groups at random, and each group is left out of one more training on the same rows.
+    into this many groups at random, and each is left out of one more training on the same rows.
     Needs four classes and a validation set; all trainings share a time budget."""
     trace: Annotated[
         Trace | None, AfterValidator(_traceable), Field(examples=[{"every": 1, "unit": "epoch"}])

@@ -12,9 +12,6 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from service.common.strict_json import decode_json
 from service.errors import MAX_FAULTS, Fault, InvalidContent, InvalidRequest, pointer_to_member
 from service.rows.cell_faults import fault_of_value, ragged
@@ -34,6 +31,7 @@ from service.rows.json_reading.stream import (
     whole,
 )
 from service.rows.spec import RowLimits, Rows
+from svm.data.matrices import Vector
 
 WHOLE_BYTES = 64 * 1024
 """A longer body is read some rows at a time: as objects they take up to fifty times its length."""
@@ -257,41 +255,42 @@ def _in_order(batches: Iterable[list[Any]], columns: Columns) -> Iterator[list[A
 
 def explained_matrix(
     batches: Iterable[list[Any]], columns: Columns, row_limit: int, pointer: str | None
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+) -> tuple[Vector, tuple[str, ...]]:
     """Rows to predict, lists or objects: (n_samples, n_features), and the names that are not of
     features. `pointer`: to the list of rows, if there is one.
 
     Raises TooLarge, and InvalidContent with the first fault of each bad row; after a hundred of
     them, the next row of another width is the last one that is looked at.
     """
-    parts = []
+    parts: list[Vector] = []
+    rows: list[list[Any]] = []
     faults, names = Faults(), _Names(columns)
     widths: set[int | None] = set()
     number = 0
     for batch in batches:
         if number + len(batch) > row_limit:
             raise too_many("rows to predict", row_limit)
-        rows = []
         for given in batch:
             row = columns.named(given) if type(given) is dict else given
             number += 1
             widths.add(len(row) if type(row) is list else None)
             names.look_at(row, number)
             cells = _explained_row(row, number, columns, pointer, faults)
-            if cells is not None:
-                rows.append(cells)
-            elif faults.total + names.n_lacking > MAX_FAULTS:
+            if cells is None and faults.total + names.n_lacking > MAX_FAULTS:
                 break
+            if cells and not faults.total:
+                rows.append(cells)
         else:
-            if not faults.total and rows:
+            if len(rows) >= ROWS_AT_ONCE:
                 parts.append(columns.matrix(rows))
+                rows = []
             continue
         break
     if len(widths) == 1 and (width := widths.pop()) is not None:
         columns.check_width(width)
     names.report(faults)
     faults.check()
-    return columns.joined(parts or [columns.matrix([])]), names.ignored
+    return columns.joined([*parts, columns.matrix(rows)]), names.ignored
 
 
 class _Names:

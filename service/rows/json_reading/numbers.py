@@ -311,7 +311,8 @@ def _may_repeat(text: bytes, n_members: int, rows: list[Any]) -> bool:
     if n_colons != n_members:
         values = chain.from_iterable(row.values() if type(row) is dict else row for row in rows)
         n_members += "".join([value for value in values if type(value) is str]).count(":")
-    return n_colons != n_members or (b"\\" in text and b"u003" in text)  # a colon, escaped
+    escaped = b"\\" in text and (b"u003a" in text or b"u003A" in text)
+    return n_colons != n_members or escaped
 
 
 def _count_colons(text: bytes) -> int:

@@ -67,7 +67,8 @@ def test_upload_train_predict(spawned: Run) -> None:
     dataset = json.loads(spawned("upload", "iris.csv", "--json").stdout)
     assert dataset["name"] == "iris"
 
-    done = spawned("train", "iris", "--dataset", dataset["id"], "--set", "solver.C=10", "--watch")
+    options = ("--set", "solver.C=10", "--validation", "0.4", "--watch")
+    done = spawned("train", "iris", "--dataset", dataset["id"], *options)
     assert done.returncode == 0, done.stderr
     assert "succeeded" in done.stdout
     assert "above the lowest possible" in done.stdout
@@ -81,6 +82,10 @@ def test_upload_train_predict(spawned: Run) -> None:
     assert header == "label,decision:setosa,decision:versicolor,decision:virginica"
     assert first.startswith("setosa,")
     assert len(rest) == 149
+    withheld = ("--output", "label", "--output", "label_or_none", "--withheld", "0.3")
+    header, *rest = spawned("predict", "iris/1", "rows.csv", *withheld).stdout.splitlines()
+    assert header == "label,label_or_none"
+    assert 20 < sum(line.endswith(",") for line in rest) < 80
 
     assert (
         "champion"

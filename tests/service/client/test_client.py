@@ -161,6 +161,21 @@ def test_model_of_numbers(client: Client) -> None:
     np.testing.assert_allclose(wide.mean(axis=1), values)
 
 
+def test_labels_that_are_withheld(client: Client) -> None:
+    """As an array of labels, of their own type, and None; more of them if more may be withheld."""
+    dataset = client.upload(X, np.searchsorted(["setosa", "versicolor"], SPECIES), name="flowers")
+    client.train(dataset, "flowers", validation={"fraction": 0.4}).wait(60)
+    few, many = (
+        client.predict("flowers", X, "label_or_none", withheld=share) for share in (0.05, 0.5)
+    )
+    labels = client.predict("flowers", X)
+    assert 0 < few.tolist().count(None) < many.tolist().count(None)
+    assert all(one in (None, label) for one, label in zip(few, labels, strict=True))
+    assert {type(one) for one in few} == {int, type(None)}
+    both = client.model("flowers").predict(X[:9], ["label", "label_or_none"], withheld=0.5)
+    assert (both["label_or_none"], both["withheld"]) == (many[:9].tolist(), 0.5)
+
+
 def test_score_of_numbers_is_r2() -> None:
     """As scikit-learn computes it, also of a target that is always the same."""
     truth = [1.0, 2.0, 4.0, 8.0]

@@ -46,6 +46,10 @@ def test_table_with_categories_and_gaps(client: Client) -> None:
     for output in ("decision", "probability"):
         values = loaded.predict(rows, params={"output": output})
         assert values == pytest.approx(version.predict(frame, output), rel=1e-9)
+    asked = {"output": "label_or_none", "withheld": 0.3}
+    withheld = version.predict(frame, "label_or_none", withheld=0.3).tolist()
+    assert loaded.predict(rows, params=asked) == withheld
+    assert None in withheld
     served = _served(loaded, {"dataframe_records": records()}).json()
     assert served["predictions"] == version.predict(frame).tolist()
     wanted = {"dataframe_records": records(), "params": {"output": "decision"}}

@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 from service.client import Client
-from service.client.rows import predict_body, read_array, upload_body
+from service.client.rows import predict_body, read_output, upload_body
 
 N = 60
 RANDOM = np.random.default_rng(0)
@@ -126,7 +126,7 @@ def test_arrays_of_other_kinds() -> None:
     table = {"x": [1.5, 2.5], "k": ["a", "b"]}
     assert upload_body(structured, None, None, None) == upload_body(table, None, None, None)
     masked = np.ma.masked_greater(np.array([[1, 2], [3, 9]]), 8)
-    sent = read_array(cast(bytes, predict_body(masked).content))
+    sent = read_output(cast(bytes, predict_body(masked).content), None)
     assert np.isnan(sent).tolist() == [[False, False], [False, True]]
     assert predict_body(iter([[1.0], [2.0]])) == predict_body([[1.0], [2.0]])
     column = pandas.DataFrame({"k": [0, 1]})

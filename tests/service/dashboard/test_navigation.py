@@ -364,7 +364,7 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
     browser.go(page.path)
     browser.follow("See the plots")
     plot = r'<img src="/v1/models/iris/versions/1/plots/[a-z-]+.svg"'
-    assert len(re.findall(plot, browser.page.html)) == 4
+    assert len(re.findall(plot, browser.page.html)) == 5
     assert "Predicted probabilities against observed frequencies: " in browser.page.text
 
 

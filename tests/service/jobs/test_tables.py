@@ -83,7 +83,8 @@ def test_job_trains_what_svm_trains(client: TestClient, worker: Worker, settings
     expected = by_svm(X, y, columns)
     assert job["spec"]["scaling"] == "standardize"
     shown = {"missing": "mean", "constant": 0.0, "min_count": 6, "unseen": "zero"}
-    assert job["spec"]["encoding"] == shown
+    of_texts = {"tokens": "auto", "sublinear": False, "text_weights": {}}
+    assert job["spec"]["encoding"] == shown | of_texts
     sentences = job["metrics"]["encoding"]
     assert any(text.startswith("column 5: ") and "the mean" in text for text in sentences)
     assert any(text.startswith("column 1: ") and "rare" in text for text in sentences)
@@ -340,7 +341,8 @@ def test_cells_that_training_did_not_have_are_counted_by_column(
         assert reply.json()["unknown_cells"] is None
         carry_out(client, worker, reply.json()["id"])
         done = client.get(reply.headers["Location"]).json()
-        assert done["unknown_cells"] == {"unseen": {"k": 3}, "missing": {"n": 2, "m": 1}}, path
+        cells = {"unseen": {"k": 3}, "missing": {"n": 2, "m": 1}, "words": 0}
+        assert done["unknown_cells"] == cells, path
         page = client.get(f"/jobs/{done['id']}").text
         if path == "/v1/evaluations":
             assert "k has 3 cells with a level that training did not have" in page

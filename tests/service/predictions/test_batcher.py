@@ -32,7 +32,7 @@ class Watched(FittedPipeline):
         self.calls.append(len(X))
         if (X == 13).any():
             raise ArithmeticError("13")
-        return super().scores_of_checked(X)
+        return super().scores_of_checked(X, unknown_words)
 
 
 def watched(
@@ -134,7 +134,7 @@ class Patient(Watched):
     def scores_of_checked(self, X: Any, unknown_words: Any = None) -> Rows:
         assert threading.current_thread() is not threading.main_thread()
         assert self.loop_went_on.wait(10)
-        return super().scores_of_checked(X)
+        return super().scores_of_checked(X, unknown_words)
 
 
 @pytest.mark.parametrize("n_requests", [1, 200])

@@ -152,6 +152,15 @@ def test_an_encoder_of_few_texts_knows_what_it_did_not_see() -> None:
     assert not whole.texts[0].parts[0].keys.size
 
 
+def test_words_behind_the_last_known_one_are_unknown() -> None:
+    """Many words, of which some have larger keys than all tokens of the model."""
+    known = with_texts(np.zeros((1, 1)), TextList(["free entry"]))
+    encoder, _ = fit_encoder(Encoding(tokens="words"), "none", known, COLUMNS[:1])
+    others = TextList([" ".join(f"word{k}" for k in range(4000)), "entry free"])
+    rows = with_texts(np.array([[0.0], [1.0]]), others)
+    assert encoder.unknown_words(rows).tolist() == [4000, 0]
+
+
 def test_of_very_many_tokens_those_of_one_text_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

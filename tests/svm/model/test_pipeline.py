@@ -364,12 +364,11 @@ print(sorted({"numba", "scipy", "sklearn"} & set(sys.modules)))
 
 def test_defaults_for_texts() -> None:
     """The squared hinge of a linear solver that has it, unless a loss is named; one problem for
-    each of more than ten classes."""
+    each class."""
     by_default = [
-        Pipeline(solver=solver).for_texts(10)
+        Pipeline(solver=solver).for_texts()
         for solver in (Auto(), Newton(loss="hinge"), Pegasos(), SMO())
     ]
     losses = [pipeline.solver.loss_name for pipeline in by_default]
     assert losses == ["squared-hinge", "hinge", "hinge", "hinge"]
-    assert {pipeline.multiclass for pipeline in by_default} == {"one-vs-one"}
-    assert Pipeline(solver=Auto()).for_texts(11).multiclass == "one-vs-rest"
+    assert {pipeline.multiclass for pipeline in by_default} == {"one-vs-rest"}

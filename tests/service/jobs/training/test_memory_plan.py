@@ -20,10 +20,10 @@ from service.jobs.engine.child import Child
 from service.jobs.engine.worker_process import Worker
 from service.rows.spec import Parsed
 from service.rows.table.arrays import ArrayWriter, write_array
-from service.settings import MIB, Limits, Settings
+from service.settings import GIB, MIB, Limits, Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from tests.service.jobs.data import carry_out, create, job_body, read
+from tests.service.jobs.data import carry_out, create, job_body, read, upload
 from tests.service.jobs.processes import processes, until
 
 LIMIT = 420 * MIB
@@ -140,6 +140,31 @@ def test_same_model_under_any_limit(
     assert [job["state"] for job in jobs] == ["succeeded", "succeeded"], jobs
     for key in ("certificate", "metrics", "updates"):
         assert jobs[0][key] == jobs[1][key]
+    versions = api.get("/v1/models/clouds/versions").json()["versions"]
+    assert versions[0]["digest"] == versions[1]["digest"]
+
+
+@pytest.mark.long
+def test_same_model_of_texts_under_any_limit(settings: Settings, api: TestClient) -> None:
+    """As of numbers: of 24,000 messages."""
+    random = np.random.default_rng(0)
+    words = [f"word{k}" for k in range(4000)]
+    lines = [" ".join(random.choice(words, size=21)) + f",c{k % 2}\n" for k in range(24_000)]
+    text = "message,label\n" + "".join(lines)
+    dataset_id = upload(api, text, schema='{"message": {"kind": "text"}}')
+    spec = {"solver": {"name": "dual-coordinate-descent", "order": "blocks"}}
+    jobs, in_files = [], []
+    for limit in (660 * MIB, 2 * GIB):
+        given = settings.model_copy(update={"limits": Limits(worker_memory_bytes=limit)})
+        with TestClient(create_app(given.model_copy(update={"workers": 0}))) as client:
+            asked = job_body(dataset_id, **spec)
+            plan = client.post("/v1/jobs", json=asked, params={"validate_only": True}).json()
+            in_files.append(plan["rows_in_files"])
+            worker = Worker(given, threading.Event())
+            jobs.append(carry_out(client, worker, create(client, dataset_id, **spec)))
+    assert in_files == [True, False]
+    assert [job["state"] for job in jobs] == ["succeeded", "succeeded"], jobs
+    assert jobs[0]["certificate"] == jobs[1]["certificate"]
     versions = api.get("/v1/models/clouds/versions").json()["versions"]
     assert versions[0]["digest"] == versions[1]["digest"]
 

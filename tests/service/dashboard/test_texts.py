@@ -1,0 +1,63 @@
+"""Pages of tables with texts, without scripts: the sample of messages, from load to prediction."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.jobs.engine.worker_process import Worker
+from tests.service.dashboard.browser import Browser
+
+pytestmark = pytest.mark.one_application
+
+
+def test_message_of_the_sample_is_routed(
+    browser: Browser, client: TestClient, worker: Worker
+) -> None:
+    """About 90 % of its topics are right; words are named and marked."""
+    browser.send("/samples/tickets")
+    browser.follow("Train a model")
+    assert "Straight here: texts have thousands of different words." in browser.page.text
+    browser.send("/train", seed="1")
+    assert worker.take_next_job()
+    browser.go("/models/tickets")
+    version = client.get("/v1/models/tickets/versions/1").json()
+    assert 0.85 < version["metrics"]["validation"]["accuracy"] < 0.98
+    assert version["spec"]["solver"]["loss"] == "squared-hinge"
+    table = browser.page.html.split('aria-label="Strongest words of message"')[1].split("</table")[
+        0
+    ]
+    strongest = dict(re.findall('<th scope="row">(.*?)</th><td><span class="tag">(.*?) <', table))
+    assert strongest["returns"] == "back"
+    assert strongest["cancellation"] == "cancel"
+    assert len(strongest) == 7
+    assert "ONNX" not in browser.page.text
+    assert '<textarea id="x0"' in browser.page.html
+    form = browser.page.form("/models/tickets/versions/1/predict")
+    assert len(form.fields["x0"][0]) > 10  # one of its messages
+    text = "Please cancel my contract.\r\nI <b>quit</b> glorpish, no refund \U0001f600 bill"
+    browser.send("/models/tickets/versions/1/predict", x0=text)
+    assert '<p class="label">cancellation</p>' in browser.page.html
+    assert "Words that no training text had: 1." in browser.page.text
+    marked = re.search('<p class="marked">(.*?)</p>', browser.page.html, re.DOTALL)
+    assert marked is not None
+    plain = html.unescape(re.sub("</?mark.*?>", "", marked[1]))
+    assert plain == text.replace("\r\n", "\n")
+    found = re.findall('<mark class="(hit|miss) heat[0-9]+">(.*?)</mark>', marked[1])
+    marks = {word: sign for sign, word in found}
+    assert marks["cancel"] == marks["quit"] == "hit"
+    assert marks["refund"] == marks["bill"] == "miss"
+    assert re.search(
+        r"For : cancel [0-9.]+, .* Against : (bill|refund) -[0-9.]+", browser.page.text
+    )
+    browser.go("/models/tickets/versions/1/card")
+    assert re.search(
+        "message: [0-9,]+ words and pairs of words and [0-9,]+ runs", browser.page.text
+    )
+    assert "message: strongest for cancellation: “cancel”, " in browser.page.text
+    column = version["table"]["columns"][0]
+    assert [one["of"] for one in column["strongest"]] == version["classes"]
+    assert column["strongest"][1]["tokens"][0]["token"] == "cancel"
