@@ -64,7 +64,8 @@ class Limits(BaseModel):
     """Longest line of CSV, TSV, NDJSON and LIBSVM. A cell of a column of texts has half of it at
     most, in every format."""
     classes: Annotated[PositiveInt, Field(le=1000)] = 100
-    """Most classes of one training; datasets with over 1,000 different labels have no classes."""
+    """Most classes of a training with a problem for each pair; `one-vs-rest` takes 1,000, and
+    datasets with more different labels have no classes."""
     kernel_rows: PositiveInt = 20_000
     """Most rows of a dataset for a kernel solver."""
     comparison_entries: PositiveInt = 100

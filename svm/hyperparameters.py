@@ -73,10 +73,9 @@ class ByName:
 
 
 _LOSSES = Doc(
-    "For classes `hinge`, the default: max(0, 1 - m) of the margin m = y f(x); `squared-hinge`: "
-    "its square, which weighs rows far on the wrong side more, and is often better for texts and "
-    "many classes. For numeric targets `epsilon-insensitive`, the default: max(0, |t - f(x)| - ε); "
-    "`squared-epsilon-insensitive`: its square, which weighs large errors more."
+    "For classes `hinge`: max(0, 1 - m) of the margin m = y f(x), the default but for texts; "
+    "`squared-hinge`: its square. For numeric targets `epsilon-insensitive`, the default: "
+    "max(0, |t - f(x)| - ε); `squared-epsilon-insensitive`: its square."
 )
 Loss = Annotated[LossName | None, _LOSSES]
 """The field of a solver that solves all of them."""
@@ -155,8 +154,8 @@ class Hyperparameters(Checked):
     C: Annotated[
         Moderate | None,
         Doc(
-            "Weight of the sum of the losses against ½‖w‖²: λ = 1/(nC), with the rows n of each "
-            "binary problem; of `subgradient` against ‖w‖²: λ = 2/(nC). 1 if λ is not given either."
+            "Weight of the sum of the losses: λ = 1/(nC), of `subgradient` 2/(nC), with the rows n "
+            "of each binary problem. 1 if λ is not given either."
         ),
     ] = None
     dtype: Annotated[
@@ -166,9 +165,9 @@ class Hyperparameters(Checked):
     epsilon: Annotated[
         NonNegative | None,
         Doc(
-            "ε of the losses of numeric targets, in the unit of the target (of its logarithm, if "
-            "that is the target): smaller errors cost nothing. Without it, half the robust spread "
-            "of the errors of a first fit."
+            "ε of the losses of numeric targets, in the unit of the target (or of its logarithm): "
+            "smaller errors cost nothing. By default half the robust spread of the errors of a "
+            "first fit."
         ),
     ] = None
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 SITE = ROOT / "service" / "web" / "site"
 OWN_FILES = Path(__file__).parent / "site"
 NAVIGATION: dict[str, list[str]] = {
-    "Start": ["quickstart.md", "tutorial.md"],
+    "Start": ["quickstart.md", "tutorial.md", "tickets.md"],
     "Prepare your data": ["preparing-data.md"],
     "Choose a solver, C and kernel": [
         "solvers.md",

@@ -197,8 +197,8 @@ class TrainSpec(TypedDict, total=False):
     """What the solver sees instead of the scaled features. Default: `{"name": "identity"}`."""
     multiclass: str | None
     """How several classes become binary problems: `one-vs-one`, one for each pair, or
-    `one-vs-rest`, one for each class. By default one for each pair; one for each of more than ten
-    classes, if the data has a column of texts. A numeric target is one problem."""
+    `one-vs-rest`, one for each class. By default one for each pair, or for each class if the data
+    has a column of texts. A numeric target is one problem."""
     class_weight: str | Mapping[str, float] | None
     """Weights of the hinge losses by class: `balanced`, or a number for some labels (as text), 1
     for the others. Not for a numeric target."""
@@ -220,9 +220,8 @@ class TrainSpec(TypedDict, total=False):
     isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
     fitted on others."""
     left_out_groups: int | None
-    """Measure how many rows of unknown classes `label_or_none` withholds: the classes are divided
-    into so many groups at random, and each group is left out of one more training on the same rows.
-    Needs four classes and a validation set; all trainings share a time budget."""
+    """Measure how many rows of unknown classes `label_or_none` withholds: this many groups of
+    classes are each left out of one more training. Needs four classes and a validation set."""
     trace: Any
     """More points of the learning curve than epochs 1, 2, 4, 8 … and the end, in `GET
     /v1/jobs/{id}/trace`: the cost before the first update, and after every one or every few epochs

@@ -220,7 +220,7 @@ def predict_body(rows: Any) -> Body:
             return Body(JSON, tables.as_records(table))
     if not hasattr(rows, "__array__"):
         rows = list(rows)
-        if any(isinstance(row, dict) for row in rows) or _ragged(rows):
+        if any(isinstance(row, (dict, str)) for row in rows) or _ragged(rows):
             return Body(JSON, json.dumps({"instances": _json_values(rows)}).encode())
     import numpy as np
 

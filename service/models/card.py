@@ -166,10 +166,12 @@ def _encoding(version: ModelVersion) -> list[str]:
     table = version.result.get("table") or {"columns": (), "notes": ()}
     sentences = list(table["notes"])
     for column in table["columns"]:
-        for one in column.get("strongest", ()):
-            tokens = ", ".join(f"“{token['token']}”" for token in one["tokens"])
-            sentences.append(f"{column['name']}: strongest for {one['of']}: {tokens or 'none'}")
-        if (left_out := len(version.classes) - len(column.get("strongest", version.classes))) > 0:
+        strongest = column.get("strongest", {})
+        for name, weights in strongest.items():
+            of = name if version.classes else f"a {name} number"
+            words = ", ".join(f"“{token}”" for token in weights)
+            sentences.append(f"{column['name']}: strongest for {of}: {words or 'none'}")
+        if strongest and (left_out := len(version.classes) - len(strongest)) > 0:
             sentences.append(f"{column['name']}: and {left_out:,} more classes")
     return sentences
 

@@ -10,6 +10,7 @@ import hashlib
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, BinaryIO
 
 import sqlalchemy as sa
@@ -219,13 +220,10 @@ def describe_table(fitted: FittedPipeline) -> dict[str, Any] | None:
             entry["levels"] = list(column.levels[:SHOWN_LEVELS])
             entry["n_levels"] = len(column.levels)
         if j in strongest:
-            entry["strongest"] = [
-                {
-                    "of": name,
-                    "tokens": [{"token": one.token, "weight": one.weight} for one in tokens],
-                }
-                for name, tokens in zip(of, strongest[j], strict=True)
-            ][:SHOWN_CLASSES]
+            entry["strongest"] = {
+                str(name): {one.token: one.weight for one in tokens}
+                for name, tokens in islice(zip(of, strongest[j], strict=True), SHOWN_CLASSES)
+            }
         columns.append(entry)
     sentences = describe(encoder)
     if (left_out := len(sentences) - SHOWN_NOTES) > 0:

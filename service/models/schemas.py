@@ -33,22 +33,6 @@ class ModelPage(ReadModel):
     next_page_token: str | None
 
 
-class TokenRead(ReadModel):
-    """A word, a pair of words, or of a text without words a run of characters."""
-
-    token: str
-    weight: float
-    """What it adds to the score of the class, on average over its binary problems, if it is all
-    that a text has; or to the number that is predicted."""
-
-
-class StrongestTokensRead(ReadModel):
-    """The tokens that speak most for a class; or for a `lower` or `higher` number."""
-
-    of: Label
-    tokens: list[TokenRead]
-
-
 class TableColumnRead(ReadModel):
     """A column that rows to predict need."""
 
@@ -60,8 +44,10 @@ class TableColumnRead(ReadModel):
     """Of a category: the first ones."""
     n_levels: int | None = None
     """How many there are."""
-    strongest: list[StrongestTokensRead] | None = None
-    """Of a text, if the model is linear: for each of the first classes."""
+    strongest: dict[str, dict[str, float]] | None = None
+    """Of a text, if the model is linear: the words and pairs that speak most for each of the first
+    classes, or for a `lower` or `higher` number, with their weights: what one adds to a score of
+    the class, on average, if it is all that a text has."""
 
 
 class TableRead(ReadModel):

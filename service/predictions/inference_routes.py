@@ -77,8 +77,7 @@ _INFER: dict[str, Any] = {
     "description": "One tensor of numbers, [rows, features], in JSON or as bytes behind it; of a "
     "model with texts one tensor for each column, [rows], named as the column, BYTES for texts; "
     "the outputs `label`, `decision` and, of a calibrated model, `probability`; of a model of "
-    "numbers `value`. If asked for, `label_or_none`, texts of which the empty one is none, and "
-    "`interval`.",
+    "numbers `value`. If asked for: `label_or_none`, empty texts for none, and `interval`.",
     "responses": {200: {"content": {"application/octet-stream": _BINARY}}}
     | _errors(
         *("malformed-json", "malformed-request", "invalid-name", "invalid-parameter"),
@@ -185,7 +184,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
         "/models/{name}/versions/{version}/infer",
         operation_id="infer_by_version",
         summary="Predict with a version of a model",
-        **_INFER,
+        **_INFER | {"description": "As `infer` of a model."},
     )
     @requires_scope("predict")
     async def infer_version(request: Request, name: ModelName, version: Version) -> Response:

@@ -35,6 +35,7 @@ _BODY = (
     "Accept picks the reply's format. A row's result is the same to the bit in any format and "
     "in any batch. "
 )
+_AS_PREDICT = "Rows and replies are those of `predict`."
 Outputs = Annotated[
     str | None,
     Query(
@@ -46,11 +47,9 @@ Outputs = Annotated[
 
 
 def _shares(
-    coverage: Annotated[
-        Share | None, Query(description="Of `interval`, as in a JSON body.", examples=[0.9])
-    ] = None,
+    coverage: Annotated[Share | None, Query(description="Of `interval`.", examples=[0.9])] = None,
     withheld: Annotated[
-        Share | None, Query(description="Of `label_or_none`, as in a JSON body.", examples=[0.05])
+        Share | None, Query(description="Of `label_or_none`.", examples=[0.05])
     ] = None,
 ) -> dict[str, float]:
     given = {"coverage": coverage, "withheld": withheld}
@@ -151,7 +150,7 @@ def router(predictor: Predictor) -> Routes:
         "/versions/{version}/predict",
         operation_id="predict_by_version",
         summary="Predict with a version of a model",
-        description=_BODY,
+        description=_AS_PREDICT,
         **_DOCUMENTED,
     )
     @requires_scope("predict")
@@ -168,7 +167,7 @@ def router(predictor: Predictor) -> Routes:
         "/aliases/{alias}/predict",
         operation_id="predict_by_alias",
         summary="Predict with the version an alias points to",
-        description=f"{_BODY}The reply names the version that answered.",
+        description=f"{_AS_PREDICT} The reply names the version that answered.",
         **_DOCUMENTED,
     )
     @requires_scope("predict")

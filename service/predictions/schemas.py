@@ -17,9 +17,10 @@ class PredictionCreate(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    instances: list[list[float | bool]] | list[dict[str, Any]] = Field(min_length=1)
+    instances: list[list[float | bool]] | list[dict[str, Any]] | list[str] = Field(min_length=1)
     """Rows: lists of numbers in feature order, or objects with the model's feature names; true and
-    false are 1 and 0. Other members of an object are ignored, and listed in the reply."""
+    false are 1 and 0. Other members of an object are ignored, and listed in the reply. The rows of
+    a model of one column of texts may be the texts."""
     outputs: list[OutputName] | None = None
     """What to answer: `label`, `decision`, `probability`, `label_or_none` of a classifier, by
     default `label`; `value`, `interval` of a model of numbers, by default `value`; `explanation` of
@@ -27,7 +28,7 @@ class PredictionCreate(BaseModel):
     coverage: Share = USUAL.coverage
     """Of intervals: the share of new rows whose target is inside, on average."""
     withheld: Share = USUAL.withheld
-    """Of `label_or_none`: the share of answers to known classes that are withheld, on average."""
+    """Of `label_or_none`: the share of rows of known classes without a label, on average."""
 
 
 class ModelAnswering(BaseModel):
@@ -159,8 +160,7 @@ class PredictionRead(ReadModel):
     """With `probability`. Replies in other formats have the first rows in the header
     `X-Unlikely-Labels`."""
     label_or_none: list[Label | None] | None = None
-    """The label; null for a row that may be of no known class. Of rows of known classes a share
-    `withheld` gets null, on average over models, or less."""
+    """The label, or null for a row that may be of no known class."""
     withheld: float | None = None
     """With `label_or_none`."""
     values: list[float] | None = None

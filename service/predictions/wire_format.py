@@ -46,7 +46,17 @@ from service.predictions.loaded_models import LoadedModel
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format, known_type
 from service.rows.parser import Parser
-from service.rows.spec import CSV, DELIMITED, JSON, NDJSON, NPY, ConvertSpec, RowLimits, SentFile
+from service.rows.spec import (
+    CSV,
+    DELIMITED,
+    JSON,
+    NDJSON,
+    NPY,
+    ConvertSpec,
+    RowLimits,
+    SentFile,
+    longest_text,
+)
 from service.settings import Limits
 from svm.data.matrices import is_sparse
 
@@ -141,8 +151,9 @@ class PlainExchange:
             if not self.is_packed:
                 check_format(self._content_type, bytes(body[:HEAD_BYTES]))  # a clearer error
             raise
-        if len(body) > self._limits.line_bytes and not is_sparse(given):
-            model.features.check_texts(given, self._limits.line_bytes)
+        longest = longest_text(self._limits.line_bytes)
+        if len(body) > longest and not is_sparse(given):
+            model.features.check_texts(given, longest)
         X, unknown = model.mark(given, again)
         if is_sparse(X) and not model.fitted.takes_sparse and math.prod(X.shape) <= _DENSE_VALUES:
             X = X.toarray()

@@ -143,6 +143,12 @@ class Columns:
         """The columns of texts."""
         return [j for j, column in enumerate(self.table) if column.kind == "text"]
 
+    def as_rows(self, given: list[Any]) -> list[Any]:
+        """Rows in JSON, of which those of a single column of texts may be texts alone."""
+        if self.n_features != len(self.text_columns) or self.n_features > 1:
+            return given
+        return [[row] if type(row) is str else row for row in given]
+
     def matrix(self, rows: list[list[Any]]) -> Vector:
         """(n_samples, n_features) of rows that were read; it carries their texts."""
         texts: list[str] = []
@@ -158,15 +164,15 @@ class Columns:
         """Such matrices, one below the other."""
         return parts[0] if len(parts) == 1 else stacked(parts, self.text_columns)
 
-    def check_texts(self, X: Vector, most: int) -> None:
-        """Raises InvalidContent `csv-cell-too-large` for texts of more characters than `most`."""
+    def check_texts(self, X: Vector, longest: int) -> None:
+        """Raises InvalidContent `csv-cell-too-large` for texts of more than `longest` bytes."""
         faults = Faults()
         for j in self.text_columns:
             there = np.flatnonzero(~np.isnan(X[:, j]))
             texts = texts_of(X).take(X[there, j].astype(np.int64).tolist())
             for i, text in zip(there.tolist(), texts, strict=True):
-                if len(text) > most:
-                    what = f"has {len(text):,} characters, {most:,} are the most of a text"
+                if 4 * len(text) > longest and len(text.encode()) > longest:
+                    what = f"has more than {longest:,} bytes"
                     faults.add("csv-cell-too-large", what, text, row=i + 1, column=self.column(j))
         faults.check()
 

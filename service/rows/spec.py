@@ -68,8 +68,14 @@ class ReadLimits:
 
     @property
     def text_bytes(self) -> int:
-        """Longest cell of a column of texts: escapes in a line make it twice as long at most."""
-        return self.line_bytes // 2
+        """Longest cell of a column of texts."""
+        return longest_text(self.line_bytes)
+
+
+def longest_text(line_bytes: int) -> int:
+    """The bytes that a cell of a column of texts may have: escapes in a line make it twice as long
+    at most."""
+    return line_bytes // 2
 
 
 class RowLimits(NamedTuple):

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from html import escape
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,9 @@ class DocumentedAPI(FastAPI):
                     scopes = scopes_of(functions[template, method], method.upper())
                     operation["security"] = [{"key": [scope]} for scope in scopes]
                     _add_problems(operation, template)
-                    for reply in operation["responses"].values():
+                    for status, reply in operation["responses"].items():
+                        if reply["description"] == "Successful Response":  # of FastAPI
+                            reply["description"] = HTTPStatus(int(status)).phrase
                         _show_example(reply.get("content", {}), replies)
                     for parameter in operation.get("parameters", ()):
                         if examples := parameter["schema"].get("examples"):

@@ -26,6 +26,9 @@ BEGINNING = 1000
 MOST_TOKENS = 1 << 18
 """With more tokens in a part, those of a single text are left out: most are, they help where texts
 are few, and each class has a weight for each."""
+MANY_CHARACTERS = 1 << 24
+"""Of all texts: if there are more, tokens of a single text are found before others are counted.
+They would take gigabytes."""
 SHORT = 200
 """Characters of the median text up to which runs of characters help."""
 
@@ -33,15 +36,17 @@ SHORT = 200
 def fit_text(encoding: Encoding, X: Rows, column: int, name: str) -> TextEncoder:
     """The tokens of a column of raw rows, in memory or in files: the bits are the same."""
     sample = np.unique(np.linspace(0, X.shape[0] - 1, min(SAMPLE, X.shape[0])).astype(np.int64))
-    parts = _chosen(encoding, [text for some in _texts(X, column, sample) for text in some])
-    counters = [_Counter(part) for part in parts]
-    n_texts = 0
-    for texts in _texts(X, column):
-        for block in blocks(texts):
-            characters = Characters(list(map(canonical, texts[block])))
+    texts = [text for some in _texts(X, column, sample) for text in some]
+    counters = [_Counter(part) for part in _chosen(encoding, texts)]
+    if sum(map(len, texts)) * (X.shape[0] / len(sample)) > MANY_CHARACTERS:
+        for characters in _blocks(X, column):
             for counter in counters:
-                counter.add(characters, n_texts)
-            n_texts += block.stop - block.start
+                counter.meet(characters)
+    n_texts = 0
+    for characters in _blocks(X, column):
+        for counter in counters:
+            counter.add(characters, n_texts)
+        n_texts += len(characters.first)
     return TextEncoder(
         parts=tuple(counter.part(encoding.min_count) for counter in counters),
         n_texts=n_texts,
@@ -74,6 +79,12 @@ def _texts(X: Rows, column: int, rows: Indices | None = None) -> Iterator[list[s
             yield texts.take(cells[~np.isnan(cells)].astype(np.int64).tolist())
 
 
+def _blocks(X: Rows, column: int) -> Iterator[Characters]:
+    for texts in _texts(X, column):
+        for block in blocks(texts):
+            yield Characters(list(map(canonical, texts[block])))
+
+
 def _in_memory(X: Rows, rows: Indices | None) -> Iterator[Vector]:
     if isinstance(X, StoredRows) or rows is not None:
         yield from pieces(X, rows=rows)  # type: ignore[misc]
@@ -97,16 +108,34 @@ class _Counter:
         self._slots = np.zeros(1 << 12, dtype=np.int32)
         self._keys: Keys = np.empty(0, dtype=np.uint64)
         self._counts = self._last = self._first = np.empty(0, dtype=np.int64)
+        self._met = np.empty(0, dtype=np.uint8)
+        """How often tokens were met, by a part of their keys; empty if that is not known."""
+        self._n_met = 0
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether tokens of a single text are known to be left out."""
+        return self._n_met > MOST_TOKENS
+
+    def meet(self, characters: Characters) -> None:
+        """Note the tokens of some texts; all are noted before the first is counted."""
+        from svm.loops.tokens import BYTES_MET, meet_tokens
+
+        if not len(self._met):
+            self._met = np.zeros(BYTES_MET, dtype=np.uint8)
+        for found in characters.found(self._name):
+            self._n_met += meet_tokens(found.keys, self._met)
 
     def add(self, characters: Characters, n_before: int) -> None:
         """Count the tokens of some texts, which `n_before` others precede."""
         from svm.loops.tokens import count_tokens
 
+        met = self._met if self._leaves_out else self._met[:0]
         for found in characters.found(self._name):
             self._grow(self._n + len(found.keys))
             rows = characters.rows(found.starts) + n_before
             known, arrays = self._n, (self._keys, self._counts, self._last, self._first)
-            self._n = count_tokens(found.keys, rows, self._slots, *arrays, known)
+            self._n = count_tokens(found.keys, rows, met, self._slots, *arrays, known)
             self._tokens += characters.texts(found, self._first[known : self._n])
 
     def _grow(self, n: int) -> None:
@@ -125,7 +154,7 @@ class _Counter:
     def part(self, least: int) -> Part:
         """The tokens of at least this many texts; of very many tokens, of at least two."""
         counts = self._counts[: self._n]
-        if np.count_nonzero(counts >= least) > MOST_TOKENS:
+        if self._leaves_out or np.count_nonzero(counts >= least) > MOST_TOKENS:
             least = max(least, 2)
         kept = np.flatnonzero(counts >= least)
         order = kept[np.lexsort((self._keys[kept], -self._counts[kept]))]

@@ -10,6 +10,11 @@ from svm.loops import compiled
 
 Keys = npt.NDArray[np.uint64]
 Slots = npt.NDArray[np.int32]
+Met = npt.NDArray[np.uint8]
+BYTES_MET = 1 << 26
+"""Of which each has four numbers of two bits."""
+PLACE_BITS = np.uint64(64 - 28)
+FOUR, TWO, THREE = np.uint64(4), np.uint64(2), np.uint64(3)
 
 
 @compiled
@@ -31,9 +36,30 @@ def fill_slots(keys: Keys, n: int, slots: Slots) -> None:
 
 
 @compiled
+def times_met(key: int, met: Met) -> int:
+    """0, 1, or 2 for more often; that of all keys with the same first bits."""
+    place = key >> PLACE_BITS
+    return int((met[place // FOUR] >> (TWO * (place % FOUR))) & THREE)
+
+
+@compiled
+def meet_tokens(tokens: Keys, met: Met) -> int:
+    """Note that these were met. Returns how many places were not before."""
+    n = 0
+    for key in tokens:
+        times = times_met(key, met)
+        n += times == 0
+        if times < 2:
+            place = key >> PLACE_BITS
+            met[place // FOUR] += np.uint8(1) << np.uint8(TWO * (place % FOUR))
+    return n
+
+
+@compiled
 def count_tokens(
     tokens: Keys,
     rows: Indices,
+    met: Met,
     slots: Slots,
     keys: Keys,
     counts: Indices,
@@ -41,9 +67,12 @@ def count_tokens(
     first: Indices,
     n: int,
 ) -> int:
-    """Count the rows of each token; rows ascend. Of n known keys there are `counts` and the `last`
-    row; new ones are added, with their `first` place among the tokens. Returns their number."""
+    """Count the rows of each token, if it was `met` twice or that is not known; rows ascend. Of n
+    known keys there are `counts` and the `last` row; new ones are added, with their `first` place
+    among the tokens. Returns their number."""
     for i in range(len(tokens)):
+        if len(met) and times_met(tokens[i], met) < 2:
+            continue
         slot = slot_of(tokens[i], keys, slots)
         if slots[slot] == 0:
             keys[n], counts[n], last[n], first[n] = tokens[i], 0, -1, i

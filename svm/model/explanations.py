@@ -18,6 +18,10 @@ from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import Identity, Nystroem, Square
 
 REPEATS = 5
+FEW_TEXTS = 20
+"""A token of fewer than one in this many texts of an average class says little of it …"""
+FEWEST_TOKENS = 100
+"""… but this many tokens are kept."""
 
 
 def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
@@ -93,17 +97,20 @@ class StrongToken(NamedTuple):
 def strongest_tokens(fitted: FittedPipeline, k: int) -> dict[int, list[list[StrongToken]]]:
     """For each column of texts of a linear model and each class the at most k words, or characters
     if it has no words, that speak most for the class: on average over the problems of the class. Of
-    a numeric target those that lower the value, then those that raise it."""
+    a numeric target those that lower the value, then those that raise it. Tokens of very few
+    training texts are left out."""
     strongest = {}
     for column, text, weights in _text_weights(fitted):
-        size = len(text.parts[0].keys)
+        counts = text.parts[0].counts  # descending
+        frequent = FEW_TEXTS * max(2, len(fitted.classes)) * counts >= text.n_texts
+        size = max(FEWEST_TOKENS, int(np.count_nonzero(frequent)))
         strongest[column] = [
             [
                 StrongToken(*text.token(place), float(own[place]))
                 for place in _largest(own, k)
                 if own[place] > 0.0
             ]
-            for own in _by_class(fitted, text.weight * weights[:, :size])
+            for own in _by_class(fitted, text.weight * weights[:, : min(size, len(counts))])
         ]
     return strongest
 

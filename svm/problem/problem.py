@@ -173,6 +173,12 @@ class Problem:
         """(n_samples,) what a squared loss adds to the curvature of -n D in αᵢ; None if nothing."""
         return self.loss.ridge(self.weights)
 
+    def share(self, other: Problem) -> None:
+        """Take the arrays that do not depend on labels from a problem of the same rows, weights and
+        loss: of a class against the rest there are as many problems as classes."""
+        names = ("rows", "weights", "upper", "ridge")
+        self.__dict__.update({name: getattr(other, name) for name in names})
+
     @cached_property
     def corners(self) -> Signs | Vector:
         """(n_samples,) yᵢ qᵢ: the scores at which the shortfalls end."""

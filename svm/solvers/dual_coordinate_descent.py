@@ -72,6 +72,7 @@ class DualCoordinateDescent(Hyperparameters):
     evaluation_growth: ClassVar = 1.5
     certifies: ClassVar = True
     streaming_option: ClassVar = options.STREAMING_OPTION
+    row_values: ClassVar = (12, 6)
     own_loops: ClassVar = tuple({"loss": loss} for loss in get_args(LossName)[1:])
 
     name: Literal["dual-coordinate-descent"] = "dual-coordinate-descent"

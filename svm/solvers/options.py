@@ -11,10 +11,9 @@ from svm.hyperparameters import Checked, Doc, Moderate, Positive, PositiveInt
 from svm.problem.problem import Order, OrderInMemory, Problem
 
 _ORDERS = (
-    "In which order the rows are visited. `each-epoch`: every row once, in a new random order each "
-    "epoch. `shuffled-once`: in one random order, the same in each epoch. `given`: in the order of "
-    "the data, from the first row again after the last one. `uniform`: independent draws, so that "
-    "an epoch may visit a row never or often."
+    "In which order the rows are visited. `each-epoch`: each once, in a new random order every "
+    "epoch. `shuffled-once`: in one random order, the same in each epoch. `given`: in that of the "
+    "data. `uniform`: independent draws; an epoch may visit a row never or often."
 )
 
 VisitOrderInMemory: TypeAlias = Annotated[OrderInMemory, Doc(_ORDERS)]

@@ -67,6 +67,9 @@ def problems(
             interrupted=interrupted,
         )
         made.append(problem)
+    whole = [one for one in made if one.some_rows is None and one.unequal_weights is None]
+    for problem in whole[1:]:  # of the same rows, with the same weights
+        problem.share(whole[0])
     return made
 
 

@@ -16,10 +16,12 @@ from svm.data.shards import SHARD_VALUES
 from svm.data.stored_rows import PIECE_VALUES
 from svm.encoding.encoder import Encoding
 from svm.encoding.fitting import GATHERED_VALUES
-from svm.encoding.fitting_texts import MOST_TOKENS, SHORT
+from svm.encoding.fitting_texts import MANY_CHARACTERS, MOST_TOKENS, SHORT
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
+from svm.solvers.auto import WIDE, Auto
+from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import FLOAT_BYTES, sample_bytes
 from svm.solvers.protocol import ChoosesSolver
 from svm.solvers.smoothing.smoothed_hinge import (
@@ -50,7 +52,7 @@ VALUES = {"number": 1, "boolean": 1, "date": 4}
 """Outputs of a column of each kind, without its indicator."""
 LETTERS = 6
 """Characters of a word of a text, with the blank behind it."""
-WINDOWS = 2.6
+WINDOWS = 2.2
 """Different runs of 2 to 4 characters in a text, for each of its characters."""
 KEPT_TOKENS = 0.4
 """Share of the tokens that two texts have or more."""
@@ -58,6 +60,10 @@ LEARNED_TOKEN, KEPT_TOKEN = 280, 140
 """Bytes for each different token while an encoder learns it, and when it has it."""
 PASSING_VECTORS = 12
 """The same for each problem that is being trained, temporary."""
+DESCENDING_VECTORS = 3
+"""Those of coordinate descent alone."""
+SHARED_ROW_VALUES = 4
+"""For each row: what problems of one class against the rest share."""
 THREADS = 4
 """Binary problems that may be trained at once, or threads that work on a single one."""
 
@@ -104,17 +110,24 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     # One-vs-one: every row is in as many problems as there are other classes.
     shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
     threads = min(len(problems), THREADS)
-    per_row, per_problem = pipeline.solver.row_values
+    descends = _descends(pipeline, width)
+    per_row, per_problem = (DualCoordinateDescent if descends else pipeline.solver).row_values
     per_row += SPARSE_ROW_VALUES if still_sparse else 0
     sides = 2 if pipeline.predicts_numbers else 1  # of each row, beside X
-    total = n * (sides * FLOAT_BYTES * (per_row + per_problem * shares) + 3 * size.label_bytes)
+    values = per_row + per_problem * shares
+    if len(problems) == size.n_classes > 2 and pipeline.class_weight is None:
+        values -= min(SHARED_ROW_VALUES, per_problem) * (shares - 1)
+    total = n * (sides * FLOAT_BYTES * values + 3 * size.label_bytes)
     if pipeline.predicts_numbers:
         total += FIRST_FIT * FLOAT_BYTES * min(n, MOST_ROWS_OF_FIRST_FIT) ** 2
-    kept = KEPT_VECTORS
+    kept = KEPT_VECTORS - descends
     if pipeline.stopping.patience is not None:  # the state of the lowest error
         kept += 1
         total += n * FLOAT_BYTES * shares
-    total += FLOAT_BYTES * width * (kept * len(problems) + PASSING_VECTORS * threads)
+    passing = PASSING_VECTORS * threads
+    if descends:  # the certifier is rarely needed
+        passing = PASSING_VECTORS + DESCENDING_VECTORS * (threads - 1)
+    total += FLOAT_BYTES * width * (kept * len(problems) + passing)
     if isinstance(pipeline.features, Nystroem):
         total += _bound_bytes(size, width)
         if pipeline.solver.dtype == "float32" and not in_files:
@@ -145,6 +158,14 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     return total + _copies(pipeline, size, width)
 
 
+def _descends(pipeline: Pipeline, width: int) -> bool:
+    """Whether coordinate descent trains on so many features."""
+    solver = pipeline.solver
+    if isinstance(solver, Auto):
+        return solver.kernel is None and solver.intercept != "free" and width > WIDE
+    return isinstance(solver, DualCoordinateDescent)
+
+
 def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[DataSize]:
     """The sizes of the outputs of an encoder, at most: dense or CSR, or both if their form depends
     on the data."""
@@ -169,11 +190,12 @@ def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[
 
 
 def _tokens(encoding: Encoding, size: DataSize, texts: Sequence[Column]) -> tuple[int, int, int]:
-    """How many different tokens texts have, how many of these an encoder keeps, and how many
+    """How many different tokens an encoder counts, how many of these it keeps, and how many
     different ones each text has, all together.
 
-    Different ones grow more slowly than the texts (Heaps' law); the constants are those of SMS, of
-    news and of film reviews."""
+    Different ones grow more slowly than the texts (Heaps' law). The constants are those of film
+    reviews and of generated messages; manuals have two to three times as many runs of characters:
+    a training that was refused for too high an estimate would have no way to show that."""
     different: list[float] = []
     entries = 0.0
     n_characters = max(1, sum(text.characters for text in texts))
@@ -187,11 +209,12 @@ def _tokens(encoding: Encoding, size: DataSize, texts: Sequence[Column]) -> tupl
             different.append(min(2.0 * words, 4.0 * words**0.8))
             entries += 2.0 * words
         if parts in ("characters", "both") or (parts == "auto" and short):
-            different.append(min(WINDOWS * n, 60.0 * n**0.5))
+            different.append(min(WINDOWS * n, 18.0 * n**0.5))
             entries += WINDOWS * n
     rare = 1 if encoding.min_count > 1 else MOST_TOKENS
     kept = sum(KEPT_TOKENS * part if part > rare else part for part in different)
-    return math.ceil(sum(different)), math.ceil(kept), math.ceil(entries)
+    counted = sum(different) if n_characters <= MANY_CHARACTERS else 1.2 * kept
+    return math.ceil(counted), math.ceil(kept), math.ceil(entries)
 
 
 def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_files: bool) -> int:
@@ -211,6 +234,9 @@ def _table_bytes(pipeline: Pipeline, size: DataSize, columns: Columns, *, in_fil
     training = max(
         copies * rows_bytes(form) + training_bytes(whole, form, in_files=in_files) for form in forms
     )
+    if texts and not in_files:  # their blocks, which are joined before anything else is made
+        rows = rows_bytes(forms[0])
+        training = max(training - rows, copies * rows)
     return passing + max(LEARNED_TOKEN * tokens, KEPT_TOKEN * kept + training)
 
 

@@ -39,7 +39,7 @@ def test_document_is_valid(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
-MOST_BYTES = 270_000 + 16_000 * len(KINDS)
+MOST_BYTES = 273_000 + 16_000 * len(KINDS)
 """Each kind of job has eight operations or more, with replies and examples of its own."""
 
 
@@ -191,6 +191,7 @@ def test_every_reply_has_an_example_that_fits(
         assert example.keys() <= known
         rare = {"probability", "explanation", "ignored_columns", "unknown", "warnings"}
         rare |= {"values", "intervals", "coverage"}  # of models of numbers
+        rare |= {"unknown_words", "label_or_none", "withheld"}  # of texts, of validated models
         rare.add("parameters")
         assert known - example.keys() <= rare, schema
 

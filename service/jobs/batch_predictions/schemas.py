@@ -41,7 +41,7 @@ class BatchPredictionCreate(KindCreate):
     coverage: Share = USUAL.coverage
     """Of intervals: the share of new rows whose target is inside, on average."""
     withheld: Share = USUAL.withheld
-    """Of `label_or_none`: the share of answers to known classes that are withheld, on average."""
+    """Of `label_or_none`: the share of rows of known classes without a label, on average."""
     format: Format = "csv"
     """Of the file of results. An NPY file holds one output."""
 

@@ -322,12 +322,10 @@ class Collection:
             "/{id}/events",
             operation_id=f"get_{self._id}_events",
             summary=f"Follow {self._a_noun}",
-            description="All events of the job, past and future, in order: `state` for every "
-            "change of state and every request to cancel or pause, `progress` at most four times "
-            "a second, `checkpoint`, `warning`, and `end`, after which the stream closes. `Accept: "
-            "text/event-stream`, the default, gives server-sent events, which can be resumed "
-            "with `Last-Event-ID`; `Accept: application/json` gives the events so far in pages, "
-            "oldest first.",
+            description="All events of the job in order: `state`, also for requests to cancel or "
+            "pause, `progress` at most four times a second, `checkpoint`, `warning`, and `end`, "
+            "after which the stream closes. `text/event-stream`, the default, can be resumed with "
+            "`Last-Event-ID`; `application/json` gives the events so far in pages.",
             response_model=EventPage,
             responses={
                 200: {

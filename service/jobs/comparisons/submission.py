@@ -18,6 +18,7 @@ from service.jobs.training.admission import (
     check_labels,
     check_spec,
     labeled_as,
+    most_classes,
     peak_bytes,
     rows_stay_in_files,
 )
@@ -59,7 +60,7 @@ class Comparisons(Submission[ComparisonCreate]):
         dataset = labeled_as(body.target_kind, found, self.stores.limits.classes)
         body = body.on(dataset)
         labels = dataset.only(body.classes)
-        check_labels(labels, self.stores.limits.classes)
+        check_labels(labels, most_classes(body, self.stores.limits))
         if body.sizes is not None:
             check_sizes(body.sizes, body.validation, labels)
         entries = self._entries(body)

@@ -15,11 +15,17 @@ from service.datasets.store import DatasetStore
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.core.model_columns import check_columns
 from service.jobs.training.rows import check_measured, check_validation
-from service.jobs.training.schemas import Folds, JobCreate, ValidationSplit, require_class
+from service.jobs.training.schemas import (
+    Folds,
+    JobCreate,
+    TrainingOptions,
+    ValidationSplit,
+    require_class,
+)
 from service.models.registry import ModelRegistry
 from service.rows.faults import listed
 from service.rows.spec import TargetKind
-from service.rows.table.labels import kind_of
+from service.rows.table.labels import MAX_CLASSES, kind_of
 from service.settings import Limits
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import LARGEST, Indices
@@ -68,10 +74,15 @@ def check_trainable(
 ) -> None:
     """Raises InvalidContent with the code that the training would fail with. `validation` is the
     dataset of the validation set, if it has its own."""
-    check_labels(dataset.only(spec.classes), limits.classes)
+    check_labels(dataset.only(spec.classes), most_classes(spec, limits))
     check_spec(spec, dataset, limits, validation)
     if validation is not None:
         check_validation(spec, dataset, validation)
+
+
+def most_classes(spec: TrainingOptions, limits: Limits) -> int:
+    """The limit is that of pairs: of 100 classes there are 4,950."""
+    return MAX_CLASSES if spec.multiclass == "one-vs-rest" else limits.classes
 
 
 def check_labels(dataset: Dataset, max_classes: int) -> None:
@@ -97,7 +108,7 @@ def check_labels(dataset: Dataset, max_classes: int) -> None:
             "classes are allowed",
             'if they are amounts, train with `loss: "epsilon-insensitive"`'
             if kind_of(dataset.classes) == "number"
-            else None,
+            else f'`multiclass: "one-vs-rest"` takes up to {MAX_CLASSES:,}',
             limit=max_classes,
         )
 

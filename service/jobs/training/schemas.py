@@ -245,16 +245,15 @@ class TrainingOptions(KindCreate):
     def on(self, dataset: Dataset) -> Self:
         """This request with what follows from the dataset, which is taken as `target_kind` says,
         and with a seed."""
-        classes = classes_in(dataset, self.classes)
         auto: Any = CHOICES["auto"]()
         usual = Pipeline(solver=auto)
-        if dataset.text_columns:
+        if dataset.text_columns and dataset.target_kind == "classes":
             usual = usual.for_texts()
         values = {
             "dataset_id": dataset.id,
             "scaling": self.scaling or default_scaling(dataset),
             "multiclass": self.multiclass or usual.multiclass,
-            "classes": classes,
+            "classes": classes_in(dataset, self.classes),
             "stopping": self.stopping.resolve(),
             "seed": secrets.randbelow(MAX_SEED + 1) if self.seed is None else self.seed,
         }
@@ -278,9 +277,8 @@ class JobCreate(TrainingOptions):
     isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
     fitted on others."""
     left_out_groups: Annotated[int, Ge(2), Le(100)] | None = None
-    """Measure how many rows of unknown classes `label_or_none` withholds: the classes are divided
-    into this many groups at random, and each is left out of one more training on the same rows.
-    Needs four classes and a validation set; all trainings share a time budget."""
+    """Measure how many rows of unknown classes `label_or_none` withholds: this many groups of
+    classes are each left out of one more training. Needs four classes and a validation set."""
     trace: Annotated[
         Trace | None, AfterValidator(_traceable), Field(examples=[{"every": 1, "unit": "epoch"}])
     ] = None

@@ -54,6 +54,7 @@ from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
 from service.rows.formats.json_to_predict import explained_matrix
 from service.rows.json_reading.stream import check_object_bytes
+from service.rows.spec import longest_text
 from service.settings import Limits
 
 HEAD_LENGTH = "Inference-Header-Content-Length"
@@ -185,8 +186,9 @@ class InferenceExchange:
         columns, most_rows = model.features, self._limits.predict_rows
         rows = rows_of(inputs, data, columns, most_rows)
         given, _ = explained_matrix([rows], columns, most_rows, None)
-        if len(text) + len(data) > self._limits.line_bytes:
-            columns.check_texts(given, self._limits.line_bytes)
+        longest = longest_text(self._limits.line_bytes)
+        if len(text) + len(data) > longest:
+            columns.check_texts(given, longest)
         X, unknown = model.mark(given, partial(iter, rows))
         id_, outputs, binary, shares = _asked(document, model)
         return Instances(X, outputs, unknown, binary=binary, id=id_, shares=shares)

@@ -270,7 +270,7 @@ def explained_matrix(
     for batch in batches:
         if number + len(batch) > row_limit:
             raise too_many("rows to predict", row_limit)
-        for given in batch:
+        for given in columns.as_rows(batch):
             row = columns.named(given) if type(given) is dict else given
             number += 1
             widths.add(len(row) if type(row) is list else None)

@@ -247,7 +247,7 @@ def _of_document(text: bytes, columns: Columns) -> tuple[Array, dict[str, Any], 
 
 def _of_values(rows: list[Any], columns: Columns, text: bytes, n_members: int) -> Part:
     """Raises one of `_GIVEN_UP`."""
-    cells, ignored = cells_in_order(rows, columns, text, n_members)
+    cells, ignored = cells_in_order(columns.as_rows(rows), columns, text, n_members)
     if not columns.is_plain:
         return columns.matrix(list(map(columns.raw_values, cells))), ignored
     X = np.array(cells)

@@ -95,6 +95,28 @@ def test_tables_are_the_same_dataset_and_the_same_predictions(client: Client) ->
     assert whole.data["matrix_digest"] == dataset.data["matrix_digest"]
 
 
+def test_texts_are_predicted_in_every_form(client: Client) -> None:
+    """A frame, records, lists, and texts alone for a model of one column of texts."""
+    words = ["free", "entry", "win", "see", "you", "later"]
+    texts = [f"{words[i % 6]} {words[(i + i // 6) % 6]}: number {i}" for i in range(N)]
+    schema = json.dumps({"message": {"kind": "text"}})
+    dataset = client.upload(pandas.DataFrame({"message": texts}), LABELS, schema=schema)
+    client.train(dataset, "messages", seed=1).wait(60)
+    expected = client.predict("messages", {"message": texts}, outputs="decision")
+    for rows in (
+        pandas.DataFrame({"message": texts}),
+        [{"message": text} for text in texts],
+        [[text] for text in texts],
+        texts,
+        tuple(texts),
+        iter(texts),
+    ):
+        values = client.predict("messages", rows, outputs="decision")
+        assert values.tobytes() == expected.tobytes(), type(rows)
+    same_length = client.predict("messages", ["free win", "see free"], outputs=["label"])
+    assert len(same_length["label"]) == 2
+
+
 def _forms(library: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Rows and labels of a library that need not be installed."""
     module = pytest.importorskip(library)

@@ -92,13 +92,23 @@ def test_defaults_follow_from_the_texts(client: TestClient, worker: Worker) -> N
     assert (spec["solver"]["loss"], spec["multiclass"]) == ("hinge", "one-vs-one")
     few = add(client, tickets())
     spec = read(client, create(client, few, solver={"name": "pegasos"}))["spec"]
-    assert (spec["solver"]["loss"], spec["multiclass"]) == (None, "one-vs-one")
+    assert (spec["solver"]["loss"], spec["multiclass"]) == (None, "one-vs-rest")
     asked = {"dataset_id": dataset_id, "grid": {"solver": [{"name": "newton"}], "C": [1, 2]}}
     reply = client.post("/v1/comparisons", json=asked, params={"validate_only": True})
     specs = [entry["spec"] for entry in reply.json()["entries"]]
     assert {(one["solver"]["loss"], one["multiclass"]) for one in specs} == {
         ("squared-hinge", "one-vs-rest")
     }
+
+
+def test_numbers_are_predicted_from_texts(client: TestClient, worker: Worker) -> None:
+    """With the default loss for numbers, as one problem; and with intervals."""
+    dataset_id = upload(client, tickets(120), target="amount", schema=KINDS)
+    asked = {"solver": {"name": "auto"}, "validation": {"fraction": 0.3}}
+    job = finished(client, worker, create(client, dataset_id, **asked))
+    spec = job["spec"]
+    assert (spec["solver"]["loss"], spec["multiclass"]) == ("epsilon-insensitive", "one-vs-one")
+    assert job["metrics"]["validation"]["conformal"] is not None
 
 
 def test_folds_probabilities_and_duplicates(client: TestClient, worker: Worker) -> None:
@@ -122,7 +132,7 @@ def test_other_datasets_are_read_by_names_and_texts(client: TestClient, worker: 
     is read as texts."""
     first, second = add(client, tickets()), add(client, tickets(50, seed=1))
     turned = add(client, tickets(50, seed=1, order=COLUMNS[::-1]))
-    asked = {"solver": {"name": "auto"}, "validation": {"dataset_id": turned}}
+    asked: dict[str, Any] = {"solver": {"name": "auto"}, "validation": {"dataset_id": turned}}
     job = finished(client, worker, create(client, first, **asked))
     assert job["metrics"]["validation"]["accuracy"] > 0.9
     assert results(client, worker, turned) == results(client, worker, second)

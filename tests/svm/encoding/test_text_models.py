@@ -171,6 +171,22 @@ def test_of_very_many_tokens_those_of_one_text_are_left_out(
     assert encoder.texts[0].parts[0].tokens == ("aa",)
 
 
+def test_single_tokens_of_very_many_texts_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder is the same; limits are lowered, as such texts take minutes."""
+    random = np.random.default_rng(0)
+    words = random.zipf(1.2, size=(300, 20)) % 5000
+    texts = TextList([" ".join(f"w{k}" for k in row) for row in words.tolist()])
+    X = with_texts(np.arange(300.0)[:, None], texts)
+    monkeypatch.setattr(fitting_texts, "MOST_TOKENS", 1000)
+    few, _ = fit_encoder(Encoding(tokens="both"), "none", X, COLUMNS[:1])
+    monkeypatch.setattr(fitting_texts, "MANY_CHARACTERS", 1000)
+    many, _ = fit_encoder(Encoding(tokens="both"), "none", X, COLUMNS[:1])
+    for part, other in zip(few.texts[0].parts, many.texts[0].parts, strict=True):
+        assert other.tokens == part.tokens
+        assert other.counts.tolist() == part.counts.tolist()
+        assert min(part.counts) == 2
+
+
 def test_tokens_of_a_row_sum_to_its_score() -> None:
     X, labels = messages()
     fitted = train(pipeline(Auto(C=1.0)), X, labels, columns=COLUMNS).result().fitted

@@ -106,6 +106,36 @@ def test_results_are_those_of_predict(
         assert np.load(io.BytesIO(content)).tolist() == expected[name]
 
 
+def test_texts_are_predicted_as_online(client: TestClient, worker: Worker) -> None:
+    """To the bit, of a dataset with its columns in another order. A missing text is no unknown
+    cell."""
+    head = "message,amount,label\n"
+    rows = [f'"{text}",{i % 7},{"spam" if i % 2 else "ham"}' for i, text in enumerate(_texts(60))]
+    dataset_id = upload(client, head + "\n".join(rows), schema='{"message": {"kind": "text"}}')
+    solver = {"name": "dual-coordinate-descent"}
+    job = carry_out(client, worker, create(client, dataset_id, solver=solver))
+    assert job["state"] == "succeeded", job["error"]
+    new = [*_texts(20, 1), "words without any training", ""]
+    asked = {"instances": [{"message": text, "amount": 1} for text in new]}
+    reply = client.post("/v1/models/clouds/predict?outputs=label,decision", json=asked)
+    expected = reply.json()
+    assert expected["unknown_words"] == {"count": 4, "rows": [[21, 4]]}
+    turned = "amount,message\n" + "".join(f'1,"{text}"\n' for text in new)
+    schema = '{"message": {"kind": "text"}}'
+    upload(client, turned, target="none", schema=schema)
+    lines = predicted(client, worker, outputs=["label", "decision"], format="ndjson").splitlines()
+    for name in ("label", "decision"):
+        assert [json.loads(line)[name] for line in lines] == expected[name]
+    [read] = client.get("/v1/batch-predictions").json()["batch_predictions"]
+    assert read["unknown_cells"] == {"unseen": {}, "missing": {}, "words": 4}
+
+
+def _texts(n: int, seed: int = 0) -> list[str]:
+    words = ["free", "entry", "win", "cash,", "see", "you", "later", "card"]
+    draw = np.random.default_rng(seed)
+    return [" ".join(draw.choice(words, size=6)) for _ in range(n)]
+
+
 def test_parquet(client: TestClient, worker: Worker, tmp_path: Any) -> None:
     """Read back by another library, the values and their order are the same."""
     trained(client, worker)
