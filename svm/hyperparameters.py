@@ -143,6 +143,10 @@ class Hyperparameters(Checked):
     row_values: ClassVar[tuple[int, int]] = (12, 8)
     """Most numbers in memory, kept or temporary, for each row: norms, scores, losses, a dual point;
     and for each row of each binary problem: number, label, weight, order, state and certifier."""
+    kept_vectors: ClassVar[int] = 5
+    """Vectors of the length of a mapped row for each binary problem: state, certifier and model."""
+    passing_vectors: ClassVar[int] = 12
+    """The same for each problem that is being trained, temporary."""
     own_loops: ClassVar[tuple[Mapping[str, Any], ...]] = ({"loss": "epsilon-insensitive"},)
     """Settings other than the defaults that have compiled loops of their own."""
     streaming_option: ClassVar[str] = ""
@@ -184,6 +188,10 @@ class Hyperparameters(Checked):
         """Whether the rows may stay in files (`svm.data.stored_rows`): the solver reads them in an
         order that allows reading block by block."""
         return False
+
+    def trained_by(self, n_features: int) -> type[Hyperparameters]:
+        """The solver that trains on this many features, as far as that is known."""
+        return type(self)
 
     @property
     def loss_name(self) -> LossName:

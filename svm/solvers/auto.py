@@ -76,6 +76,10 @@ class Auto(Hyperparameters):
         """With rows in files it chooses a solver that reads these."""
         return self.kernel is None
 
+    def trained_by(self, n_features: int) -> type[Hyperparameters]:
+        broad = self.kernel is None and self.intercept != "free" and n_features > WIDE
+        return DualCoordinateDescent if broad else type(self)
+
     def chosen(self, problems: Sequence[Problem], *, warm: bool) -> tuple[Any, Any, str]:
         """The solver for these problems, the one that may take over from it or None, and why; a
         function of rows, λ and intercept alone.

@@ -20,8 +20,6 @@ from svm.encoding.fitting_texts import MANY_CHARACTERS, MOST_TOKENS, SHORT
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
-from svm.solvers.auto import WIDE, Auto
-from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import FLOAT_BYTES, sample_bytes
 from svm.solvers.protocol import ChoosesSolver
 from svm.solvers.smoothing.smoothed_hinge import (
@@ -41,8 +39,6 @@ SPARSE_ROW_VALUES = 4
 """If the certifier uses Hessian products: the scores and curvatures that it keeps."""
 LONG_ROW = 1 << 17
 """Most numbers stored for a sparse row of data in files that are planned with."""
-KEPT_VECTORS = 5
-"""Vectors of the length of a mapped row for each problem: solver, certifier and model."""
 BOUND_ROW_VALUES = 24
 BOUND_VALUES = 1 << 22
 """For each row, and in all, while the kernel itself bounds a model on Nyström features."""
@@ -58,10 +54,8 @@ KEPT_TOKENS = 0.4
 """Share of the tokens that two texts have or more."""
 LEARNED_TOKEN, KEPT_TOKEN = 280, 140
 """Bytes for each different token while an encoder learns it, and when it has it."""
-PASSING_VECTORS = 12
-"""The same for each problem that is being trained, temporary."""
-DESCENDING_VECTORS = 3
-"""Those of coordinate descent alone."""
+CERTIFIER_VECTORS = 12
+"""Vectors of the length of a mapped row, temporary, while a problem is certified."""
 SHARED_ROW_VALUES = 4
 """For each row: what problems of one class against the rest share."""
 THREADS = 4
@@ -110,8 +104,8 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     # One-vs-one: every row is in as many problems as there are other classes.
     shares = size.n_classes if len(problems) == size.n_classes > 2 else size.n_classes - 1
     threads = min(len(problems), THREADS)
-    descends = _descends(pipeline, width)
-    per_row, per_problem = (DualCoordinateDescent if descends else pipeline.solver).row_values
+    solver = pipeline.solver.trained_by(width)
+    per_row, per_problem = solver.row_values
     per_row += SPARSE_ROW_VALUES if still_sparse else 0
     sides = 2 if pipeline.predicts_numbers else 1  # of each row, beside X
     values = per_row + per_problem * shares
@@ -120,13 +114,11 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     total = n * (sides * FLOAT_BYTES * values + 3 * size.label_bytes)
     if pipeline.predicts_numbers:
         total += FIRST_FIT * FLOAT_BYTES * min(n, MOST_ROWS_OF_FIRST_FIT) ** 2
-    kept = KEPT_VECTORS - descends
+    kept = solver.kept_vectors
     if pipeline.stopping.patience is not None:  # the state of the lowest error
         kept += 1
         total += n * FLOAT_BYTES * shares
-    passing = PASSING_VECTORS * threads
-    if descends:  # the certifier is rarely needed
-        passing = PASSING_VECTORS + DESCENDING_VECTORS * (threads - 1)
+    passing = CERTIFIER_VECTORS + solver.passing_vectors * (threads - 1)
     total += FLOAT_BYTES * width * (kept * len(problems) + passing)
     if isinstance(pipeline.features, Nystroem):
         total += _bound_bytes(size, width)
@@ -156,14 +148,6 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
     if in_files:
         return total + (4 + 2 * workers) * each * min(PIECE_VALUES + longest, values)
     return total + _copies(pipeline, size, width)
-
-
-def _descends(pipeline: Pipeline, width: int) -> bool:
-    """Whether coordinate descent trains on so many features."""
-    solver = pipeline.solver
-    if isinstance(solver, Auto):
-        return solver.kernel is None and solver.intercept != "free" and width > WIDE
-    return isinstance(solver, DualCoordinateDescent)
 
 
 def encoded_sizes(pipeline: Pipeline, size: DataSize, columns: Columns) -> list[DataSize]:

@@ -190,7 +190,7 @@ def test_probabilities_of_many_classes_are_planned_for(
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "each epoch": ({"name": "pegasos"}, '`order: "blocks"`'),
-    "dual": ({"name": "dual-coordinate-descent", "dtype": "float32"}, "newton"),
+    "dual": ({"name": "dual-coordinate-descent", "dtype": "float32"}, '`order: "blocks"`'),
     "small batches": ({"name": "gradient-descent", "batch_size": 10}, '`order: "blocks"`'),
     "new order": ({"name": "subgradient"}, '`order: "blocks"`'),
 }
