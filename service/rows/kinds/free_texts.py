@@ -18,9 +18,10 @@ SENTENCE = 40
 """Characters of a level, on average, of sentences."""
 WORDS_OF_SENTENCE, WORDS_OF_NAMES = 3, 1.5
 """On average: more are rather sentences, as many are names whose words may say something."""
-MOST_CAPITALIZED = 0.8
+MOST_CAPITALIZED = 0.7
 """A larger share of capitalized words is that of names and titles."""
-_WORDS = re.compile(r"[^\W\d_]{2,}")
+_WORDS = re.compile(r"(?<!\S)\W*([^\W\d_]{2,})")
+"""Each begins what stands between blanks: an address of a page is one."""
 _NO_BLANKS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+"
 )
@@ -113,9 +114,7 @@ def are_sentences(texts: Collection[str]) -> bool:
     n_words = n_capitalized = 0.0
     for text in texts:
         words = _WORDS.findall(text)
-        n_words += len(words) + 0.5 * len(
-            "" if text.isascii() else "".join(_NO_BLANKS.findall(text))
-        )
+        n_words += len(words) + 0.5 * sum(map(len, _NO_BLANKS.findall(text)))
         n_capitalized += sum(map(str.istitle, words))
     names = n_capitalized > MOST_CAPITALIZED * n_words
     short = sum(map(len, texts)) <= SENTENCE * len(texts)

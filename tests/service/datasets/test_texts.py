@@ -44,6 +44,8 @@ def table_of(cells: list[str]) -> str:
         ([f"Ford Pinto Wagon {i}" for i in range(40)], "ignored", "kind is text"),
         ([f"Ford Pinto Wagon {i % 30}" for i in range(40)], "category", "kind is text"),
         ([f"Braund, Mr. Owen Harris {i}" for i in range(40)], "ignored", "kind is text"),
+        ([f"https://www.town-of-{i}.ca/a/page" for i in range(40)], "ignored", "every text"),
+        ([f"{i} Main St, Durham, NC 27705" for i in range(40)], "ignored", "kind is text"),
         ([f"A-{1000 + i}" for i in range(40)], "ignored", "every text is different"),
         ([f"+49 170 12 {i:02} {i:02}-x" for i in range(40)], "ignored", "every text is different"),
         ([f"{i:064x}x" for i in range(40)], "ignored", "every text is different"),
