@@ -290,7 +290,7 @@ def test_imported_models_give_the_probabilities_that_they_have(
     )
     assert first == second
     outputs = client.get("/v2/models/back").json()["outputs"]
-    assert [output["name"] for output in outputs] == OUTPUTS
+    assert [output["name"] for output in outputs] == [*OUTPUTS, "label_or_none"]
     asked = {"dataset_id": dataset_id, "model": "back"}
     job = carry_out(client, worker, client.post("/v1/evaluations", json=asked).json()["id"])
     evaluation = client.get(f"/v1/evaluations/{job['id']}").json()
