@@ -19,8 +19,8 @@ class PredictionCreate(BaseModel):
 
     instances: list[list[float | bool]] | list[dict[str, Any]] | list[str] = Field(min_length=1)
     """Rows: lists of numbers in feature order, or objects with the model's feature names; true and
-    false are 1 and 0. Other members of an object are ignored, and listed in the reply. The rows of
-    a model of one column of texts may be the texts."""
+    false are 1 and 0. Other members of an object are ignored, and listed in the reply. Of one
+    column of texts, rows may be the texts."""
     outputs: list[OutputName] | None = None
     """What to answer: `label`, `decision`, `probability`, `label_or_none` of a classifier, by
     default `label`; `value`, `interval` of a model of numbers, by default `value`; `explanation` of
@@ -51,26 +51,21 @@ class TokenTerm(BaseModel):
 
     token: str
     part: PartName
-    """`words`: a word, or two that follow each other. `characters`: two to four characters inside a
-    word, of which a blank is the beginning or the end."""
+    """`words`: a word, or two that follow each other; `characters`: two to four of a word."""
     count: int
-    """How often the text has it."""
     term: float
 
 
 class TextTerms(BaseModel):
-    """What the tokens of a text add to a score. Their terms and `others` sum to the term of the
-    column."""
+    """What the tokens of a text add: their terms and `others` sum to the term of the column."""
 
     column: str
     tokens: list[TokenTerm]
     """The 20 that add or take most."""
     others: float
-    """What all other tokens add."""
     marks: list[tuple[int, int, float]]
-    """Words of the text as it was sent: where each begins and ends, in characters (code points)
-    from 0, and what it adds with the characters inside it, without pairs of words. Of a long text
-    the 100 words of the first 5,000 that add or take most."""
+    """The at most 100 words that add or take most, of the first 5,000: begin and end in the text as
+    it was sent, in code points from 0, and what the word adds with the characters inside it."""
 
 
 class ExplanationRead(ReadModel):
@@ -89,8 +84,7 @@ class ExplanationRead(ReadModel):
     terms: dict[str, float] | None = None
     """What each feature adds; products of features are written `a*b`."""
     texts: list[TextTerms] | None = None
-    """Of a linear model with columns of texts, for the problems of the label: their tokens and
-    words."""
+    """Of columns of texts in a linear model, for the problems of the label."""
     others: float | None = None
     """What the support vectors add that are not listed."""
     support_vectors: list[SupportVectorTerm] | None = None
@@ -127,7 +121,7 @@ class UnknownRead(ReadModel):
 
 
 class UnknownWordsRead(ReadModel):
-    """Words of two characters or more that no training text had: they add nothing to a score."""
+    """Words that no training text had: they add nothing to a score."""
 
     count: int
     rows: list[tuple[int, int]]
@@ -147,8 +141,8 @@ class PredictionRead(ReadModel):
     """If there are such cells. Replies in other formats have their number and the first places in
     the header `X-Unknown-Cells`, such as `2;1:city,4:age`."""
     unknown_words: UnknownWordsRead | None = None
-    """If texts have such words. Replies in other formats have their number and the first rows in
-    the header `X-Unknown-Words`, such as `5;1:2,4:3`."""
+    """If there are any. Replies in other formats have the header `X-Unknown-Words`, such as
+    `5;1:2,4:3`."""
     label: list[Label] | None = None
     decision: list[float] | list[list[float]] | None = None
     """Two classes: one value a row, positive for `classes[1]`. More: a value for each class, the

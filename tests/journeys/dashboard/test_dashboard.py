@@ -251,6 +251,26 @@ def test_table_of_prices_gives_an_interval_by_choosing_its_target(
     watched.assert_no_errors()
 
 
+def test_message_of_the_sample_is_routed(watched: Watched) -> None:
+    """Without typing but the message, whose words are then marked."""
+    page = watched.open("/")
+    watched.click("Tickets")
+    page.wait_for_url(re.compile("/datasets/ds_"))
+    watched.examine()
+    watched.click("Train a model", "link")
+    watched.click("Start the training")
+    page.wait_for_url(re.compile("/jobs/job_"))
+    watched.click("See the model", "link")
+    page.get_by_label("message", exact=True).fill("I forgot my password\nand want no refund")
+    watched.click("Predict")
+    expect(page.locator("#prediction .label")).to_have_text("login")
+    expect(page.locator("mark.hit", has_text="password")).to_be_visible()
+    expect(page.locator("mark.miss", has_text="refund")).to_be_visible()
+    expect(page.locator("#words")).to_be_visible()
+    watched.examine()
+    watched.assert_no_errors()
+
+
 class Documentation:
     """The page `/docs`, with these operations alone: each click renders all that are there."""
 

@@ -34,7 +34,6 @@ def test_message_of_the_sample_is_routed(
     assert strongest["returns"] == "back"
     assert strongest["cancellation"] == "cancel"
     assert len(strongest) == 7
-    assert "ONNX" not in browser.page.text
     assert '<textarea id="x0"' in browser.page.html
     form = browser.page.form("/models/tickets/versions/1/predict")
     assert len(form.fields["x0"][0]) > 10  # one of its messages
@@ -61,3 +60,21 @@ def test_message_of_the_sample_is_routed(
     column = version["table"]["columns"][0]
     assert list(column["strongest"]) == version["classes"]
     assert next(iter(column["strongest"]["cancellation"])) == "cancel"
+
+
+@pytest.mark.long
+def test_model_of_the_sample_is_exported(
+    browser: Browser, client: TestClient, worker: Worker
+) -> None:
+    """With equal labels, and not as ONNX, which the page does not offer."""
+    browser.send("/samples/tickets")
+    browser.follow("Train a model")
+    browser.send("/train", seed="1")
+    assert worker.take_next_job()
+    browser.go("/models/tickets")
+    assert "ONNX" not in browser.page.text
+    exported = client.get("/v1/models/tickets/versions/1/export?format=npz")
+    assert "rows=480, labels-equal=1.0" in exported.headers["svm-parity"]
+    refused = client.get("/v1/models/tickets/versions/1/export?format=onnx")
+    assert refused.status_code == 422
+    assert "column 'message' has texts" in refused.json()["detail"]

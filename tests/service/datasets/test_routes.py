@@ -82,6 +82,7 @@ def test_upload_is_described(client: TestClient) -> None:
         "max": 5,
         "mean": 3,
         "std": pytest.approx((8 / 3) ** 0.5),
+        "texts": None,
     }
     read = client.get(reply.headers["Location"])
     assert read.json() == dataset

@@ -222,7 +222,8 @@ def test_version_without_anything_to_show(
     more_models.add("bare", fitted_pipeline(n_features=3))
     for kind in KINDS:
         status, code, _ = problem(examples.client, "bare", kind)
-        expected = (422, "not-calibrated") if kind == "reliability" else (404, "plot-unavailable")
+        unmeasured = kind in ("reliability", "none-of-these")
+        expected = (422, "not-calibrated") if unmeasured else (404, "plot-unavailable")
         assert (status, code) == expected
 
 

@@ -171,18 +171,20 @@ def test_split_makes_two_datasets(client: TestClient, settings: Settings) -> Non
 
 @pytest.mark.parametrize("stratify", [True, False])
 def test_split_is_that_of_a_job(client: TestClient, settings: Settings, stratify: bool) -> None:
-    """A model of the part `train` is the one of a job that holds `test` back, to the bit."""
+    """A model of the part `train` is the one of a job that holds `test` back, to the bit, but for
+    what it learned from these rows: when to withhold a label."""
     whole = made(post(client, csv_of()))
     validation = {"fraction": 0.3, "stratify": stratify}
     both = made(client.post(f"/v1/datasets/{whole['id']}/split", json=validation | {"seed": 5}))
     worker = Worker(settings, threading.Event())
-    digests = set()
+    decisions = set()
     for dataset, fields in ((whole, {"validation": validation}), (both["train"], {})):
         job = carry_out(client, worker, create(client, dataset["id"], **{"seed": 5, **fields}))
         assert job["state"] == "succeeded", job["error"]
-        version = client.get(f"/v1/models/clouds/versions/{job['model']['version']}").json()
-        digests.add(version["digest"])
-    assert len(digests) == 1
+        path = f"/v1/models/clouds/versions/{job['model']['version']}/predict"
+        rows = {"instances": [[0.1, -2.0], [3.0, 0.7], [1e-3, 5.5]], "outputs": ["decision"]}
+        decisions.add(str(client.post(path, json=rows).json()["decision"]))
+    assert len(decisions) == 1
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,15 @@ def test_price_and_recall_are_recorded(client: TestClient, worker: Worker) -> No
     assert version["metrics"] == job["metrics"]
     card = " ".join(client.get("/v1/models/clouds/versions/1/card").json()["quality"])
     assert f"{usual['recall']:.1%} of the 120 validation rows" in card
+    page = client.get("/models/clouds/versions/1").text
+    for words in ("Certainty below", '<td class="num">1.9 % to 9.5 %</td>', "Recognized"):
+        assert words in page
+    for values, said in (([0.0] * N_FEATURES, True), (clusters(1, seed=1), False)):
+        if isinstance(values, str):
+            values = list(map(float, values.splitlines()[1].split(",")[:N_FEATURES]))
+        entries = {f"x{j}": str(value) for j, value in enumerate(values)}
+        page = client.post("/models/clouds/versions/1/predict", data=entries).text
+        assert ("Perhaps none of these" in page) == said
 
 
 def test_left_out_classes_change_neither_model_nor_price(
