@@ -13,9 +13,15 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def pack(arrays: Arrays) -> bytes:
-    """An NPZ file. Raises ValueError for arrays of objects."""
+    """An NPZ file. Raises ValueError for arrays of objects, and MemoryError."""
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
+    try:
+        np.savez(buffer, allow_pickle=False, **arrays)
+    except ValueError as error:  # closing the incomplete file hides what happened before
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, MemoryError):
+            cause = cause.__context__
+        raise cause or error from None
     return buffer.getvalue()
 
 

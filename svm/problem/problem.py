@@ -173,10 +173,15 @@ class Problem:
         """(n_samples,) what a squared loss adds to the curvature of -n D in αᵢ; None if nothing."""
         return self.loss.ridge(self.weights)
 
+    @cached_property
+    def zeros(self) -> Vector:
+        """(n_features,) the weights that trainings start from; never changed in place."""
+        return np.zeros(self.n_features)
+
     def share(self, other: Problem) -> None:
         """Take the arrays that do not depend on labels from a problem of the same rows, weights and
         loss: of a class against the rest there are as many problems as classes."""
-        names = ("rows", "weights", "upper", "ridge")
+        names = ("rows", "weights", "upper", "ridge", "zeros")
         self.__dict__.update({name: getattr(other, name) for name in names})
 
     @cached_property

@@ -101,9 +101,9 @@ class DualCoordinateDescent(Hyperparameters):
         """α = 0, w = 0, no row is skipped; or the inherited α, clipped to its box."""
         state = DualCoordinateDescentState(
             alpha=np.zeros(problem.n_samples),
-            w=np.zeros(problem.n_features),
+            w=problem.zeros,
             intercept=0.0,
-            average=np.zeros(problem.n_features),
+            average=problem.zeros,
             average_intercept=0.0,
             resting=np.zeros(problem.n_samples, dtype=np.int8),
             rest=np.zeros(problem.n_samples, dtype=np.int8),

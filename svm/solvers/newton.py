@@ -112,7 +112,7 @@ class Newton(Hyperparameters):
 
     def start(self, problem: Problem, inherited: Inheritance | None = None) -> NewtonState:
         """w = 0, b = 0; or the inherited w and b, or random weights, with less smoothing."""
-        w, unknown, first = np.zeros(problem.n_features), np.empty(0), _first_smoothing(problem)
+        w, unknown, first = problem.zeros, np.empty(0), _first_smoothing(problem)
         cost, error = objectives.at_zero(problem)
         state = NewtonState(
             w=w,
