@@ -182,7 +182,10 @@ def test_split_is_that_of_a_job(client: TestClient, settings: Settings, stratify
         job = carry_out(client, worker, create(client, dataset["id"], **{"seed": 5, **fields}))
         assert job["state"] == "succeeded", job["error"]
         path = f"/v1/models/clouds/versions/{job['model']['version']}/predict"
-        rows = {"instances": [[0.1, -2.0], [3.0, 0.7], [1e-3, 5.5]], "outputs": ["decision"]}
+        rows = {
+            "instances": [[0.1, -2.0, 1.0], [3.0, 0.7, 0.2], [1e-3, 5.5, -4.0]],
+            "outputs": ["decision"],
+        }
         decisions.add(str(client.post(path, json=rows).json()["decision"]))
     assert len(decisions) == 1
 
