@@ -297,6 +297,8 @@ async def _predict(
     by_field = "rows" not in entries
     if by_field:
         rows = row_of(entries, version.n_features)
+        if fitted.encoder.texts:  # any text may be a name
+            rows = line_of([column.name for column in fitted.columns]) + rows
         if _explainable(loaded):
             outputs.append("explanation")
     else:

@@ -62,6 +62,23 @@ def test_message_of_the_sample_is_routed(
     assert next(iter(column["strongest"]["cancellation"])) == "cancel"
 
 
+def test_one_message_is_all_that_the_form_asks_for(
+    browser: Browser, client: TestClient, worker: Worker
+) -> None:
+    """A model of a single column of texts: any text may be a row, also one with a comma."""
+    lines = [
+        f"{'win a free prize' if k % 2 else 'see you at lunch'} {k},{k % 2}" for k in range(40)
+    ]
+    content = "\n".join(["message,spam", *lines]).encode()
+    dataset = client.post("/v1/datasets", content=content, headers={"Content-Type": "text/csv"})
+    job = {"dataset_id": dataset.json()["id"], "model_name": "spam", "seed": 1}
+    assert client.post("/v1/jobs", json=job).status_code == 202
+    assert worker.take_next_job()
+    browser.go("/models/spam")
+    browser.send("/models/spam/versions/1/predict", x0="a free prize, really")
+    assert '<p class="label">1</p>' in browser.page.html
+
+
 @pytest.mark.long
 def test_model_of_the_sample_is_exported(
     browser: Browser, client: TestClient, worker: Worker
