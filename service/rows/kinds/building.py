@@ -196,7 +196,7 @@ class Builder:
             for i, one in enumerate(self._features)
             if isinstance(g := one.gatherer, FreeTexts)
         ]
-        self._texts = TextSpool(self._folder, len(self._features))
+        self._texts = TextSpool(self._folder, [i for i, _ in texts])
         with ArrayWriter(self._folder / "spool", "<f8") as spool:
             before = 0
             for batch in self._passes(faults, texts_of(self._features)):

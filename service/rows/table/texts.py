@@ -119,17 +119,18 @@ def described_texts(
 class TextSpool:
     """Texts of several columns, which come some rows at a time."""
 
-    def __init__(self, folder: Path, n_columns: int) -> None:
+    def __init__(self, folder: Path, columns: Sequence[int]) -> None:
+        self._place = {column: k for k, column in enumerate(columns)}
         self._paths = folder / "spooled-texts", folder / "spooled-lengths"
         for path in self._paths:
             path.unlink(missing_ok=True)  # of a pass before
-        self._waiting: list[list[bytes]] = [[] for _ in range(n_columns)]
+        self._waiting: list[list[bytes]] = [[] for _ in columns]
         self._n_waiting = 0
         self._sizes = [np.zeros((1, 2), np.int64)]
         """How many bytes and texts there are of each column, each time that some are written."""
 
     def add(self, column: int, texts: list[bytes]) -> None:
-        self._waiting[column] += texts
+        self._waiting[self._place[column]] += texts
         self._n_waiting += sum(map(len, texts)) + OBJECT_BYTES * len(texts)
         if self._n_waiting > SPOOL_BYTES:
             self._write()
@@ -152,7 +153,7 @@ class TextSpool:
         texts, lengths = (path.open("rb") for path in self._paths)
         with texts, lengths:
             for column in columns:
-                for k in range(column, len(ends) - 1, len(self._waiting)):
+                for k in range(self._place[column], len(ends) - 1, len(self._waiting)):
                     (first_byte, first), (end_byte, end) = ends[k : k + 2].tolist()
                     texts.seek(first_byte)
                     lengths.seek(first * np.dtype(np.int64).itemsize)
