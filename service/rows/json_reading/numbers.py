@@ -241,6 +241,8 @@ def _of_document(text: bytes, columns: Columns) -> tuple[Array, dict[str, Any], 
     """Raises one of `_GIVEN_UP`."""
     document = orjson.loads(text)
     rows = document.pop(ROWS)
+    if type(rows) is not list:
+        raise ValueError("not a list of rows")
     X, ignored = _of_values(rows, columns, text, len(document) + 1)
     return X, document, ignored
 

@@ -144,6 +144,8 @@ def test_rows_of_one_column_may_be_texts_alone(n: int) -> None:
     assert cells(read(NDJSON, "\n".join(map(json.dumps, rows)).encode(), ONE), 0) == expected
     with pytest.raises(InvalidContent, match="row 1: the row is 'free'"):
         read(JSON, b'{"instances": ["free"]}', SEVERAL)
+    with pytest.raises(InvalidContent):  # not each of its letters
+        read(JSON, b'{"instances": "hello"}', ONE)
 
 
 @pytest.mark.parametrize("cell", [[], ["a"], {}, {"a": 1}])
