@@ -20,7 +20,7 @@ from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
 from service.rows.faults import Faults, listed, too_many
-from svm.data.columns import Column, PlainColumns
+from svm.data.columns import Column, PlainColumns, text_columns
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.data.texts import TextList, stacked, texts_of, with_texts
 
@@ -141,7 +141,7 @@ class Columns:
     @cached_property
     def text_columns(self) -> list[int]:
         """The columns of texts."""
-        return [j for j, column in enumerate(self.table) if column.kind == "text"]
+        return text_columns(self.table)
 
     def as_rows(self, given: list[Any]) -> list[Any]:
         """Rows in JSON, of which those of a single column of texts may be texts alone."""

@@ -95,6 +95,7 @@ def raw_matrix(X: Any) -> Vector:
 
 
 MOST_TEXTS = 2.0**31 - 1.0
+"""Positions are stored in 32 bits."""
 
 BLOCK_ROWS = 1024
 """Rows checked at a time: they fit into the processor's cache."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -109,7 +109,6 @@ class TextRows(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
 
 
 _NONE = TextList()
-RawRows: TypeAlias = Vector | TextRows
 
 
 def with_texts(X: Vector, texts: Texts) -> Vector:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, Le
 
-from svm.data.columns import Columns, PlainColumns, raw_matrix, require_raw
+from svm.data.columns import Columns, PlainColumns, raw_matrix, require_raw, text_columns
 from svm.data.matrices import (
     LARGEST,
     Array,
@@ -150,12 +150,19 @@ class Encoder:
     @cached_property
     def text_columns(self) -> list[int]:
         """The columns of texts."""
-        return [j for j, column in enumerate(self.columns) if column.kind == "text"]
+        return text_columns(self.columns)
 
     @cached_property
     def text_start(self) -> int:
         """The first output of texts: those before are of all other columns."""
         return self.n_numbers + sum(len(part.names) for part in self._parts)
+
+    def of_texts(self, coefficients: Vector) -> Iterator[tuple[int, TextEncoder, Vector]]:
+        """Each column of texts, its encoder, and its part of the (n_problems, n_outputs)."""
+        start = self.text_start
+        for column, text in zip(self.text_columns, self.texts, strict=True):
+            yield column, text, coefficients[:, start : start + text.n_outputs]
+            start += text.n_outputs
 
     @property
     def n_numbers(self) -> int:

@@ -139,12 +139,8 @@ def _largest(values: Vector, k: int) -> list[int]:
 def _text_weights(fitted: FittedPipeline) -> Iterator[tuple[int, TextEncoder, Vector]]:
     """Each column of texts, its encoder, and the coefficients of its outputs; of linear models."""
     encoder = fitted.encoder
-    if not isinstance(encoder, Encoder) or fitted.kernel is not None:
-        return
-    start = encoder.text_start
-    for column, text in zip(encoder.text_columns, encoder.texts, strict=True):
-        yield column, text, fitted.coefficients[:, start : start + text.n_outputs]
-        start += text.n_outputs
+    if isinstance(encoder, Encoder) and fitted.kernel is None:
+        yield from encoder.of_texts(fitted.coefficients)
 
 
 def permutation_importance(

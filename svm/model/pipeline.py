@@ -46,7 +46,6 @@ from svm.transforms.scaling import Scaling, ScalingName
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-"""With more classes of texts, each has one problem."""
 WIDE = 4096
 """Above this number of features, rows are scored by their non-zeros if scaling keeps zeros."""
 BLOCK_VALUES = 1 << 17

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -93,7 +92,7 @@ class TableScorer:
         """`numbers` takes those of the encoder less the offset."""
         self._encoder = encoder
         self._numbers = numbers
-        self._texts = list(_text_scorers(encoder, coefficients))
+        self._texts = [_TextScorer(*part) for part in encoder.of_texts(coefficients)]
         none = np.zeros((1, len(coefficients)))  # of the output that does not exist
         weights: Vector = np.concatenate([coefficients[:, : encoder.text_start].T, none])
         # For each category that of a missing cell, of an unknown level, then of its levels: the
@@ -208,13 +207,6 @@ class _TextScorer:
                 weights = self._weights.take(entries.outputs[start:end], axis=0)
                 scores[row] += entries.values[start:end] @ weights
                 row, start = row + 1, end
-
-
-def _text_scorers(encoder: Encoder, coefficients: Vector) -> Iterator[_TextScorer]:
-    start = encoder.text_start
-    for column, text in zip(encoder.text_columns, encoder.texts, strict=True):
-        yield _TextScorer(column, text, coefficients[:, start : start + text.n_outputs])
-        start += text.n_outputs
 
 
 def table_scorer(
