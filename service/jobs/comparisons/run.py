@@ -507,7 +507,7 @@ class ChainRun:
                 subsets = {"train": train, "validation": now.validation}
                 notes = () if fitted.target is None else (NO_INTERVALS,)
                 named = entry.model_copy(update={"set_alias": self.body.set_alias})
-                spec = named.with_solver(result.warm_start.pipeline.solver)
+                spec = named.trained_by(result.warm_start.pipeline)
                 record = {"spec": spec, "result": summary.result_of(result, subsets, notes)}
                 best = results.Model(step.entry, result.warm_start, record)
         if isinstance(measures, Errors) and some is not None:

@@ -100,7 +100,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         result.warm_start,
         dataset=trainings.dataset,
         rows=trainings.splits[0].training,
-        spec=spec.with_solver(result.warm_start.pipeline.solver),
+        spec=spec.trained_by(result.warm_start.pipeline),
         result=measures,
         n_support_vectors=result.n_support_vectors,
     )

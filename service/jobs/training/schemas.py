@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -33,7 +34,9 @@ from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.model.target import TargetScale
 from svm.solvers import CHOICES, AnyChoice
+from svm.solvers.auto import Auto
 from svm.stopping import Stopping
+from svm.training.candidates import FEWEST_ROWS
 from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
 from svm.transforms.scaling import ScalingName
@@ -158,6 +161,11 @@ def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
     if dataset.target_kind == "numbers":
         return pipeline.for_numbers().solver
     return pipeline.for_texts().solver if dataset.text_columns else solver
+
+
+def without_search(solver: AnyChoice) -> AnyChoice:
+    """The solver; `auto` as one that compares nothing."""
+    return replace(solver, effort="quick") if isinstance(solver, Auto) else solver
 
 
 def stratified(validation: Any, dataset: Dataset) -> Any:
@@ -295,6 +303,13 @@ class JobCreate(TrainingOptions):
     what a solver inherits from which others."""
 
     @property
+    def searches(self) -> bool:
+        """Whether settings are compared before the training: nothing is given that decides."""
+        begun = self.warm_start_from, self.trace, self.stopping.patience
+        free = begun == (None, None, None) and isinstance(self.features, Identity)
+        return free and isinstance(self.solver, Auto) and self.solver.searches
+
+    @property
     def target_kind(self) -> TargetKind:
         """What the training takes the labels for."""
         return kind_of_target(self.solver)
@@ -304,15 +319,20 @@ class JobCreate(TrainingOptions):
         return self.model_copy(update={"solver": loss_for(self.solver, dataset)})
 
     def on(self, dataset: Dataset) -> Self:
-        validation = stratified(self.validation, dataset)
-        return super().on(dataset).model_copy(update={"validation": validation})
+        made = super().on(dataset)
+        values: dict[str, Any] = {"validation": stratified(self.validation, dataset)}
+        if not made.searches or dataset.n_samples < FEWEST_ROWS:
+            values["solver"] = without_search(self.solver)
+        elif not dataset.sparse:
+            values["scaling"] = self.scaling
+        return made.model_copy(update=values)
 
     def pipeline(self) -> Pipeline:
         """What to train, without the data and the limits of this service."""
         return Pipeline(
             solver=self.solver,
             encoding=self.encoding,
-            scaling=self.scaling or "none",
+            scaling=self.scaling or "standardize",
             features=self.features,
             multiclass=self.multiclass or "one-vs-one",
             class_weight=self.class_weight,
@@ -320,9 +340,10 @@ class JobCreate(TrainingOptions):
             stopping=self.stopping.resolve(),
         )
 
-    def with_solver(self, solver: AnyChoice) -> dict[str, Any]:
-        """This request as plain JSON, with the solver that was chosen for `auto`."""
-        return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
+    def trained_by(self, pipeline: Pipeline) -> dict[str, Any]:
+        """This request as plain JSON, with what was chosen for `auto`."""
+        chosen = {name: getattr(pipeline, name) for name in ("solver", "scaling", "features")}
+        return self.model_copy(update=chosen).model_dump(mode="json", by_alias=True)
 
 
 class JobBatchCreate(WriteModel):
