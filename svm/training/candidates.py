@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -64,14 +63,16 @@ class Candidate:
 
 
 def first_candidates(
-    n_columns: int, scalings: Sequence[ScalingName], *, sparse: bool
+    pipeline: Pipeline, n_columns: int, *, sparse: bool, unscaled: bool
 ) -> list[Candidate]:
-    """Those to begin with. `sparse`: rows that solvers see as sparse ones, such as texts."""
-    usual, *others = scalings
+    """Those to begin with. `sparse`: rows that solvers see as sparse ones, such as texts.
+    `unscaled`: a linear model without scaling, too."""
+    usual = pipeline.scaling
     linear = [Candidate("linear", 1.0, usual)]
     if sparse:
         return linear + [Candidate("linear", C, usual) for C in (0.1, 10.0)]
-    linear += [Candidate("linear", 1.0, scaling) for scaling in others]
+    if unscaled and usual != "none":
+        linear.append(Candidate("linear", 1.0, "none"))
     curves = [Candidate("splines", C, usual) for C in (0.03, 0.3)]
     rules: tuple[Gamma, ...] = "median", "scale"
     kernels = [Candidate("gaussian", C, usual, gamma) for gamma in rules for C in (1.0, 10.0)]

@@ -43,7 +43,6 @@ from svm.training.candidates import (
 )
 from svm.training.preparation import Prepared, preprocessing_key
 from svm.training.training import Execution, Training
-from svm.transforms.scaling import ScalingName
 
 FOLDS = 5
 """Of the first comparison, and of the last one, which computes the first two of them."""
@@ -133,16 +132,16 @@ class Search:
         seed: int,
         columns: Columns | None = None,
         weights: Vector | None = None,
-        scalings: Sequence[ScalingName] = ("standardize", "none"),
+        tries_unscaled: bool = True,
         effort: str = "balanced",
         interrupted: Callable[[], None] | None = None,
     ) -> None:
         """X, labels, columns and weights as of a `Training`. `pipeline` has the solver `auto`, and
-        everything that is not compared. `scalings`: the usual one, and others to try for a linear
-        model. Raises InvalidData."""
+        everything that is not compared. `tries_unscaled`: a linear model without scaling, too.
+        Raises InvalidData."""
         self._usual, self._columns, self._weights, self._seed = pipeline, columns, weights, seed
         self._X, self._labels = X, np.asarray(labels)
-        self._scalings, self._amount = scalings, AMOUNTS[effort]
+        self._tries_unscaled, self._amount = tries_unscaled, AMOUNTS[effort]
         self._interrupted = interrupted
         n, d = X.shape
         self._of_numbers = pipeline.predicts_numbers
@@ -186,6 +185,13 @@ class Search:
     def open_tasks(self) -> list[Task]:
         """Those that can be computed now; none at the end."""
         return [task for task in self.tasks() if task.key not in self.results]
+
+    @property
+    def fraction(self) -> float:
+        """About how much of the work is done."""
+        first, kept = len(self._first) + 4 * self._amount.rounds, self._amount.kept
+        total = first + kept[0] + (FOLDS - 2) * kept[1] + LAST_FOLDS * 3 * self._has_more
+        return min(1.0, len(self.results) / total)
 
     def take(self, task: Task, result: Vector) -> None:
         """Keep the result of a task."""
@@ -232,7 +238,8 @@ class Search:
     def _first(self) -> list[Candidate]:
         """The candidates to begin with."""
         sparse = is_csr(self._X) or bool(text_columns(self._columns or ()))
-        return first_candidates(self._X.shape[1], self._scalings, sparse=sparse)
+        unscaled = self._tries_unscaled
+        return first_candidates(self._usual, self._X.shape[1], sparse=sparse, unscaled=unscaled)
 
     def _neighbors(self, best: Candidate) -> list[Candidate]:
         around = [replace(best, C=10.0 * best.C), replace(best, C=best.C / 10.0)]
@@ -246,34 +253,35 @@ class Search:
         some = self._first
         yield _in_order(some, [0])
         for _ in range(self._amount.rounds):
-            best = self._ranked(some)[0].candidate
+            best = self._ranked(some, folds=1)[0].candidate
             more = [one for one in self._neighbors(best) if one not in some]
             yield _in_order(more, [0])
             some = some + more
-        some = self._kept(some, self._amount.kept[0])
+        some = self._kept(some, self._amount.kept[0], folds=1)
         yield _in_order(some, [1])
-        some = self._kept(some, self._amount.kept[1])
+        some = self._kept(some, self._amount.kept[1], folds=2)
         yield _in_order(some, range(2, FOLDS))
         if self._has_more:
             yield _in_order(self._finalists(some), range(LAST_FOLDS), is_last=True)
 
-    def _losses(self, candidate: Candidate, is_last: bool) -> Vector:
-        """(n_rows,) of the sample, NaN where no training has measured them."""
+    def _losses(self, candidate: Candidate, is_last: bool, folds: int = FOLDS) -> Vector:
+        """(n_rows,) of the sample, NaN where no training of the first folds has measured them."""
         numbers = self._folds[is_last]
         losses = np.full(len(numbers), np.nan)
-        for fold in range(FOLDS):
+        for fold in range(folds):
             if (found := self.results.get(Task(is_last, fold, candidate).key)) is not None:
                 losses[numbers == fold] = found[1:]
         return losses
 
-    def _ranked(self, some: Sequence[Candidate], is_last: bool = False) -> list[Tried]:
-        """The best first, of equal ones the simplest."""
+    def _ranked(
+        self, some: Sequence[Candidate], is_last: bool = False, folds: int = FOLDS
+    ) -> list[Tried]:
+        """The best on the first folds first, of equal ones the simplest."""
         found = []
         for one in some:
-            losses = self._losses(one, is_last)
-            mean, deviation = self._mean(losses, is_last)
-            folds = sum(Task(is_last, fold, one).key in self.results for fold in range(FOLDS))
-            found.append(Tried(one, mean, deviation, folds))
+            mean, deviation = self._mean(self._losses(one, is_last, folds), is_last)
+            known = sum(Task(is_last, fold, one).key in self.results for fold in range(FOLDS))
+            found.append(Tried(one, mean, deviation, known))
         return sorted(found, key=lambda each: (each.loss, FAMILIES.index(each.candidate.family)))
 
     def _mean(self, losses: Vector, is_last: bool) -> tuple[float, float]:
@@ -286,9 +294,9 @@ class Search:
             return math.inf, math.inf
         return mean, float(np.sqrt(np.square(importance) @ np.square(losses - mean)))
 
-    def _kept(self, some: Sequence[Candidate], count: int) -> list[Candidate]:
-        """The best, and the best linear one."""
-        ranked = [each.candidate for each in self._ranked(some)]
+    def _kept(self, some: Sequence[Candidate], count: int, folds: int) -> list[Candidate]:
+        """The best on the first folds, and the best linear one."""
+        ranked = [each.candidate for each in self._ranked(some, folds=folds)]
         linear = next(each for each in ranked if each.family == "linear")
         best = ranked[:count]
         return best if linear in best else [*best[:-1], linear]
@@ -309,7 +317,7 @@ class Search:
 
     def _finalists(self, some: Sequence[Candidate]) -> list[Candidate]:
         """The best two, and the best linear one."""
-        return self._kept(some, 3)
+        return self._kept(some, 3, FOLDS)
 
     def outcome(self) -> Outcome:
         """Once no task is open."""
