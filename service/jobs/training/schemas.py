@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, cast
 
+import numpy as np
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import (
     AfterValidator,
@@ -43,6 +44,8 @@ MAX_JOBS = 1000
 """In one request."""
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
+UNEVEN = 100.0
+"""Columns are uneven if their largest |values| differ more than this many times."""
 
 
 def _not_latest(alias: str) -> str:
@@ -148,8 +151,28 @@ def _traceable(trace: Trace | None, fields: ValidationInfo) -> Trace | None:
 
 
 def default_scaling(dataset: Dataset) -> ScalingName:
-    """If the caller names none."""
-    return "none" if dataset.is_plain else "standardize"
+    """If the caller names none. Sparse data keeps its zeros."""
+    if not dataset.sparse:
+        return "standardize"
+    return "none" if uneven_columns(dataset) is None else "max-abs"
+
+
+def uneven_columns(dataset: Dataset) -> tuple[tuple[int, float], tuple[int, float]] | None:
+    """The columns with the smallest and with the largest |value|, which is given, too, if these are
+    uneven: that of a category is 1, columns of texts or of zeros do not count. None also if the
+    dataset has no statistics of its columns: sparse data with thousands of them."""
+    if dataset.of_columns is None:
+        return None
+    low, high = (np.array(dataset.of_columns[end], dtype=np.float64) for end in ("min", "max"))
+    largest = np.maximum(-low, high)
+    largest[[column["kind"] == "category" for column in dataset.table]] = 1.0
+    counted = np.flatnonzero(largest > 0)
+    if not len(counted):
+        return None
+    least, most = (int(counted[end(largest[counted])]) for end in (np.argmin, np.argmax))
+    if largest[most] / UNEVEN <= largest[least]:
+        return None
+    return (least, float(largest[least])), (most, float(largest[most]))
 
 
 def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
@@ -216,8 +239,9 @@ class TrainingOptions(KindCreate):
     in the model. Tables of finite numbers need none."""
     scaling: ScalingName | None = None
     """Scaling of the features, fitted on the training rows and kept in the model. By default
-    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
-    Categories, booleans and indicators of missing cells stay 0 and 1."""
+    `standardize` for dense data, and for sparse data `none`, or `max-abs` if the largest values of
+    its columns differ more than 100-fold; `spec` shows it. Categories, booleans and indicators of
+    missing cells stay 0 and 1, texts as they are."""
     features: FeaturesChoice = Identity()
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName | None = None

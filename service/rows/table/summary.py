@@ -270,7 +270,7 @@ def _column_warnings(
         ranges = np.sort((high - low)[low != high])
     # Against the lower quartile: a few columns that hardly ever change say nothing.
     if len(ranges) and float(ranges[-1]) > 10 * float(ranges[(len(ranges) - 1) // 4]):
-        yield warning("unscaled", "columns differ in scale; train with `scaling`")
+        yield warning("unscaled", "columns differ in scale, which `scaling` evens out")
 
 
 def _may_be_code(table: Table, i: np.intp) -> bool:
