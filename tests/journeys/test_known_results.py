@@ -207,6 +207,7 @@ def test_digits_certificate_brackets_the_optimum(server: Server) -> None:
         dataset["id"],
         "digits-certified",
         solver={"name": "pegasos", "lambda": 1.0},
+        scaling="none",
         stopping={"max_epochs": 20},
         seed=0,
     )
@@ -220,7 +221,8 @@ def test_iris_certificates_bracket_the_optima(server: Server) -> None:
         ",".join([*map(repr, row.tolist()), str(code)]) for row, code in zip(X, codes, strict=True)
     ]
     dataset = server.upload("\n".join(lines).encode(), header="absent")
-    job = server.trained(dataset["id"], "iris-certified", solver={"name": "newton", "C": 1.0})
+    newton = {"name": "newton", "C": 1.0}
+    job = server.trained(dataset["id"], "iris-certified", solver=newton, scaling="none")
     for pair in job["certificate"]["pairs"]:
         i, j = pair["classes"]
         rows = (codes == i) | (codes == j)
