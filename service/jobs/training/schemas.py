@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, cast
 
-import numpy as np
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import (
     AfterValidator,
@@ -45,7 +44,7 @@ MAX_JOBS = 1000
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 UNEVEN = 100.0
-"""Columns are uneven if their largest |values| differ more than this many times."""
+"""Columns whose largest |values| differ more than this many times are uneven."""
 
 
 def _not_latest(alias: str) -> str:
@@ -157,22 +156,13 @@ def default_scaling(dataset: Dataset) -> ScalingName:
     return "none" if uneven_columns(dataset) is None else "max-abs"
 
 
-def uneven_columns(dataset: Dataset) -> tuple[tuple[int, float], tuple[int, float]] | None:
-    """The columns with the smallest and with the largest |value|, which is given, too, if these are
-    uneven: that of a category is 1, columns of texts or of zeros do not count. None also if the
-    dataset has no statistics of its columns: sparse data with thousands of them."""
-    if dataset.of_columns is None:
+def uneven_columns(dataset: Dataset) -> list[list[Any]] | None:
+    """The columns with the smallest and the largest |value|, and these values, if these differ more
+    than 100-fold. Columns of texts or of zeros do not count."""
+    extremes: list[list[Any]] | None = dataset.statistics.get("extremes")
+    if extremes is None or extremes[1][1] / UNEVEN <= extremes[0][1]:
         return None
-    low, high = (np.array(dataset.of_columns[end], dtype=np.float64) for end in ("min", "max"))
-    largest = np.maximum(-low, high)
-    largest[[column["kind"] == "category" for column in dataset.table]] = 1.0
-    counted = np.flatnonzero(largest > 0)
-    if not len(counted):
-        return None
-    least, most = (int(counted[end(largest[counted])]) for end in (np.argmin, np.argmax))
-    if largest[most] / UNEVEN <= largest[least]:
-        return None
-    return (least, float(largest[least])), (most, float(largest[most]))
+    return extremes
 
 
 def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:

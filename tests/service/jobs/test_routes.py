@@ -431,6 +431,8 @@ UNEVEN = "a,b,y\n" + "".join(f"{i % 7},{i % 3 * 1000},{i % 2}\n" for i in range(
         ("text/csv", UNEVEN, "standardize"),
         ("text/x-libsvm", "1 1:1 2:-100\n-1 1:0.5 9:3\n" * 5, "none"),
         ("text/x-libsvm", "1 1:1 2:-101\n-1 1:0.5 9:3\n" * 5, "max-abs"),
+        ("text/x-libsvm", "1 1:1 2:-100\n-1 1:0.5 30000:3\n" * 5, "none"),
+        ("text/x-libsvm", "1 1:1 2:-101\n-1 1:0.5 30000:3\n" * 5, "max-abs"),
     ],
 )
 def test_scaling_follows_from_the_data(
