@@ -604,6 +604,7 @@ def test_split_that_leaves_no_row_of_a_class_fails_the_job(
 
 
 LARGER = "a,b,c,y\n" + "".join(f"{i % 7},{i % 3 * 1000},0,{i % 2}\n" for i in range(60))
+BESIDE_LEVELS = "k,b,y\n" + "".join(f"{'uvw'[i % 3]},{i % 7 * 1000},{i % 2}\n" for i in range(60))
 SPARSE = "1 1:0.5 3:-2 9:1\n-1 1:0.01 2:0.004\n" * 20
 
 
@@ -611,6 +612,7 @@ SPARSE = "1 1:0.5 3:-2 9:1\n-1 1:0.01 2:0.004\n" * 20
     ("text", "names", "hint"),
     [
         (LARGER, ("'b' are up to 2000", "'a' only up to 6"), "standardize"),
+        (BESIDE_LEVELS, ("'b' are up to 6000", "'k' only up to 1"), "standardize"),
         (SPARSE, ("column 3 are up to 2", "column 2 only up to 0.004"), "max-abs"),
     ],
 )
@@ -618,7 +620,7 @@ def test_columns_that_differ_too_much_are_named(
     client: TestClient, worker: Worker, text: str, names: tuple[str, ...], hint: str
 ) -> None:
     """By a training and by a comparison; not if they were scaled."""
-    media_type = "text/csv" if text is LARGER else "text/x-libsvm"
+    media_type = "text/x-libsvm" if text is SPARSE else "text/csv"
     client.post("/v1/datasets", content=text, headers={"Content-Type": media_type})
 
     def warnings(**fields: Any) -> list[str]:
