@@ -143,11 +143,14 @@ class Columns:
         """The columns of texts."""
         return text_columns(self.table)
 
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether they are a single column of texts: rows in JSON may be texts alone."""
+        return self.n_features == len(self.text_columns) == 1
+
     def as_rows(self, given: list[Any]) -> list[Any]:
-        """Rows in JSON, of which those of a single column of texts may be texts alone."""
-        if self.n_features != len(self.text_columns) or self.n_features > 1:
-            return given
-        return [[row] if type(row) is str else row for row in given]
+        """Rows in JSON, of which those that are texts alone are lists."""
+        return [[row] if type(row) is str else row for row in given] if self.is_text else given
 
     def matrix(self, rows: list[list[Any]]) -> Vector:
         """(n_samples, n_features) of rows that were read; it carries their texts."""

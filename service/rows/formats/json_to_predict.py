@@ -345,10 +345,13 @@ def _explained_row(
         cells = [row[name] for name in columns.names]
     elif type(row) is not list:
         single = "[1.4, 0.2], alone on its line" if pointer is None else "[[1.4, 0.2]]"
+        expected, hint = "a list of numbers or an object", f"a single row is {single}"
+        if columns.is_text:
+            expected, hint = "a text", "a row may be the text itself, a list of it, or an object"
         faults.add(
             "invalid-field",
-            f"the row is {shown(row)}, not a list of numbers or an object",
-            hint=f"a single row is {single}",
+            f"the row is {shown(row)}, not {expected}",
+            hint=hint,
             row=number,
             pointer=None if pointer is None else f"{pointer}/{number - 1}",
         )

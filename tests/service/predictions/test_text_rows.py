@@ -144,6 +144,10 @@ def test_rows_of_one_column_may_be_texts_alone(n: int) -> None:
     assert cells(read(NDJSON, "\n".join(map(json.dumps, rows)).encode(), ONE), 0) == expected
     with pytest.raises(InvalidContent, match="row 1: the row is 'free'"):
         read(JSON, b'{"instances": ["free"]}', SEVERAL)
+    with pytest.raises(InvalidContent, match="row 1: the row is 5, not a text") as refused:
+        read(JSON, b'{"instances": [5]}', ONE)
+    hint = "a row may be the text itself, a list of it, or an object"
+    assert refused.value.faults[0].hint == hint
     with pytest.raises(InvalidContent):  # not each of its letters
         read(JSON, b'{"instances": "hello"}', ONE)
 
