@@ -252,7 +252,9 @@ async def _show(
             ),
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
-            formats=[form for form in formats() if not (form == "onnx" and "text" in version.kinds)],
+            formats=[
+                form for form in formats() if not (form == "onnx" and "text" in version.kinds)
+            ],
             inputs=inputs,
             faults=[faults.get(one.label, faults.get(i)) for i, one in enumerate(inputs)],
             by_field=version.n_features <= MAX_INPUTS,
