@@ -26,6 +26,7 @@ from svm.data.texts import TextList, stacked, texts_of, with_texts
 
 WIDTH_HINT = "send one number for each feature, without the label"
 NAMES_HINT = "send every column of the model, in any order; other columns are ignored"
+FIRST_LINE_HINT = f"the first line must hold the names of the columns; {NAMES_HINT}"
 TEXT_HINT = "send the rows as JSON, NDJSON or CSV to the model's predict path below /v1/models"
 MOST_VALUES = 1 << 22
 """Of sparse rows that are made dense."""
@@ -360,9 +361,10 @@ class Columns:
         message = f"{what} {listed(missing)}"
         if unknown:
             message += f"; not of the model: {listed(unknown)}"
+        hint = FIRST_LINE_HINT if what.startswith("the header") else NAMES_HINT
         extra = self._difference(names, missing[0])
         extra["missing"] = [name[:MAX_VALUE_CHARACTERS] for name in missing[:MAX_FAULTS]]
-        return _mismatch(message, missing[0], NAMES_HINT, row), extra
+        return _mismatch(message, missing[0], hint, row), extra
 
     def _refusal(self, message: str, name: str, hint: str, names: list[str]) -> InvalidContent:
         fault = _mismatch(message, name, hint)

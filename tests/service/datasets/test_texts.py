@@ -62,6 +62,18 @@ def test_which_columns_are_texts(
     assert [says in message for message in messages] == ([] if says is None else [True])
 
 
+def test_first_line_that_is_a_row_is_reported(client: TestClient) -> None:
+    """A file of texts and labels without names; the hint of a prediction says it, too."""
+    content = "".join(f"{sentence(i)},{'pq'[i % 2]}\n" for i in range(40))
+    [warned] = made(post(client, content))["warnings"]
+    assert warned["code"] == "text-column"
+    assert "the first line must hold the names" in warned["message"]
+    assert "say header=absent" in warned["message"]
+    reply = made(post(client, content, header="absent"))
+    assert (reply["n_samples"], reply["columns"][0]["kind"]) == (40, "text")
+    assert "header=absent" not in json.dumps(reply["warnings"])
+
+
 def test_texts_are_described(client: TestClient, settings: Settings) -> None:
     """How long they are, how many are different, and how some begin. They are loaded with their
     rows."""

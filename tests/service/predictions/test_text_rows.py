@@ -177,8 +177,10 @@ def test_a_lone_surrogate_is_refused() -> None:
 
 def test_a_csv_of_texts_needs_its_header() -> None:
     """Any text may be a row: a first line without names would be taken for them silently."""
-    with pytest.raises(InvalidContent, match="the header lacks 'message'"):
+    with pytest.raises(InvalidContent, match="the header lacks 'message'") as refused:
         read(CSV, b"msg\nhello\n", ONE)
+    hint = refused.value.faults[0].hint or ""
+    assert hint.startswith("the first line must hold the names of the columns; send every")
     X = read(CSV, b"2,hello,you,true,card\n", SEVERAL)  # no header has a number
     assert cells(X, 1) == ["hello"]
 
