@@ -44,7 +44,7 @@ EXAMPLE = f'{{"{ROWS}": [{{"a": 1, "b": "x"}}]}}'
 RECORDS = "records"
 SPLIT = frozenset({"columns", "index", "data"})
 """What `DataFrame.to_json(orient="split")` writes."""
-UPLOADED = ("columns", "rows", "labels")
+UPLOADED = ("columns", "rows", "labels", "target")
 """What the service's own layout of an upload may have."""
 NAMELESS_HINT = "leave the names out; text/x-libsvm names those features that are not 0"
 _HEAD_BYTES = 1024
