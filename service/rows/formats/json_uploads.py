@@ -1,7 +1,8 @@
 """JSON and NDJSON as people have them: rows as lists or objects, or columns.
 
 The service's own layout is `{"columns": […], "rows": [[…], …], "labels": […], "target": …}`,
-where `target` names the labels; only `rows` is required. pandas and other programs write records, columns, or `split`.
+where `target` names the labels; only `rows` is required. pandas and other programs write records,
+columns, or `split`.
 """
 
 from __future__ import annotations
