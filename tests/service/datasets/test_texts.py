@@ -40,6 +40,21 @@ def table_of(cells: list[str]) -> str:
         ([sentence(i % 24) for i in range(200)], "text", "its words become features"),
         ([sentence(i % 12) for i in range(200)], "category", "kind is text"),
         ([f"很好的商品推荐购买第{i}次" for i in range(40)], "text", "its words"),
+        (
+            [f"question about my {sentence(i)[2:12]} no {i % 30}" for i in range(200)],
+            "text",
+            "words",
+        ),
+        (
+            [f"need help with {THINGS[i % 4]} {chr(97 + i % 26) * 3}" for i in range(900)],
+            "category",
+            "is text",
+        ),
+        (
+            [f"BEAVER MEDICAL GROUP {chr(65 + i % 26) * 3}" for i in range(200)],
+            "category",
+            "is text",
+        ),
         (["Ford Pinto", "Audi 100 Ls", "Fiat Strada Custom"] * 20, "category", None),
         ([f"Ford Pinto Wagon {i}" for i in range(40)], "ignored", "kind is text"),
         ([f"Ford Pinto Wagon {i % 30}" for i in range(40)], "category", "kind is text"),
