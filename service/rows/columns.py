@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import svm.data.columns
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent
-from service.rows.cell_faults import add_not_finite, refuse_missing
+from service.rows.cell_faults import add_not_finite, fault_of_free_text, refuse_missing
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
@@ -175,9 +175,8 @@ class Columns:
             there = np.flatnonzero(~np.isnan(X[:, j]))
             texts = texts_of(X).take(X[there, j].astype(np.int64).tolist())
             for i, text in zip(there.tolist(), texts, strict=True):
-                if 4 * len(text) > longest and len(text.encode()) > longest:
-                    what = f"has more than {longest:,} bytes"
-                    faults.add("csv-cell-too-large", what, text, row=i + 1, column=self.column(j))
+                if (fault := fault_of_free_text(text, longest)) is not None:
+                    faults.add(*fault, row=i + 1, column=self.column(j))
         faults.check()
 
     def raw_values(self, row: list[Any]) -> list[Any]:

@@ -175,6 +175,16 @@ def test_a_lone_surrogate_is_refused() -> None:
     assert caught.value.faults[0].row == 2
 
 
+def test_a_nul_is_refused_as_in_uploads() -> None:
+    """With its row, in every format that can have one."""
+    for media_type, body in (
+        (JSON, b'{"instances": ["x", "a\\u0000b"]}'),
+        (NDJSON, b'"x"\n["\\u0000b"]'),
+    ):
+        with pytest.raises(InvalidContent, match=r"row 2, column 'message': .*NUL"):
+            read(media_type, body, ONE)
+
+
 def test_a_csv_of_texts_needs_its_header() -> None:
     """Any text may be a row: a first line without names would be taken for them silently."""
     with pytest.raises(InvalidContent, match="the header lacks 'message'") as refused:
@@ -368,6 +378,7 @@ BAD_TENSORS: dict[str, tuple[Any, bytes, str]] = {
         "bytes behind the 2 texts",
     ),
     "other bytes": ([BYTES], b"x", "no tensor claims"),
+    "NUL": ([BYTES | {"data": ["a", "b\0"]}], b"", "row 2, column 'message': 'b\\x00' has a NUL"),
     "another size": (
         [{**BYTES, "parameters": {"binary_data_size": 99}} | {"data": ...}],
         b"x",
