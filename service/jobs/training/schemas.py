@@ -286,10 +286,11 @@ class JobCreate(TrainingOptions):
     """How to measure the model on rows that it was not trained on: a `fraction` of the rows
     as a validation set, cross-validation with `folds`, or another dataset."""
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
-    """Fit probabilities on the scores of the validation set, or with folds on the score of every
-    row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
-    isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
-    fitted on others."""
+    """How scores become probabilities: `sigmoid` (Platt's) needs hundreds of rows, `isotonic` needs
+    thousands.
+
+    Fitted on the validation set, or with folds on the score of every row by the training that did
+    not see it. Its metrics measure each row with a calibration that was fitted on others."""
     left_out_groups: Annotated[int, Ge(2), Le(100)] | None = None
     """Measure how many rows of unknown classes `label_or_none` withholds: this many groups of
     classes are each left out of one more training. Needs four classes and a validation set."""

@@ -217,6 +217,15 @@ def test_wrong_field_is_explained(
     assert hint in error["hint"]
 
 
+def test_hint_is_no_paragraph(client: TestClient, dataset_id: str) -> None:
+    """Platt's name leads to the sigmoid."""
+    asked = job_body(calibration="platt", validation={"fraction": 0.2})
+    [error] = client.post("/v1/jobs", json=asked).json()["errors"]
+    assert error["message"] == "Input should be 'sigmoid' or 'isotonic'"
+    assert "`sigmoid` (Platt's)" in error["hint"]
+    assert error["hint"].count(". ") == 0
+
+
 @pytest.mark.parametrize(
     ("kernel", "means"),
     [
