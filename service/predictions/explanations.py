@@ -18,7 +18,7 @@ from svm.encoding.tokens import RUNS, PartName, word_spans
 from svm.model.explanations import contributions, text_entries
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
-from svm.transforms.features import Identity, RandomFourier, Square
+from svm.transforms.features import Identity, RandomFourier, Splines
 
 STRONGEST = 10
 """Support vectors, or features of a sparse row, that are listed."""
@@ -185,8 +185,10 @@ def _names(model: LoadedModel) -> list[str] | None:
         return None
     encoder, features = model.fitted.encoder, model.fitted.features
     given = model.columns or [str(i) for i in range(model.n_features)]
+    if isinstance(features.spec, Splines) or (
+        features.sources is not None and not encoder.is_plain
+    ):
+        return given
     if encoder.is_plain:
         return features.output_names(given)
-    if isinstance(features.spec, Identity | Square):
-        return given
     return features.output_names(encoder.output_names)

@@ -14,7 +14,7 @@ Family: TypeAlias = Literal["linear", "splines", "gaussian"]
 FAMILIES: tuple[Family, ...] = "linear", "splines", "gaussian"
 """The simpler ones first."""
 TITLES: dict[Family, str] = {"linear": "linear", "splines": "splines", "gaussian": "Gaussian"}
-FEWEST_ROWS = 30
+FEWEST_ROWS = 50
 """With fewer rows nothing is compared."""
 MOST_VALUES = 1 << 24
 """Of a sample: 128 MiB."""

@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from svm.data.columns import Column, Columns
-from svm.data.matrices import Floats, Matrix, Vector, is_sparse
+from svm.data.matrices import Floats, Indices, Matrix, Vector, is_sparse
 from svm.data.randomness import generator
 from svm.data.stored_rows import Rows, is_csr
 from svm.errors import InvalidData, InvalidHyperparameter
@@ -161,6 +161,17 @@ class FeatureMap:
             assert self.weights is not None
             return int(widths_of(self.weights).sum())
         return n_outputs(self.spec, self.n_inputs)
+
+    @property
+    def sources(self) -> Indices | None:
+        """(n_outputs,) the input feature that each output depends on; None if it is not one."""
+        match self.spec:
+            case Identity() | Square():
+                return np.arange(self.n_inputs)
+            case Splines():
+                assert self.weights is not None
+                return np.repeat(np.arange(self.n_inputs), widths_of(self.weights))
+        return None
 
     def output_names(self, names: Sequence[str]) -> list[str] | None:
         """Names of the output features from those of the input features, such as `a*b`.
