@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from svm.kernel.kernels import Gamma, GaussianKernel
 from svm.model.pipeline import Pipeline
+from svm.solvers.auto import Effort
 from svm.transforms.features import Nystroem, Splines
 from svm.transforms.scaling import ScalingName
 
@@ -38,7 +40,7 @@ class Amount:
     """Candidates that remain after the first and after the second fold."""
 
 
-AMOUNTS = {
+AMOUNTS: dict[Effort, Amount] = {
     "balanced": Amount(3_000, 10_000, 1, (9, 4)),
     "thorough": Amount(10_000, 30_000, 3, (16, 8)),
 }
@@ -62,6 +64,13 @@ class Candidate:
         return replace(usual, solver=solver, scaling=self.scaling, features=features)
 
 
+def sample_sizes(effort: Effort, n_samples: int, stored_values: int) -> tuple[int, int]:
+    """Rows of the first comparison, and of the last one."""
+    amount, width = AMOUNTS[effort], max(1, stored_values // n_samples)
+    most = max(FEWEST_ROWS, MOST_VALUES // width)
+    return min(amount.rows, most), min(amount.more_rows, most)
+
+
 def first_candidates(
     pipeline: Pipeline, n_columns: int, *, sparse: bool, unscaled: bool
 ) -> list[Candidate]:
@@ -77,6 +86,12 @@ def first_candidates(
     rules: tuple[Gamma, ...] = "median", "scale"
     kernels = [Candidate("gaussian", C, usual, gamma) for gamma in rules for C in (1.0, 10.0)]
     return linear + (curves if n_columns <= MOST_CURVES else []) + kernels
+
+
+def possible_ends(first: Sequence[Candidate], pipeline: Pipeline, *, exact: bool) -> list[Pipeline]:
+    """One pipeline of each family that a search may choose."""
+    ends = [one.pipeline(pipeline) for one in {one.family: one for one in first}.values()]
+    return [end if exact or end.kernel is None else approximated(end) for end in ends]
 
 
 def approximated(pipeline: Pipeline) -> Pipeline:

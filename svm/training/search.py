@@ -24,22 +24,23 @@ from svm.data.columns import Columns, text_columns
 from svm.data.matrices import Indices, Vector
 from svm.data.randomness import generator
 from svm.data.splitting import fold_numbers
-from svm.data.stored_rows import StoredRows, is_csr
+from svm.data.stored_rows import StoredRows, is_csr, stored_values
 from svm.errors import Diverged, InvalidData
 from svm.kernel.kernels import GaussianKernel
 from svm.model.multiclass import label_name
 from svm.model.pipeline import Pipeline
+from svm.solvers.auto import Effort
 from svm.stopping import Stopping
 from svm.training.candidates import (
     AMOUNTS,
     EXACT_ROWS,
     FAMILIES,
-    MOST_VALUES,
     TITLES,
     Candidate,
     Family,
     approximated,
     first_candidates,
+    sample_sizes,
 )
 from svm.training.preparation import Prepared, preprocessing_key
 from svm.training.training import Execution, Training
@@ -133,7 +134,7 @@ class Search:
         columns: Columns | None = None,
         weights: Vector | None = None,
         tries_unscaled: bool = True,
-        effort: str = "balanced",
+        effort: Effort = "balanced",
         interrupted: Callable[[], None] | None = None,
     ) -> None:
         """X, labels, columns and weights as of a `Training`. `pipeline` has the solver `auto`, and
@@ -143,14 +144,13 @@ class Search:
         self._X, self._labels = X, np.asarray(labels)
         self._tries_unscaled, self._amount = tries_unscaled, AMOUNTS[effort]
         self._interrupted = interrupted
-        n, d = X.shape
+        n = X.shape[0]
         self._of_numbers = pipeline.predicts_numbers
         codes = np.zeros(n, np.int64)
         if not self._of_numbers:
             codes = np.unique(self._labels, return_inverse=True)[1]
         self._importance = self._importances(codes)
-        asked = self._amount.rows, self._amount.more_rows
-        counts = [min(count, MOST_VALUES // d) for count in asked]
+        counts = sample_sizes(effort, n, stored_values(X))
         self._rows = [sample(codes, count, seed, number) for number, count in enumerate(counts)]
         self._folds = [fold_numbers(codes[rows], FOLDS, seed=seed) for rows in self._rows]
         self._samples: dict[bool, Any] = {}
