@@ -143,6 +143,7 @@ class Trainings(Submission[JobCreate]):
         if start is not None and body.scaling is None:
             body = body.model_copy(update={"scaling": start.spec.get("scaling")})
         body = body.on(dataset)
+        body = admission.affordable(body, dataset, self.stores.limits.worker_memory_bytes)
         if isinstance(body.validation, ValidationDataset):
             validation = self._validation(body.validation, body.target_kind)
             named = ValidationDataset(dataset_id=validation.id)

@@ -42,6 +42,7 @@ from svm.model.multiclass import label_name
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.model.rejection import SHARES, Rejection
 from svm.solvers.auto import Auto
+from svm.training.candidates import FEWEST_ROWS
 from svm.training.curve import Evaluation, Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -127,7 +128,8 @@ class JobTrainings:
         self.outcome: Outcome | None = None
         """Of the search, once it has ended."""
         solver = self.pipeline.solver
-        if spec.searches and isinstance(solver, Auto):
+        enough = len(first.training) >= FEWEST_ROWS
+        if enough and spec.searches and isinstance(solver, Auto):
             self.search = Search(
                 *(self.pipeline, *rows.of(first.training)),
                 seed=spec.seed,
