@@ -191,8 +191,9 @@ class TrainSpec(TypedDict, total=False):
     "zero"}`."""
     scaling: str | None
     """Scaling of the features, fitted on the training rows and kept in the model. By default
-    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
-    Categories, booleans and indicators of missing cells stay 0 and 1."""
+    `standardize` for dense data, and for sparse data `none`, or `max-abs` if the largest values of
+    its columns differ more than 100-fold; `spec` shows it. Categories, booleans and indicators of
+    missing cells stay 0 and 1, texts as they are."""
     features: Any
     """What the solver sees instead of the scaled features. Default: `{"name": "identity"}`."""
     multiclass: str | None
