@@ -160,10 +160,10 @@ class _ExplainedText:
                 runs = (edged[i : i + n] for i in range(len(edged) - n + 1))
                 inside += [(i, "characters", run) for i, run in enumerate(runs)]
             shares = np.zeros((len(edged), len(self._terms)))
-            for i, *token in inside:
-                if (place := places.get((token[0], token[1]))) is not None:
+            for i, part, token in inside:
+                if (place := places.get((part, token))) is not None:
                     value = self._values[place] / self._counts[place]
-                    shares[i : i + len(token[1])] += value / len(token[1])
+                    shares[i : i + len(token)] += value / len(token)
             if len(word) == end - start and is_without_blanks([word]):
                 own = shares[len(before) :][: len(word)]
                 own[0] += shares[: len(before)].sum(axis=0)
