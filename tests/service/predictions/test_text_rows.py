@@ -25,6 +25,10 @@ from service.rows.spec import CSV, JSON, NDJSON, PARQUET, TSV, XLSX, RowLimits
 from svm.data.columns import Column
 from svm.data.matrices import Vector
 from svm.data.texts import texts_of
+from svm.encoding.encoder import Encoding
+from svm.encoding.fitting import fit_encoder
+from svm.encoding.tokens import canonical
+from svm.transforms.features import FeatureMap, Identity
 from tests.service.models.registered_models import RegisteredModels
 from tests.service.predictions.predict_paths import PredictPath, predict_path
 from tests.service.predictions.test_explanations import loaded
@@ -450,7 +454,7 @@ def test_explanations_name_words(n_classes: int, tokens: Any) -> None:
                 sent = rows[i][NAMES.index(text["column"])]
                 assert text["marks"] == sorted(text["marks"])
                 for start, end, _ in text["marks"]:
-                    assert re.fullmatch(r"\w+", sent[start:end])
+                    assert re.fullmatch(r"\w+", canonical(sent[start:end]))
 
 
 def test_marks_share_the_terms_of_their_words() -> None:
@@ -467,6 +471,27 @@ def test_marks_share_the_terms_of_their_words() -> None:
     assert explained["others"] == pytest.approx(0.0, abs=1e-12)
     inside = [token["term"] for token in tokens if token["token"] != "lost lost"]
     assert fsum(mark[2] for mark in marks) == pytest.approx(fsum(inside), abs=1e-12)
+
+
+def test_marks_in_scripts_without_blanks_are_characters() -> None:
+    """Each has its share of the runs; a word in another script is one mark."""
+    texts = ["很好的商品 Card", "商品很差 Card"] * 4
+    encoder, scaling = fit_encoder(
+        Encoding(tokens="characters"), "none", raw([[text] for text in texts], MESSAGE), MESSAGE
+    )
+    fitted = replace(
+        fitted_texts(),
+        encoder=encoder,
+        scaling=scaling,
+        features=FeatureMap(Identity(), encoder.n_outputs),
+        coefficients=np.random.default_rng(0).normal(size=(1, encoder.n_outputs)),
+    )
+    sent = raw([["很好的商品 Card"]], MESSAGE)
+    ((problem,),) = score_rows(loaded(fitted, ["message"]), sent).explanation
+    (explained,) = problem["texts"]
+    marks = explained["marks"]
+    assert [mark[:2] for mark in marks] == [*((i, i + 1) for i in range(5)), (6, 10)]
+    assert fsum(mark[2] for mark in marks) == pytest.approx(problem["terms"]["message"], abs=1e-12)
 
 
 def test_work_is_that_of_the_characters() -> None:
