@@ -252,7 +252,7 @@ class Training:
         if checkpoint:
             if str(checkpoint.get("fingerprint")) != self._fingerprint:
                 raise CheckpointMismatch("the checkpoint belongs to another training")
-            self._restore_pairs(checkpoint["pairs"].tolist(), checkpoint)
+            self._restore_pairs(checkpoint)
         self._lent.difference_update(pairs)
         self._tracker.leave_out(self._lent)
         for k in pairs:
@@ -276,7 +276,9 @@ class Training:
             points = [asdict(point) for points in self._points for point in points]
             arrays["points"] = np.asarray(json.dumps(points))
         arrays["pairs"] = np.arange(len(pairs)) if only is None else np.array(sorted(only))
-        for k in arrays["pairs"].tolist():
+        begun = [k for k in arrays["pairs"].tolist() if pairs[k].progress.begun]
+        arrays["begun"] = np.array(begun, dtype=np.int64)
+        for k in begun:
             if self._stopping.patience is not None:
                 arrays |= self._watched[k].to_arrays(f"{k}.")
             arrays |= pairs[k].to_arrays(f"{k}.")
@@ -302,7 +304,7 @@ class Training:
     def _restore(self, checkpoint: Mapping[str, Array]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:
             raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
-        if not {"elapsed_s", "pairs"} <= checkpoint.keys():
+        if not {"elapsed_s", "pairs", "begun"} <= checkpoint.keys():
             raise CheckpointMismatch("the checkpoint is incomplete")
         if str(checkpoint.get("platform")) != platform():
             self.warnings.append(
@@ -313,9 +315,10 @@ class Training:
         if self._kernel_bounds is not None:
             self._kernel_bounds = np.array(checkpoint.get("kernel_bounds", self._kernel_bounds))
         self._lent = set(range(len(self._pairs))).difference(checkpoint["pairs"].tolist())
-        self._restore_pairs(self.own, checkpoint)
+        self._restore_pairs(checkpoint)
 
-    def _restore_pairs(self, pairs: Collection[int], checkpoint: Mapping[str, Array]) -> None:
+    def _restore_pairs(self, checkpoint: Mapping[str, Array]) -> None:
+        pairs = checkpoint["begun"].tolist()
         for point in json.loads(str(checkpoint.get("points", "[]"))):
             if point["pair"] in pairs:
                 self._points[point["pair"]] += (curve.Evaluation(**point),)

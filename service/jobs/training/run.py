@@ -17,7 +17,7 @@ from service.jobs.parts.lending import Lending
 from service.jobs.training import summary, training_sequence
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import JobCreate
-from service.storage.arrays import Arrays, below, pack, under
+from service.storage.arrays import Arrays, below, under
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.model.calibration import cross_fit
@@ -141,8 +141,8 @@ def help(context: RunContext, part: PartWork) -> None:
         pairs = None if number else training.own
         trainings.prepared = None if number else training.prepared
 
-        def packed() -> bytes:
-            return pack(own | under("training", training.checkpoint(pairs)))
+        def packed() -> Arrays:
+            return own | under("training", training.checkpoint(pairs))
 
         with part.saving(packed):
             for progress in training:
@@ -160,4 +160,4 @@ def help(context: RunContext, part: PartWork) -> None:
     }
     if scores is not None:
         arrays["scores"] = scores
-    part.deliver(pack(arrays))
+    part.deliver(arrays)

@@ -28,7 +28,7 @@ from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, ro
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.rows.spec import Label
 from service.settings import Settings
-from service.storage.arrays import Arrays, below, pack, under
+from service.storage.arrays import Arrays, below, under
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.measures import Confusion, Errors, Measures
@@ -440,7 +440,7 @@ class TrainingSequence:
         if self._count > 1:
             taken = {self._current, *self._folds}
             left = (k for k in range(1, self._count) if k not in taken)
-            return lending.lend(left, lambda _: pack(own))
+            return lending.lend(left, lambda _: own)
         lending.look()
         if not lending.is_due or lending.numbers or training.threads > 1:
             return
@@ -448,26 +448,24 @@ class TrainingSequence:
         for number in GROUPS[1:]:  # the first group stays
             pairs = set(_group(training, number)).intersection(training.unfinished)
             if pairs:
-                parts[number] = pack(own | under("training", training.lend(pairs)))
+                parts[number] = own | under("training", training.lend(pairs))
         if parts and not lending.offer(parts):
             for number in parts:
                 training.take_back(_group(training, number), {})
 
-    def _packed(self) -> bytes:
+    def _packed(self) -> Arrays:
         if not self._has_finished:
             assert self._training is not None
-            return pack(under("model", self._training.checkpoint()))
+            return under("model", self._training.checkpoint())
         current = {} if self._training is None else self._training.checkpoint()
-        return pack(
-            {
-                **self._finished,
-                **under("fold", current),
-                **under("scores", {str(k): scores for k, scores in self.scores.items()}),
-                "folds": np.asarray(json.dumps(self._folds)),
-                "spent_s": np.asarray(self._spent_s),
-                "current": np.asarray(self._current),
-            }
-        )
+        return {
+            **self._finished,
+            **under("fold", current),
+            **under("scores", {str(k): scores for k, scores in self.scores.items()}),
+            "folds": np.asarray(json.dumps(self._folds)),
+            "spent_s": np.asarray(self._spent_s),
+            "current": np.asarray(self._current),
+        }
 
     def _show(self, number: int, progress: Progress, training: Training) -> None:
         attempt = self._attempt
