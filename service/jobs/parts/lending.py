@@ -50,10 +50,11 @@ class Offers:
         on_offered: Callable[[], None] = lambda: None,
         *,
         has_takers: bool = True,
+        on_machines: bool = True,
     ) -> None:
         """`on_offered` is called when there are new parts, to wake other workers; `has_takers` if
-        there can be any."""
-        self.has_takers = has_takers
+        there can be any, `on_machines` if they can be on other ones."""
+        self.has_takers, self.on_machines = has_takers, on_machines
         self._database = database
         self._blobs = blobs
         self._on_offered = on_offered
@@ -181,6 +182,11 @@ class Lending:
     def is_due(self) -> bool:
         """Whether the job should lend what it can."""
         return self._offers.has_takers and time.monotonic() >= self._lend_at
+
+    @property
+    def reaches_machines(self) -> bool:
+        """Whether others than this one can do parts; this one can use all its processors itself."""
+        return self._offers.on_machines
 
     @property
     def fractions(self) -> dict[int, float]:

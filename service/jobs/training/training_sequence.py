@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from service.common.malloc import return_free_memory
 from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Work
@@ -58,12 +59,16 @@ def begin_training(
     **options: Any,
 ) -> Training:
     """Begin a training on some rows, as the model `like` takes them, with a time budget in seconds.
-    Rows that are prepared already are not read. Raises CheckpointMismatch."""
+    Rows that are prepared already are not read. Raises CheckpointMismatch.
+
+    Preparing rows frees as much memory as they take."""
     pipeline = replace(pipeline, stopping=replace(pipeline.stopping, time_budget_s=budget_s))
     given: tuple[Any, Any] = None, None
     if how.prepared is None:
         given, options = data.of(rows, like), options | data.described(rows, like)
-    return Training(pipeline, *given, how=how, **options)
+    training = Training(pipeline, *given, how=how, **options)
+    return_free_memory()
+    return training
 
 
 class JobTrainings:
@@ -430,6 +435,7 @@ class TrainingSequence:
             return self._trainings.begin(number, self._share_s, None)
 
     def _finish_model(self, training: Training) -> None:
+        return_free_memory()  # of states: the coefficients are a large array
         self.model = training.result()
         if self._count > 1:
             self._finished = under("model", training.checkpoint())
@@ -442,11 +448,13 @@ class TrainingSequence:
             left = (k for k in range(1, self._count) if k not in taken)
             return lending.lend(left, lambda _: own)
         lending.look()
-        if not lending.is_due or lending.numbers or training.threads > 1:
+        if not lending.is_due or lending.numbers:
+            return
+        if training.in_threads and not lending.reaches_machines:
             return
         parts = {}
         for number in GROUPS[1:]:  # the first group stays
-            pairs = set(_group(training, number)).intersection(training.unfinished)
+            pairs = set(_group(training, number)).intersection(training.waiting)
             if pairs:
                 parts[number] = own | under("training", training.lend(pairs))
         if parts and not lending.offer(parts):
