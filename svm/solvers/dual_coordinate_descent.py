@@ -76,7 +76,7 @@ class DualCoordinateDescent(Hyperparameters):
     certifies: ClassVar = True
     streaming_option: ClassVar = options.STREAMING_OPTION
     row_values: ClassVar = (12, 6)
-    kept_vectors: ClassVar = 3  # it proves its own gap: the certifier is rarely needed
+    kept_vectors: ClassVar = 2  # it proves its own gap: the certifier is rarely needed
     passing_vectors: ClassVar = 3
     own_loops: ClassVar = tuple({"loss": loss} for loss in get_args(LossName)[1:])
 

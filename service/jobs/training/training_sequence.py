@@ -59,16 +59,12 @@ def begin_training(
     **options: Any,
 ) -> Training:
     """Begin a training on some rows, as the model `like` takes them, with a time budget in seconds.
-    Rows that are prepared already are not read. Raises CheckpointMismatch.
-
-    Preparing rows frees as much memory as they take."""
+    Rows that are prepared already are not read. Raises CheckpointMismatch."""
     pipeline = replace(pipeline, stopping=replace(pipeline.stopping, time_budget_s=budget_s))
     given: tuple[Any, Any] = None, None
     if how.prepared is None:
         given, options = data.of(rows, like), options | data.described(rows, like)
-    training = Training(pipeline, *given, how=how, **options)
-    return_free_memory()
-    return training
+    return Training(pipeline, *given, how=how, **options)
 
 
 class JobTrainings:
@@ -139,7 +135,7 @@ class JobTrainings:
             prepared=None if number else self.prepared,
             spread=choose_spread(*asked, self._warn),
         )
-        return begin_training(
+        training = begin_training(
             *(self.rows, split.training, like, pipeline, budget_s, how),
             seed=spec.seed,
             validation=None if watched is None else watched[0].of(watched[1], like),
@@ -148,6 +144,8 @@ class JobTrainings:
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
         )
+        return_free_memory()  # preparing rows has freed as much as they take
+        return training
 
     def _warn(self, message: str) -> None:
         if message not in self.warnings:
