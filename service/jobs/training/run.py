@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from service.common.malloc import return_free_memory
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
@@ -57,6 +58,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         begin = partial(training_sequence.TrainingSequence, attempt, trainings, lending)
         sequence, warnings = context.resume(attempt.job, begin)
         canceled = sequence.run()
+    return_free_memory()  # of the states of all classes
     result = sequence.model
     fitted = result.fitted
     metrics = trainings.metrics(fitted, sequence.folds, sequence.scores)
