@@ -78,6 +78,7 @@ class DualCoordinateDescent(Hyperparameters):
     row_values: ClassVar = (12, 6)
     kept_vectors: ClassVar = 2  # it proves its own gap: the certifier is rarely needed
     passing_vectors: ClassVar = 3
+    samples_rows: ClassVar = False
     own_loops: ClassVar = tuple({"loss": loss} for loss in get_args(LossName)[1:])
 
     name: Literal["dual-coordinate-descent"] = "dual-coordinate-descent"

@@ -20,7 +20,6 @@ from svm.encoding.fitting_texts import MANY_CHARACTERS, MOST_TOKENS, SHORT
 from svm.kernel.kernel_rows import CACHE_BYTES, ENTRY_BYTES, PIECE
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
-from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import FLOAT_BYTES, sample_bytes
 from svm.solvers.protocol import ChoosesSolver
 from svm.solvers.smoothing.smoothed_hinge import (
@@ -145,8 +144,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         passing = workers * (width + 2 * min(GATHER_ROWS, n))
         total += FLOAT_BYTES * width * (threads * hessians * width + passing)
     if pipeline.kernel is None:  # the solver or its certifier
-        samples = 1 if solver is DualCoordinateDescent else threads  # it proves its own gap
-        total += samples * sample_bytes(n, values, each)
+        total += (threads if solver.samples_rows else 1) * sample_bytes(n, values, each)
     if in_files:
         return total + (4 + 2 * workers) * each * min(PIECE_VALUES + longest, values)
     return total + _copies(pipeline, size, width)
