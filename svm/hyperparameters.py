@@ -147,6 +147,8 @@ class Hyperparameters(Checked):
     """Vectors of the length of a mapped row for each binary problem: state, certifier and model."""
     passing_vectors: ClassVar[int] = 12
     """The same for each problem that is being trained, temporary."""
+    samples_rows: ClassVar[bool] = True
+    """Whether all of these may have a sample of the rows, as newton takes; else one at a time."""
     own_loops: ClassVar[tuple[Mapping[str, Any], ...]] = ({"loss": "epsilon-insensitive"},)
     """Settings other than the defaults that have compiled loops of their own."""
     streaming_option: ClassVar[str] = ""

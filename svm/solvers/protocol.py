@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +30,10 @@ class SolverState:
     """t of a falling step size; updates of a warm start count too."""
     stopped: Stopped = NOT_STOPPED
     """`converged` if by the solver's own rule further epochs change nothing."""
+
+    def at_end(self) -> Self:
+        """This state without what only further epochs need."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)

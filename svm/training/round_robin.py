@@ -64,6 +64,8 @@ class RoundRobin:
         self._waiting = deque(pairs)
         self._spent = dict.fromkeys(self._waiting, 0.0)
         self._ends = dict(self._spent)
+        self.running: set[int] = set()
+        """Those that threads train now."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -81,28 +83,43 @@ class RoundRobin:
             self._ends[pair] = GROWTH * self._spent[pair]
             self._waiting.append(pair)
 
-    def in_parallel(
-        self, slice_: Callable[[int], float], is_finished: Callable[[int], bool], threads: int
+    def run(
+        self,
+        slice_: Callable[[int], float],
+        is_over: Callable[[int], bool],
+        threads: Callable[[], int],
     ) -> Iterator[int]:
-        """The pairs after each of their slices, of which as many run at once as there are threads.
+        """The pairs after each of their slices, of which as many run at once as `threads` says when
+        one begins: a single one in this thread.
 
-        `slice_` gives the seconds that it took; finished pairs leave the queue.
+        `slice_` gives the seconds that it took; pairs that are over leave the queue.
         """
-        with ThreadPoolExecutor(threads, thread_name_prefix="svm-pair") as pool:
+        with ThreadPoolExecutor(len(self) or 1, thread_name_prefix="svm-pair") as pool:
             running: dict[Future[float], int] = {}
             done: list[Future[float]] = []
             try:
                 while self or running:
-                    while self and len(running) < threads:
+                    while self and len(running) < (most := threads()):
                         k = self.next()
-                        running[pool.submit(slice_, k)] = k
-                    done = list(wait(running, return_when=FIRST_COMPLETED).done)
+                        if is_over(k):
+                            continue
+                        if most == 1:
+                            yield self._after(k, slice_(k), is_over)
+                        else:
+                            self.running.add(k)
+                            running[pool.submit(slice_, k)] = k
+                    done = list(wait(running, return_when=FIRST_COMPLETED).done) if running else []
                     while done:
                         k, seconds = running.pop(done[-1]), done.pop().result()
-                        if not is_finished(k):
-                            self.requeue(k, seconds)
-                        yield k
+                        self.running.remove(k)
+                        yield self._after(k, seconds, is_over)
             finally:
                 # An exception refers to this frame; a future in the frame would make a cycle.
                 running.clear()
                 done.clear()
+                self.running.clear()
+
+    def _after(self, pair: int, seconds: float, is_over: Callable[[int], bool]) -> int:
+        if not is_over(pair):
+            self.requeue(pair, seconds)
+        return pair

@@ -28,6 +28,7 @@ from service.jobs.core.leases import (
     Report,
 )
 from service.settings import Settings
+from service.storage.arrays import Content
 from svm.errors import Interrupted
 
 LOOK_S = 0.1
@@ -167,7 +168,7 @@ class Work:
     def checkpoint_is_due(self) -> bool:
         return self._moved and self._clock() >= self._next_checkpoint
 
-    def save(self, content: bytes) -> None:
+    def save(self, content: Content) -> None:
         """Make `content` the checkpoint of the next attempt, if there was progress since the last.
 
         A full disk or an unavailable database does not stop the work: it continues with the
@@ -185,7 +186,7 @@ class Work:
         self._next_checkpoint = now + max(self._checkpoint_s, CHECKPOINT_COST * (now - began))
 
     @contextmanager
-    def saving(self, packed: Callable[[], bytes]) -> Iterator[None]:
+    def saving(self, packed: Callable[[], Content]) -> Iterator[None]:
         """If the block is interrupted to release the job, its checkpoint is saved."""
         try:
             yield
@@ -257,7 +258,7 @@ class Attempt(Work):
 
     _leases: Leases
 
-    def carry_through(self, work: Callable[[], None], packed: Callable[[], bytes]) -> bool:
+    def carry_through(self, work: Callable[[], None], packed: Callable[[], Content]) -> bool:
         """Do the work, whose checkpoint is `packed` at any time. True if the job was canceled, and
         what it has so far must be kept.
 

@@ -20,6 +20,7 @@ from service.jobs.core import events
 from service.jobs.core.events import carry_out, change, move, revise
 from service.jobs.core.job import FINAL, MAX_ATTEMPTS_WITHOUT_PROGRESS, WAITING, Job, State
 from service.jobs.core.store import checkpoint_folder
+from service.storage.arrays import Content
 from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, now, put, transaction_lock
 from service.storage.database.tables import job_parts, job_trace, jobs
@@ -173,7 +174,7 @@ class LeasedRows(ABC):
         with self._database.write() as connection:
             self._write(connection, lease, report, {}, events.progress)
 
-    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
+    def checkpoint(self, lease: Lease, number: int, content: Content, report: Report) -> None:
         """Make `content` what the next attempt begins with.
 
         Once the row has its key, the count of attempts without progress is zero. Callers write a

@@ -18,6 +18,7 @@ from typing import Any
 
 import structlog
 
+from service.common.malloc import share_freed_memory
 from service.datasets.store import KeptDatasets
 from service.errors import StorageFull
 from service.jobs.context import RunContext
@@ -73,6 +74,7 @@ def run(
     `dead` workers are released first.
     """
     step_back(NICENESS)
+    share_freed_memory()
     limit = settings.limits.worker_memory_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
     stopping, woken = threading.Event(), threading.Event()
@@ -126,7 +128,8 @@ class Worker:
         self._leases = Leases(database, blobs, most)
         self._part_leases = PartLeases(database, blobs, most)
         self._kept = Kept()
-        has_takers = settings.workers != 1 or not settings.sqlite_file
+        shared = not settings.sqlite_file
+        has_takers = settings.workers != 1 or shared
         dask = None
         if settings.dask_address is not None:
             unencrypted = settings.dask_unencrypted
@@ -146,7 +149,7 @@ class Worker:
             KeptDatasets(database, blobs),
             ModelRegistry(database, blobs),
             blobs,
-            Offers(database, blobs, on_offered, has_takers=has_takers),
+            Offers(database, blobs, on_offered, has_takers=has_takers, on_machines=shared),
             settings,
             dask,
         )

@@ -19,6 +19,7 @@ from service.jobs.parts.leases import PartLeases
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.tables import job_parts
+from svm.training import training
 from tests.service.jobs.data import create, csv_of, files, prices, read, upload
 from tests.service.jobs.processes import until
 from tests.service.jobs.stopping import StopAfter
@@ -152,6 +153,20 @@ def test_helper_changes_no_result(client: TestClient, shared: Settings, asks: As
     assert helper.parts >= 1
     assert results(client, job_id) == expected
     assert files(shared, "checkpoints") == []
+
+
+def test_pairs_of_many_values_are_lent_to_other_machines_only(
+    client: TestClient, shared: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One machine trains them in threads: another worker would prepare the rows again, and states
+    of many features would go through files. The results are the same."""
+    expected = undisturbed(client, shared, pairs)
+    monkeypatch.setattr(training, "SEVERAL_FROM", 1)
+    job_id, helper = pairs(client), Helper(shared)
+    with helper.helping():
+        assert Worker(shared, threading.Event()).take_next_job()
+    assert (helper.parts == 0) == (shared.sqlite_file is not None)
+    assert results(client, job_id) == expected
 
 
 @pytest.mark.long
