@@ -45,6 +45,7 @@ class MachineCodeCache(FunctionCache):
 
     def signatures(self, codegen: Any) -> list[Any]:
         """Of the code on disk that this process can use."""
+        assert isinstance(self._cache_file, _FilePerSignature)
         keys = self._cache_file.keys()
         return [key[0] for key in keys if self._index_key(key[0], codegen) == key]
 
