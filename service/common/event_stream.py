@@ -36,7 +36,7 @@ class Health:
         self.on_draining: Callable[[], None] = lambda: None
 
     def drain(self) -> None:
-        """Shut down from now on."""
+        """Begin to shut down."""
         self.draining = True
         self.on_draining()
 

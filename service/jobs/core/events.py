@@ -253,7 +253,7 @@ Condition = Callable[[Snapshot], bool]
 class Watcher:
     """Wakes the long polls and event streams of this process. Belongs to one event loop.
 
-    It looks after every change of a job, and once a second: one query for all jobs that are waited
+    It reads the jobs after every change of a job, and once a second: one query for all jobs that are waited
     for; if there are none, there is no query.
     """
 
