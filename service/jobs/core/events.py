@@ -253,8 +253,8 @@ Condition = Callable[[Snapshot], bool]
 class Watcher:
     """Wakes the long polls and event streams of this process. Belongs to one event loop.
 
-    It reads the jobs after every change of a job, and once a second: one query for all jobs that are waited
-    for; if there are none, there is no query.
+    It queries after every change of a job, and once a second, for all jobs that are waited for; if
+    there are none, there is no query.
     """
 
     def __init__(self, log: EventLog, health: Health) -> None:
