@@ -78,6 +78,8 @@ class Report:
     """Training time of all attempts together."""
     trace: list[dict[str, Any]] = field(default_factory=list)
     """Rows of `job_trace` without the job's id; a row seen before is replaced."""
+    trace_begins: bool = False
+    """Whether earlier rows are of a training that the job has replaced."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +232,9 @@ class LeasedRows(ABC):
         parameters = {**lease.key, **reported, **values}
         if not self._carry_out(connection, target, parameters, builders):
             raise LeaseLost(lease.job.id)
+        if report.trace_begins:
+            own = job_trace.c.job_id == lease.job.id
+            connection.execute(sa.delete(job_trace).where(own))
         if report.trace:
             newest = {(row["pair"], row["updates"]): row for row in report.trace}
             put(connection, job_trace, [{"job_id": lease.job.id, **row} for row in newest.values()])

@@ -333,7 +333,15 @@ class TrainingSequence:
         self._forecasts = summary.Forecasts()
         trainings.compare(below("search", saved))
         model, budget_s = below("model", saved), trainings.budget_s / count
-        self._training: Training | None = trainings.begin(0, budget_s, model or None)
+        self._training: Training | None
+        try:
+            self._training = trainings.begin(0, budget_s, model or None)
+        except CheckpointMismatch:
+            if trainings.outcome is None:
+                raise
+            # It ended after the search, before the training of what this has chosen.
+            self._training = trainings.begin(0, budget_s, None)
+            attempt.begin_trace()
         if "folds" in saved:
             if "current" not in saved:
                 raise CheckpointMismatch("the checkpoint is of another release")
@@ -388,6 +396,7 @@ class TrainingSequence:
         self._spent_s += training.elapsed_s
         self._search()
         if self._trainings.pipeline != usual:
+            self._attempt.begin_trace()
             self._training = training = self._trainings.begin(0, self._share_s, None)
             self._train_pairs(training)
             self._spent_s += training.elapsed_s

@@ -75,6 +75,11 @@ def numbers(client: TestClient) -> str:
     return create(client, model_name="best", **fields)
 
 
+def search(client: TestClient) -> str:
+    """Settings that `auto` compares, each on a fold."""
+    return ask(client, "jobs", solver={"name": "auto"})
+
+
 def comparison_of_numbers(client: TestClient) -> str:
     upload(client, prices(90)[0])
     return comparison(client)
@@ -83,7 +88,7 @@ def comparison_of_numbers(client: TestClient) -> str:
 Asks = Callable[[TestClient], str]
 JOBS: list[Any] = [
     pytest.param(f, id=f.__name__)
-    for f in (comparison, pairs, folds, numbers, comparison_of_numbers)
+    for f in (comparison, pairs, folds, numbers, comparison_of_numbers, search)
 ]
 
 
@@ -125,7 +130,8 @@ def results(client: TestClient, job_id: str) -> Any:
     assert (job["state"], job["warnings"]) == ("succeeded", []), job
     name, number = job["model"]["name"], job["model"]["version"]
     version = client.get(f"/v1/models/{name}/versions/{number}").json()
-    kept = {name: job[name] for name in ("metrics", "certificate", "updates", "epochs")}
+    names = "metrics", "certificate", "updates", "epochs", "notes"
+    kept = {name: job.get(name) for name in (*names, "search")}
     kept["digest"] = version["digest"]
     if job["kind"] == "compare":
         entries = client.get(f"/v1/comparisons/{job_id}").json()["entries"]
