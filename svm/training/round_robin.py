@@ -24,14 +24,14 @@ def train_together(
 ) -> Iterator[dict[int, BinaryTraining]]:
     """Those of the `own` pairs that have not begun and that the solver can solve many at once, some
     at a time: each as it would be at the end of its own training."""
-    first = pairs[0]
+    new = [k for k in own if pairs[k].progress == PairProgress()]
+    first = pairs[new[0] if new else 0]  # in others another solver may have taken over
     solver, stopping = first.solver, first.stopping
     gap, other_rules = stopping.duality_gap, (stopping.cost_change, stopping.max_updates)
     if not isinstance(solver, SolvesTogether) or gap is None or other_rules != (None, None):
         return
     if stopping.patience is not None:
         return
-    new = [k for k in own if pairs[k].progress == PairProgress()]
     most = stopping.max_epochs or sys.maxsize, sys.maxsize if first.successor is None else LONG
     with np.errstate(over="ignore", invalid="ignore"):
         starts = [pairs[k].problem for k in new], [pairs[k].state for k in new]

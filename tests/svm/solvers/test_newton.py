@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import newton_reads
 from benchmarks.problems import image_like
-from svm import Newton, Pipeline, Stopping
+from svm import Auto, Newton, Pipeline, Stopping, Training
 from svm.data.matrices import Vector
 from svm.hyperparameters import Intercept
 from svm.problem import objectives
@@ -20,9 +20,10 @@ from svm.solvers.smoothing import newton_steps, small_problems
 from svm.solvers.smoothing.small_problems import ROWS
 from svm.solvers.smoothing.smoothed_hinge import LINE_SEARCH, Active, solver_of_hessian
 from svm.training.checkpoints import flatten
+from svm.training.curve import Trace
 from tests.svm.cases.problems import CASES, FORMS, Case, Form, problem_of
 from tests.svm.cases.stored import stored
-from tests.svm.cases.trainings import train
+from tests.svm.cases.trainings import bits, train, written_and_read
 
 
 @pytest.mark.parametrize("intercept", ["none", "free"])
@@ -108,6 +109,24 @@ def test_steps_of_small_problems_are_those_in_passes(case: Case, intercept: Inte
         assert flatten(solved[0].state, "").keys() == flatten(reached, "").keys()
         for name, value in flatten(solved[0].state, "").items():
             np.testing.assert_array_equal(value, flatten(reached, "")[name])
+
+
+def test_many_middle_sized_pairs_have_the_bits_of_one_after_the_other() -> None:
+    """`auto` gives them to newton; a trace, or an interruption between two reports, changes
+    nothing."""
+    y = np.arange(540) % 9
+    X = np.random.default_rng(0).normal(size=(9, 6))[y]
+    X += np.random.default_rng(1).normal(size=X.shape)
+    pipeline = Pipeline(solver=Auto())
+    undisturbed = train(pipeline, X, y).result()
+    assert undisturbed.notes == ("auto chose newton: there are 36 pairs of at most 120 rows",)
+    assert undisturbed.certificate.status == "certified"
+    assert bits(train(pipeline, X, y, trace=Trace()).result()) == bits(undisturbed)
+    some = Training(pipeline, X, y, seed=0)
+    next(iter(some))
+    assert 0 < len(some.unfinished) < 36
+    checkpoint = written_and_read(some.checkpoint())
+    assert bits(train(pipeline, X, y, checkpoint=checkpoint).result()) == bits(undisturbed)
 
 
 def many_rows(n: int) -> tuple[Vector, Vector]:
