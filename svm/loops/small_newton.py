@@ -97,7 +97,8 @@ def best_multiple(sums: Vector, sides: Vector, largest: Vector, ridge: Vector, f
     if not quadratic < np.inf or linear <= 0.0:
         return 0.0
     factor = min(1.0, linear / (2.0 * quadratic)) if quadratic > 0.0 else 1.0
-    return factor * linear - factor * factor * quadratic
+    bound: float = factor * linear - factor * factor * quadratic
+    return bound
 
 
 @compiled
