@@ -112,8 +112,8 @@ def validation_problems(
         sides = _sides_of(problem.loss, prepared.target.standardized(labels))
         return [problem.with_rows(X, *sides)]
     codes = codes_of(prepared.classes, labels)  # rows of unknown classes belong to no problem
-    sides = rows_and_sides(prepared.splits, codes)
-    return [problem.with_rows(X, *one) for problem, one in zip(like, sides, strict=True)]
+    pairs = zip(like, rows_and_sides(prepared.splits, codes), strict=True)
+    return [problem.with_rows(X, *rows) for problem, rows in pairs]
 
 
 def _loss(pipeline: Pipeline, prepared: Prepared) -> Loss:

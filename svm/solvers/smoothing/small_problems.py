@@ -133,8 +133,8 @@ def _advance(
     if end < 0.0:
         raise Diverged(smoothed_hinge.OUT_OF_RANGE, "scale the features")
     return NewtonState(
-        epoch=state.epoch + made,
-        updates=state.updates + made,
+        epoch=state.epoch + int(made),
+        updates=state.updates + int(made),
         stopped=NOT_STOPPED if end else "converged",
         w=point[:-1],
         intercept=float(point[-1]),
