@@ -134,8 +134,6 @@ class Hyperparameters(Checked):
     """What it takes from such a model, in words."""
     tests_every_update: ClassVar[bool] = False
     """Whether the solver tests the cost-change rule itself; if not, it is tested every epoch."""
-    solves_together: ClassVar[bool] = False
-    """Whether many small problems of one training are solved at once."""
     traces_updates: ClassVar[bool] = False
     """Whether the weights are known after every update, so that a trace may have a point there."""
     needs_certifier: ClassVar[bool] = True

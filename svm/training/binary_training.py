@@ -103,7 +103,7 @@ class BinaryTraining:
     stopping: Stopping
     state: Any
     certifier: Any
-    """The state of `certifier_of(problem)`."""
+    """The state of `certifier_of(problem)`; of a solver that needs none its own."""
     progress: PairProgress = PairProgress()
     inside: Mask | None = None
     """(n_samples,) rows on or inside the margin at the latest evaluation, unless the solver
@@ -122,7 +122,7 @@ class BinaryTraining:
     ) -> BinaryTraining:
         state, certifier = solver.start(problem, inherited), certifier_of(problem)
         if inherited is None:
-            start = certifier.start(problem)
+            start = certifier.start(problem) if solver.needs_certifier else state
             return cls(solver, problem, stopping, state, start, successor=successor)
         start = certifier.start(problem, None if solver.certifies else inherited)
         _, bound = certifier.enclosure(problem, start)

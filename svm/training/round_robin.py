@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from svm.solvers.working_sets import LONG, SolvedPair, solve_together
+from svm.solvers.protocol import SolvedPair, SolvesTogether
+from svm.solvers.working_sets import LONG
 from svm.stopping import StopReason
 from svm.training.binary_training import BinaryTraining, PairProgress
 
@@ -23,25 +24,26 @@ def train_together(
 ) -> Iterator[dict[int, BinaryTraining]]:
     """Those of the `own` pairs that have not begun and that the solver can solve many at once, some
     at a time: each as it would be at the end of its own training."""
-    first = pairs[0]
+    new = [k for k in own if pairs[k].progress == PairProgress()]
+    first = pairs[new[0] if new else 0]  # in others another solver may have taken over
     solver, stopping = first.solver, first.stopping
     gap, other_rules = stopping.duality_gap, (stopping.cost_change, stopping.max_updates)
-    if not solver.solves_together or gap is None or other_rules != (None, None):
+    if not isinstance(solver, SolvesTogether) or gap is None or other_rules != (None, None):
         return
     if stopping.patience is not None:
         return
-    new = [k for k in own if pairs[k].progress == PairProgress()]
     most = stopping.max_epochs or sys.maxsize, sys.maxsize if first.successor is None else LONG
     with np.errstate(over="ignore", invalid="ignore"):
-        for part in solve_together([pairs[k].problem for k in new], gap, *most):
+        starts = [pairs[k].problem for k in new], [pairs[k].state for k in new]
+        for part in solver.solve_together(*starts, gap, *most):
             yield {new[i]: _end(pairs[new[i]], solved) for i, solved in part.items()}
 
 
 def _end(pair: BinaryTraining, solved: SolvedPair) -> BinaryTraining:
     progress = PairProgress(
-        advances=solved.state.sets,
+        advances=solved.state.epoch,
         next_evaluation=solved.state.updates + 1,
-        evaluated_at=solved.state.sets,
+        evaluated_at=solved.state.epoch,
         evaluated_updates=solved.state.updates,
         primal=solved.primal,
         best_primal=solved.best_primal,
