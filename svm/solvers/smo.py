@@ -28,7 +28,8 @@ from svm.solvers.protocol import NOT_STOPPED, Inheritance
 from svm.solvers.working_sets import WORKING_SET, SMOState
 
 WIDE = 4
-"""A row of so many times the working set's values is computed only once its variable changes."""
+"""A row of at least this many times the values of a working set is computed only once its variable
+changes."""
 SHARED_WORK = 1 << 18
 """Operations that are worth several threads."""
 
