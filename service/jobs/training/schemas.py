@@ -43,6 +43,8 @@ MAX_JOBS = 1000
 """In one request."""
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
+UNEVEN = 100.0
+"""Columns whose largest |values| differ more than this many times are uneven."""
 
 
 def _not_latest(alias: str) -> str:
@@ -148,8 +150,19 @@ def _traceable(trace: Trace | None, fields: ValidationInfo) -> Trace | None:
 
 
 def default_scaling(dataset: Dataset) -> ScalingName:
-    """If the caller names none."""
-    return "none" if dataset.is_plain else "standardize"
+    """If the caller names none. Sparse data keeps its zeros."""
+    if not dataset.sparse:
+        return "standardize"
+    return "none" if uneven_columns(dataset) is None else "max-abs"
+
+
+def uneven_columns(dataset: Dataset) -> list[list[Any]] | None:
+    """The columns with the smallest and the largest |value|, and these values, if these differ more
+    than 100-fold. Columns of texts or of zeros do not count."""
+    extremes: list[list[Any]] | None = dataset.statistics.get("extremes")
+    if extremes is None or extremes[1][1] / UNEVEN <= extremes[0][1]:
+        return None
+    return extremes
 
 
 def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
@@ -216,8 +229,9 @@ class TrainingOptions(KindCreate):
     in the model. Tables of finite numbers need none."""
     scaling: ScalingName | None = None
     """Scaling of the features, fitted on the training rows and kept in the model. By default
-    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
-    Categories, booleans and indicators of missing cells stay 0 and 1."""
+    `standardize` for dense data, and for sparse data `none`, or `max-abs` if the largest values of
+    its columns differ more than 100-fold; `spec` shows it. Categories, booleans and indicators of
+    missing cells stay 0 and 1, texts as they are."""
     features: FeaturesChoice = Identity()
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName | None = None
@@ -272,10 +286,11 @@ class JobCreate(TrainingOptions):
     """How to measure the model on rows that it was not trained on: a `fraction` of the rows
     as a validation set, cross-validation with `folds`, or another dataset."""
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
-    """Fit probabilities on the scores of the validation set, or with folds on the score of every
-    row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
-    isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
-    fitted on others."""
+    """How scores become probabilities: `sigmoid` (Platt's) needs hundreds of rows, `isotonic` needs
+    thousands.
+
+    Fitted on the validation set, or with folds on the score of every row by the training that did
+    not see it. Its metrics measure each row with a calibration that was fitted on others."""
     left_out_groups: Annotated[int, Ge(2), Le(100)] | None = None
     """Measure how many rows of unknown classes `label_or_none` withholds: this many groups of
     classes are each left out of one more training. Needs four classes and a validation set."""

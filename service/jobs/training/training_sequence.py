@@ -24,7 +24,13 @@ from service.jobs.parts.lending import Lending
 from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import summary
 from service.jobs.training.admission import labeled_as, load_start, rows_stay_in_files
-from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
+from service.jobs.training.rows import (
+    LabeledRows,
+    count_seen,
+    rare_classes,
+    rows_of,
+    unscaled_columns,
+)
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.rows.spec import Label
 from service.settings import Settings
@@ -101,7 +107,8 @@ class JobTrainings:
         start = load_start(spec, dataset, first.training, context.models, context.datasets)
         self._start: WarmStart | None = None if start is None else start[0]
         rare = rare_classes(spec.validation, dataset.only(spec.classes))
-        self.warnings = rare if start is None else (*rare, *start[1])
+        unscaled = unscaled_columns(spec.scaling, dataset)
+        self.warnings = (*rare, *unscaled, *(() if start is None else start[1]))
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
         self.unseen: Errors | None = None
         """Once measured: on rows that played no part in the training of the model."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from service.rows.cell_faults import CellFault
+from service.rows.cell_faults import CellFault, fault_of_free_text
 from service.rows.cell_texts.number_text import BLANKS, is_blank, level_of
 from service.rows.kinds.gathering import Values, Words
 
@@ -96,12 +96,7 @@ class FreeTexts:
             return CellFault("invalid-field", "is not a text", str(cell)[:64], TEXT_HINT)
         if type(cell) is not str or self._is_missing(cell):
             return None
-        if "\0" in cell:
-            return CellFault("invalid-field", "has a NUL character", cell, TEXT_HINT)
-        if len(cell.encode()) > self.longest:
-            message = f"has more than {self.longest:,} bytes"
-            return CellFault("csv-cell-too-large", message, cell, TEXT_HINT)
-        return None
+        return fault_of_free_text(cell, self.longest)
 
 
 def _text(cell: Any) -> str:

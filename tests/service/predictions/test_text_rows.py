@@ -144,6 +144,10 @@ def test_rows_of_one_column_may_be_texts_alone(n: int) -> None:
     assert cells(read(NDJSON, "\n".join(map(json.dumps, rows)).encode(), ONE), 0) == expected
     with pytest.raises(InvalidContent, match="row 1: the row is 'free'"):
         read(JSON, b'{"instances": ["free"]}', SEVERAL)
+    with pytest.raises(InvalidContent, match="row 1: the row is 5, not a text") as refused:
+        read(JSON, b'{"instances": [5]}', ONE)
+    hint = "a row may be the text itself, a list of it, or an object"
+    assert refused.value.faults[0].hint == hint
     with pytest.raises(InvalidContent):  # not each of its letters
         read(JSON, b'{"instances": "hello"}', ONE)
 
@@ -171,10 +175,22 @@ def test_a_lone_surrogate_is_refused() -> None:
     assert caught.value.faults[0].row == 2
 
 
+def test_a_nul_is_refused_as_in_uploads() -> None:
+    """With its row, in every format that can have one."""
+    for media_type, body in (
+        (JSON, b'{"instances": ["x", "a\\u0000b"]}'),
+        (NDJSON, b'"x"\n["\\u0000b"]'),
+    ):
+        with pytest.raises(InvalidContent, match=r"row 2, column 'message': .*NUL"):
+            read(media_type, body, ONE)
+
+
 def test_a_csv_of_texts_needs_its_header() -> None:
     """Any text may be a row: a first line without names would be taken for them silently."""
-    with pytest.raises(InvalidContent, match="the header lacks 'message'"):
+    with pytest.raises(InvalidContent, match="the header lacks 'message'") as refused:
         read(CSV, b"msg\nhello\n", ONE)
+    hint = refused.value.faults[0].hint or ""
+    assert hint.startswith("the first line must hold the names of the columns; send every")
     X = read(CSV, b"2,hello,you,true,card\n", SEVERAL)  # no header has a number
     assert cells(X, 1) == ["hello"]
 
@@ -362,6 +378,7 @@ BAD_TENSORS: dict[str, tuple[Any, bytes, str]] = {
         "bytes behind the 2 texts",
     ),
     "other bytes": ([BYTES], b"x", "no tensor claims"),
+    "NUL": ([BYTES | {"data": ["a", "b\0"]}], b"", "row 2, column 'message': 'b\\x00' has a NUL"),
     "another size": (
         [{**BYTES, "parameters": {"binary_data_size": 99}} | {"data": ...}],
         b"x",
