@@ -115,9 +115,8 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool, sided: bool)
     skipped for longer and longer."""
     problem, X = part_of(form, "augmented" if augmented else "none", sided=sided)
     n, scale = len(X), 1.0 / (problem.regularization * len(X))
-    step = 1.5 / (scale * (problem.squared_norms + (1.0 if augmented else 0.0)))
     alpha, w, intercept = np.zeros(n), np.zeros(4), 0.0
-    rest = np.zeros(n, dtype=np.int8)
+    rest, resting = np.zeros((2, n), dtype=np.int8)
     for epoch in range(8):
         order = problem.permutation(epoch)
         expected, projected = twins.dual_coordinate_descent(
@@ -134,15 +133,17 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool, sided: bool)
             problem.margins,
             problem.weights,
             None,
-            step,
+            problem.steps,
             scale,
             augmented,
             w,
             intercept,
             alpha,
             rest,
+            resting,
         )
         np.testing.assert_array_equal(rest, rests)
+        np.testing.assert_array_equal(resting, rests)
         close(alpha, expected, form)
         close([largest, smallest], [projected.max(), projected.min()], form)
         close(w, scale * twins.combination(X, alpha * problem.y), form)
@@ -160,7 +161,7 @@ def test_dual_coordinate_descent_epochs(form: Form) -> None:
     due = np.zeros(n, dtype=np.int64)
     for epoch in range(12):
         awake = np.flatnonzero(due == epoch)
-        awake = awake[problem.permutation(epoch, len(awake))]
+        awake = problem.permutation(epoch, awake)
         expected, _ = twins.dual_coordinate_descent(
             X, problem.y, problem.weights, problem.regularization, True, state.alpha, awake
         )
