@@ -37,10 +37,12 @@ class BinarySplit:
         largest = max(*self.negative, self.positive, int(codes.max(initial=0)))
         used = np.zeros(largest + 2, dtype=bool)
         used[[*self.negative, self.positive]] = True  # and not the last one, of code -1
-        inside = used[codes]
-        rows = None if inside.all() else np.flatnonzero(inside)
+        rows = None
+        if codes.dtype.kind != "u" or not used[:-1].all():
+            inside = used[codes]
+            rows = None if inside.all() else np.flatnonzero(inside)
         positive = (codes if rows is None else codes[rows]) == self.positive
-        return rows, np.where(positive, np.int8(1), np.int8(-1))
+        return rows, 2 * positive.view(np.int8) - np.int8(1)
 
 
 def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:

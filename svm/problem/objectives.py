@@ -72,8 +72,7 @@ def at_zero(problem: Problem) -> tuple[float, float]:
     """P and `error_of` with w = 0 and b = 0."""
     if problem.margins is None:
         return mean_weight(problem), float((problem.y > 0).mean())
-    zeros = np.zeros(problem.n_samples)
-    return primal_at_scores(problem, 0.0, zeros), error_of(problem, zeros)
+    return _primal_and_error(problem, 0.0, np.zeros(problem.n_samples))
 
 
 def primal(problem: Problem, w: Vector, intercept: float) -> float:
