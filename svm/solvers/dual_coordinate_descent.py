@@ -67,7 +67,7 @@ class DualCoordinateDescent(Hyperparameters):
     suggestion: ClassVar = "give a smaller C or scale the features"
     starts_from: ClassVar[tuple[str, ...]] = ("dual-coordinate-descent",)
     inherits: ClassVar = "the dual variables of the rows"
-    evaluation_growth: ClassVar = 1.5
+    evaluation_growth: ClassVar = 2.0
     certifies: ClassVar = True
     streaming_option: ClassVar = options.STREAMING_OPTION
     row_values: ClassVar = (12, 7)
