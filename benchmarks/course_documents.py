@@ -43,7 +43,8 @@ def trained(service: Service, seeds: int) -> Iterator[tuple[Reported, list[Job]]
     for dataset, results in _documents(service):
         for reported in results:
             count = seeds if reported.seeded else 1
-            specs = [{**reported.spec, "seed": seed} for seed in range(count)]
+            spec = {"scaling": "none", **reported.spec}
+            specs = [{**spec, "seed": seed} for seed in range(count)]
             yield reported, service.finished(service.train(dataset, specs))
 
 

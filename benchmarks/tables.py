@@ -29,7 +29,7 @@ from service.rows.parsing_process import read
 from service.rows.spec import CSV, ParseSpec, ReadLimits, ReadOptions, SentFile
 from service.rows.table.left_out import KEY, NUMBERED
 from service.rows.table.writers import coded_positions, raw_values
-from svm.data.columns import Columns, PlainColumns
+from svm.data.columns import Columns
 from svm.data.matrices import Indices, Vector
 from svm.data.splitting import fold_numbers
 from svm.model.pipeline import Pipeline
@@ -127,9 +127,7 @@ def compared(table: Table, uploaded: Uploaded, seed: int) -> Comparison:
     for fold in range(FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         labels = uploaded.codes[train], uploaded.codes[test]
-        pipeline = replace(
-            SVM, scaling="none" if isinstance(uploaded.columns, PlainColumns) else "standardize"
-        )
+        pipeline = replace(SVM, scaling="standardize")
         rows = uploaded.X[train], uploaded.X[test]
         ours.append(accuracy(pipeline, rows, labels, uploaded.columns))
         theirs.append(accuracy(SVM, vectorized(frame, train, test, seed), labels, None))

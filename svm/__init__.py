@@ -39,6 +39,7 @@ from svm.solvers import (
 from svm.solvers.options import InverseSquareRoot, InverseTime
 from svm.stopping import CostChange, Stopping
 from svm.training.results import TrainingResult
+from svm.training.search import Search
 from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 from svm.transforms.features import (
@@ -47,6 +48,7 @@ from svm.transforms.features import (
     Nystroem,
     Polynomial,
     RandomFourier,
+    Splines,
     Square,
     Terms,
 )
@@ -86,6 +88,8 @@ __all__ = [
     "SVMClassifier",
     "SVMError",
     "SVMRegressor",
+    "Search",
+    "Splines",
     "Square",
     "Stopping",
     "SubGradient",

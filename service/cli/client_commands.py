@@ -29,7 +29,9 @@ Settings = Annotated[
 ModelReference = Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")]
 NewVersionOf = Annotated[str, typer.Argument(help="Name of the model that gets a new version.")]
 DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
-Scaling = Annotated[str | None, typer.Option(help="Such as standardize or max-abs.")]
+Scaling = Annotated[
+    str | None, typer.Option(help="Default: standardize, of sparse data none or max-abs.")
+]
 _TEXT = "CSV and TSV"
 
 

@@ -191,8 +191,9 @@ class TrainSpec(TypedDict, total=False):
     "zero"}`."""
     scaling: str | None
     """Scaling of the features, fitted on the training rows and kept in the model. By default
-    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
-    Categories, booleans and indicators of missing cells stay 0 and 1."""
+    `standardize` for dense data, and for sparse data `none`, or `max-abs` if the largest values of
+    its columns differ more than 100-fold; `spec` shows it. Categories, booleans and indicators of
+    missing cells stay 0 and 1, texts as they are."""
     features: Any
     """What the solver sees instead of the scaled features. Default: `{"name": "identity"}`."""
     multiclass: str | None
@@ -215,10 +216,10 @@ class TrainSpec(TypedDict, total=False):
     """How to measure the model on rows that it was not trained on: a `fraction` of the rows as a
     validation set, cross-validation with `folds`, or another dataset."""
     calibration: str | None
-    """Fit probabilities on the scores of the validation set, or with folds on the score of every
-    row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
-    isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
-    fitted on others."""
+    """How scores become probabilities: `sigmoid` (Platt's) needs hundreds of rows, `isotonic` needs
+    thousands. Fitted on the validation set, or with folds on the score of every row by the training
+    that did not see it. Its metrics measure each row with a calibration that was fitted on
+    others."""
     left_out_groups: int | None
     """Measure how many rows of unknown classes `label_or_none` withholds: this many groups of
     classes are each left out of one more training. Needs four classes and a validation set."""

@@ -140,6 +140,8 @@ def upload_body(
     """
     if not isinstance(data, _SENT_AS_THEY_ARE):
         data = tables.load(data)
+    if isinstance(data, tables.Texts) and media_type is None:
+        return _texts(data, labels, columns, weights, options)
     weighable = hasattr(data, "tocsr") or _may_be_table(data)
     if weights is not None and (media_type is not None or not weighable):
         raise ValueError("weights need a table with named columns, such as a frame, or sparse data")
@@ -218,6 +220,8 @@ def predict_body(rows: Any) -> Body:
             return Body(CSV, tables.as_csv(table))
         if table is not None:
             return Body(JSON, tables.as_records(table))
+    if isinstance(rows, tables.Texts):  # a missing one alone is not a row
+        rows = [[row] if row is None else row for row in rows]
     if not hasattr(rows, "__array__"):
         rows = list(rows)
         if any(isinstance(row, (dict, str)) for row in rows) or _ragged(rows):
@@ -323,6 +327,26 @@ def _table(
         params["schema"] = json.dumps(schema)
     body = _json_table(list(table), zip(*table.values(), strict=True), labels)
     return replace(body, params=params)
+
+
+def _texts(
+    texts: tables.Texts,
+    labels: Any,
+    columns: Sequence[str] | None,
+    weights: Any,
+    options: Mapping[str, Any],
+) -> Body:
+    """As a table of a column of texts, named `text` or as `columns` says; without labels, it is no
+    label."""
+    name, *others = columns or ["text"]
+    if others:
+        raise ValueError(f"{1 + len(others)} names for one column of texts")
+    schema = {name: {"kind": "text"}} | json.loads(options.get("schema") or "{}")
+    params = {"target": "none"} if labels is None and "target" not in options else {}
+    table: tables.Columns = {name: list(texts)}
+    given = {**options, **params, "schema": json.dumps(schema)}
+    body = _table(table, table, labels, weights, given)
+    return replace(body, params={**body.params, **params})
 
 
 def _add_column(table: tables.Columns, name: str, cells: list[Any]) -> str:

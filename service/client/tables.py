@@ -24,6 +24,10 @@ Columns: TypeAlias = dict[str, list[Any]]
 """Cells by name: numbers, booleans, texts, None for a missing one."""
 
 
+class Texts(list[str | None]):
+    """A column of texts, None for a missing one."""
+
+
 def columns_of(data: Any) -> Columns | None:
     """The columns of a table; None if the data are not one.
 
@@ -148,8 +152,8 @@ def _csv_cell(cell: Any) -> Any:
 
 
 def load(data: Any) -> Any:
-    """The data in memory: a lazy frame of polars is collected, an iterator read to its end, and a
-    stream of Arrow (such as a relation of DuckDB) made a table.
+    """The data in memory: a lazy frame of polars is collected, an iterator read to its end, a
+    stream of Arrow (such as a relation of DuckDB) made a table, and a column of texts `Texts`.
 
     Raises ValueError for data that cannot be rows, with what to give instead.
     """
@@ -159,6 +163,8 @@ def load(data: Any) -> Any:
         raise _not_rows(data, "give the path, or `.read()` of it with `media_type`")
     if hasattr(data, "compute") and hasattr(data, "dask"):
         raise _not_rows(data, "it is not computed yet: give the result of its `.compute()`")
+    if (texts := _texts(data)) is not None:
+        return texts
     if hasattr(data, "to_frame") and hasattr(data, "name"):  # a series or index
         raise _not_rows(data, "one column is not rows: give its `.to_frame()`")
     if _is_column(data):
@@ -168,10 +174,24 @@ def load(data: Any) -> Any:
             raise _not_rows(data, "install pyarrow, which makes a table of it")
         return import_module("pyarrow").table(data)
     if isinstance(data, Iterator):
-        data = list(data)
+        return load(list(data))
     if isinstance(data, (bytes, set, frozenset)) or not _has_rows(data):
         raise _not_rows(data, "give rows: an array, a frame, lists, or the path of a file")
     return data
+
+
+def _texts(data: Any) -> Texts | None:
+    """A list, array or series of texts and missing ones; None if it is another thing."""
+    if hasattr(data, "to_list"):
+        data = data.to_list()
+    elif _is_column(data):
+        data = data.to_pylist()
+    elif getattr(data, "ndim", None) == 1 and data.dtype.kind in "OTU":
+        data = data.tolist()
+    if not isinstance(data, (list, tuple)) or not any(isinstance(one, str) for one in data):
+        return None
+    texts = Texts(map(plain, data))
+    return texts if all(isinstance(one, (str, type(None))) for one in texts) else None
 
 
 def matrix(data: Any) -> Any:

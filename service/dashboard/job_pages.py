@@ -203,7 +203,7 @@ def _body(form: dict[str, list[str]]) -> dict[str, Any]:
     body = {
         "dataset_id": one("dataset_id"),
         "grid": grid,
-        "scaling": one("scaling"),
+        "scaling": one("scaling") or None,
         "validation": {"fraction": number_in(one("fraction"))},
         "warm_starts": False,  # every curve begins at zero
     }

@@ -252,7 +252,9 @@ async def _show(
             ),
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
-            formats=[form for form in formats() if not (form == "onnx" and _has_texts(version))],
+            formats=[
+                form for form in formats() if not (form == "onnx" and "text" in version.kinds)
+            ],
             inputs=inputs,
             faults=[faults.get(one.label, faults.get(i)) for i, one in enumerate(inputs)],
             by_field=version.n_features <= MAX_INPUTS,
@@ -316,11 +318,6 @@ def _explainable(loaded: LoadedModel) -> bool:
     except ServiceError:
         return False
     return loaded.fitted.kernel is None
-
-
-def _has_texts(version: ModelVersion) -> bool:
-    table = version.result.get("table") or {"columns": ()}
-    return any(column["kind"] == "text" for column in table["columns"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from service.jobs.collection.schemas import KindCreate
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.training.routes import describe
-from service.jobs.training.schemas import JobCreate
+from service.jobs.training.schemas import JobCreate, default_scaling
 from service.jobs.training.submission import JobPlanRead, Trainings
 from service.rows.spec import TargetKind
 from service.storage.database.pages import PageRequest
@@ -89,6 +89,7 @@ _WORDS = {
     "scaling": (
         "Scaling",
         {
+            "": "Automatic",
             "standardize": "Standardize",
             "max-abs": "Max-abs",
             "min-max": "Min-max",
@@ -309,7 +310,7 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
     """The fields with plain labels, and with what speaks for an answer."""
     fields = {field.name: field for field in job_fields()}
     notes = {
-        "scaling": _suggested_scaling(dataset)[1],
+        "scaling": _scaling_of(dataset),
         "validation": f"Folds take one more training each; {FOLDS} are usual.",
         "calibration": "They need a check: hundreds of rows for a sigmoid, thousands for steps.",
         "class_weight": _smallest(dataset),
@@ -332,7 +333,6 @@ def suggestion(dataset: Dataset) -> dict[str, str]:
     suggested = {
         "dataset_id": dataset.id,
         "model_name": _name_for(dataset),
-        "scaling": _suggested_scaling(dataset)[0],
         "validation": {"fraction": FRACTION} if fits else None,
     }
     return {**_with_numbers(form.entries_of(job_fields(), suggested)), C.name: C.default}
@@ -449,15 +449,17 @@ def _suggested_boundary(dataset: Dataset) -> tuple[str, str]:
     return "curved", f"Curved here: {size}."
 
 
-def _suggested_scaling(dataset: Dataset) -> tuple[str, str]:
-    """With the reason."""
-    if dataset.sparse:
-        return "max-abs", "Max-abs here: it keeps the zeros of sparse data."
+def _scaling_of(dataset: Dataset) -> str:
+    """What is automatic, with the reason."""
+    chosen = default_scaling(dataset)
+    if chosen == "none":
+        return "None here: the columns of sparse data count nearly alike."
+    if chosen == "max-abs":
+        return "Max-abs here: the columns differ, and it keeps the zeros of sparse data."
     deviations = [value for value in (dataset.of_columns or {}).get("std", ()) if value]
     if not deviations:
-        return "standardize", "Standardize here: columns then count alike."
-    ratio = max(deviations) / min(deviations)
-    return "standardize", f"Standardize here: the columns differ 1 : {number(ratio)}."
+        return "Standardize here: columns then count alike."
+    return f"Standardize here: the columns differ 1 : {number(max(deviations) / min(deviations))}."
 
 
 def _smallest(dataset: Dataset) -> str:

@@ -72,6 +72,7 @@ _JSON_SCHEMA: dict[str, Any] = {
             "items": {"type": ["string", "number", "boolean"]},
             "description": "One for each row. Left out if the rows hold them, or have none.",
         },
+        "target": {"type": "string", "description": "The name of `labels`."},
     },
 }
 

@@ -90,15 +90,13 @@ def _summary(version: ModelVersion) -> str:
     what = f"for {n} classes ({_first(version.classes)}) and"
     if version.predicts == "numbers":
         kind, what = kind.replace("classifier", "model"), "that predicts a number from"
-    parts = [
-        f"A {kind} {what} {version.n_features:,} feature{'' if version.n_features == 1 else 's'}"
-    ]
+    parts = [f"A {kind} {what} {_features(version.n_features, version.kinds)}"]
     if n > 2 and spec.get("multiclass") in _SCHEMES:
         parts.append(_SCHEMES[spec["multiclass"]])
     features = spec.get("features", {}).get("name", "identity")
     if features != "identity":
         parts.append(f"on {features} features")
-    if spec.get("scaling", "none") != "none":
+    if spec.get("scaling", "none") != "none" and version.kinds != {"text"}:
         parts.append(f"scaled by {spec['scaling']}")
     if solver.get("name"):
         parts.append(f"trained by {solver['name']}")
@@ -111,6 +109,13 @@ def _summary(version: ModelVersion) -> str:
     elif version.calibration is None:
         gives = "labels and decision values"
     return f"{'; '.join(parts)}. It gives {gives}."
+
+
+def _features(n: int, kinds: set[str]) -> str:
+    """How many, in words."""
+    if kinds == {"text"}:
+        return f"{n:,} columns of texts" if n > 1 else "a column of texts"
+    return f"{n:,} feature{'' if n == 1 else 's'}"
 
 
 def _first(classes: Sequence[object]) -> str:
@@ -131,10 +136,10 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
             f"was {version.dataset_digest}."
         ]
     name = f" ({dataset.name})" if dataset.name else ""
-    layout = "sparse" if dataset.sparse else "dense"
+    layout = "" if version.kinds == {"text"} else ", sparse" if dataset.sparse else ", dense"
     sentences = [
         f"It was trained on the dataset {dataset.id}{name}: {dataset.n_samples:,} rows of "
-        f"{dataset.n_features:,} features, {layout}."
+        f"{_features(dataset.n_features, version.kinds)}{layout}."
     ]
     if (of := dataset.target_statistics) is not None and None not in of.values():
         sentences.append(
@@ -293,6 +298,13 @@ def _none(version: ModelVersion) -> Iterator[str]:
 def _intended_use(version: ModelVersion) -> list[str]:
     named = "with the same names" if version.columns else "in the same order"
     missing = "Every value is required: missing values are not imputed."
+    if version.kinds == {"text"}:
+        return [
+            "For texts of the same kind, language and source as the training data, in "
+            "columns with the same names.",
+            "Words that no training text had add nothing to a score: `unknown_words` of a reply "
+            "counts them. A missing text is one without words.",
+        ]
     if version.result.get("table"):
         missing = (
             "Missing cells are filled, and levels that the training data did not have are read, as "

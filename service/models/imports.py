@@ -49,8 +49,16 @@ from svm.model.multiclass import MulticlassName
 from svm.model.pipeline import FittedPipeline
 from svm.model.serialization import from_arrays, to_arrays
 from svm.model.target import Target
-from svm.transforms.features import Nystroem, RandomFourier, Terms, are_factors, check_features
+from svm.transforms.features import (
+    Nystroem,
+    RandomFourier,
+    Splines,
+    Terms,
+    are_factors,
+    check_features,
+)
 from svm.transforms.scaling import ScalingName
+from svm.transforms.splines import are_knots
 
 TEXTS = {
     *("scaling", "features", "multiclass", "kernel", "calibration", "encoding", "columns"),
@@ -461,6 +469,8 @@ def _check_features(model: FittedPipeline) -> None:
             valid = valid and weights is not None and weights.shape == (count,)
         case Terms(terms=terms):
             valid = directions is None and are_factors(weights, len(terms), features.n_inputs)
+        case Splines(n_knots=count):
+            valid = directions is None and are_knots(weights, features.n_inputs, count)
         case Nystroem(n_components=count, kernel=kernel):
             rows = 0 if directions is None else len(directions)
             valid = 1 <= rows <= count and weights is not None and weights.shape == (rows, rows)

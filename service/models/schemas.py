@@ -87,6 +87,8 @@ class ModelVersionRead(ReadModel):
     """By subset of the data: `train`, and `validation` if there is a validation set."""
     certificate: dict[str, Any]
     """What is proven about the cost, as in the job."""
+    search: dict[str, Any] | None
+    """What `auto` compared, as in the job."""
     converged: bool | None
     stop_reason: str | None
     epochs: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import fsum
 from typing import Any
 
@@ -14,11 +15,11 @@ from svm.data.matrices import Matrix, is_sparse
 from svm.data.texts import texts_of
 from svm.encoding.encoder import Encoder
 from svm.encoding.texts import Entries, TextEncoder
-from svm.encoding.tokens import RUNS, PartName, word_spans
+from svm.encoding.tokens import RUNS, PartName, is_without_blanks, word_spans
 from svm.model.explanations import contributions, text_entries
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import FittedPipeline
-from svm.transforms.features import Identity, RandomFourier, Square
+from svm.transforms.features import Identity, RandomFourier, Splines
 
 STRONGEST = 10
 """Support vectors, or features of a sparse row, that are listed."""
@@ -142,23 +143,34 @@ class _ExplainedText:
         self._column, self._values, self._terms = column, values, terms
         self._counts = entries.counts.tolist()
         self._tokens = list(map(encoder.token, entries.outputs.tolist()))
-        self._spans = word_spans(text)[:MARKABLE]
-        self._marks = self._marked(text)
+        marks = list(self._marked(text))
+        self._spans = [(start, end) for start, end, _ in marks]
+        self._marks = np.array([mark for *_, mark in marks]).reshape(-1, len(terms))
 
-    def _marked(self, text: str) -> NDArray[np.float64]:
-        """(n_words, n_problems): of each word its own share, and those of the runs of characters
-        inside it. A token that comes several times has a share in each place."""
+    def _marked(self, text: str) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
+        """Where the words are, and what each adds, (n_problems,): its own share, and those of the
+        runs of characters inside it. A token that comes several times has a share in each place. In
+        scripts without blanks each character has its share of the runs."""
         places = {token: i for i, token in enumerate(self._tokens)}
-        marks = np.zeros((len(self._spans), len(self._terms)))
-        for mark, (start, end, word) in zip(marks, self._spans, strict=True):
+        for start, end, word in word_spans(text)[:MARKABLE]:
             before = "" if text[max(0, start - 1) : start].strip() else " "
             edged = f"{before}{word}{'' if text[end : end + 1].strip() else ' '}"
-            inside: list[tuple[PartName, str]] = [("words", word)]
+            inside: list[tuple[int, PartName, str]] = [(len(before), "words", word)]
             for n in RUNS:
-                inside += [("characters", edged[i : i + n]) for i in range(len(edged) - n + 1)]
-            for i in (places[token] for token in inside if token in places):
-                mark += self._values[i] / self._counts[i]
-        return marks
+                runs = (edged[i : i + n] for i in range(len(edged) - n + 1))
+                inside += [(i, "characters", run) for i, run in enumerate(runs)]
+            shares = np.zeros((len(edged), len(self._terms)))
+            for i, part, token in inside:
+                if (place := places.get((part, token))) is not None:
+                    value = self._values[place] / self._counts[place]
+                    shares[i : i + len(token)] += value / len(token)
+            if len(word) == end - start and is_without_blanks([word]):
+                own = shares[len(before) :][: len(word)]
+                own[0] += shares[: len(before)].sum(axis=0)
+                own[-1] += shares[len(before) + len(word) :].sum(axis=0)
+                yield from ((start + i, start + i + 1, share) for i, share in enumerate(own))
+            else:
+                yield start, end, shares.sum(axis=0)
 
     def of_problem(self, k: int) -> dict[str, Any]:
         """A `schemas.TextTerms`. The terms of its tokens and `others` sum to that of the column."""
@@ -175,7 +187,7 @@ class _ExplainedText:
             "column": self._column,
             "tokens": tokens,
             "others": fsum([float(self._terms[k]), *(-one["term"] for one in tokens)]),
-            "marks": [(*self._spans[i][:2], float(marks[i])) for i in strongest if marks[i]],
+            "marks": [(*self._spans[i], float(marks[i])) for i in strongest if marks[i]],
         }
 
 
@@ -185,8 +197,10 @@ def _names(model: LoadedModel) -> list[str] | None:
         return None
     encoder, features = model.fitted.encoder, model.fitted.features
     given = model.columns or [str(i) for i in range(model.n_features)]
+    if isinstance(features.spec, Splines) or (
+        features.sources is not None and not encoder.is_plain
+    ):
+        return given
     if encoder.is_plain:
         return features.output_names(given)
-    if isinstance(features.spec, Identity | Square):
-        return given
     return features.output_names(encoder.output_names)

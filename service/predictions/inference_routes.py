@@ -248,15 +248,14 @@ def _metadata(registry: ModelRegistry, version: ModelVersion) -> schemas.ModelMe
 
 def _inputs(version: ModelVersion) -> list[schemas.TensorMetadata]:
     """A tensor for each column of a model with texts; none for one of categories or dates."""
-    columns = (version.result.get("table") or {}).get("columns", ())
-    if any(column["kind"] == "text" for column in columns):
+    if "text" in version.kinds:
         return [
             schemas.TensorMetadata(
                 name=column["name"], datatype=DATATYPES.get(column["kind"], "FP64"), shape=[-1]
             )
-            for column in columns
+            for column in version.result["table"]["columns"]
         ]
-    if any(column["kind"] in ("category", "date") for column in columns):
+    if not version.kinds.isdisjoint(("category", "date")):
         return []
     return [schemas.TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ HEADER_HINT = "if the first line names the columns, say header=present"
 RANGE_HINT = "numbers reach up to 1.8e308"
 QUOTES_HINT = "send numbers or booleans, without quotes"
 MISSING_HINT = "the model was trained without missing cells in such columns: give a value"
+FREE_TEXT_HINT = "correct the text, or leave the cell empty"
 NUMBERS = {int, float, bool}
 """Types of a feature in JSON: true and false are 1 and 0."""
 
@@ -45,6 +46,16 @@ def fault_of_text(cell: str, hint: str = HINT) -> CellFault | None:
     if is_not_finite(text):
         return CellFault("non-finite-value", "is not finite", cell, hint)
     return CellFault("not-a-number", "is not a number", cell, number_hint(text) or hint)
+
+
+def fault_of_free_text(text: str, longest: float = inf) -> CellFault | None:
+    """What is wrong with a text of a column of texts, of at most `longest` bytes."""
+    if "\0" in text:
+        return CellFault("invalid-field", "has a NUL character", text, FREE_TEXT_HINT)
+    if 4 * len(text) > longest and len(text.encode()) > longest:
+        message = f"has more than {longest:,} bytes"
+        return CellFault("csv-cell-too-large", message, text, FREE_TEXT_HINT)
+    return None
 
 
 def fault_of_value(value: Any) -> CellFault | None:

@@ -15,7 +15,13 @@ from functools import lru_cache
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-from service.rows.cell_faults import CellFault, fault_of_text, fault_of_value, missing_fault
+from service.rows.cell_faults import (
+    CellFault,
+    fault_of_free_text,
+    fault_of_text,
+    fault_of_value,
+    missing_fault,
+)
 from service.rows.cell_texts.dates import COMPACT, DAY_FIRST, ISO, MONTHS_ONLY, forms_of, iso
 from service.rows.cell_texts.dates import days as days_of
 from service.rows.cell_texts.number_styles import OTHER, NumberStyle
@@ -293,7 +299,11 @@ def _text_reader(words: Collection[str]) -> Reader:
                 raise BadCell(_NOT_ONE_VALUE._replace(value=_text(cell)))
             cell = level_of(cell)
         text: str = cell
-        return nan if is_blank(text) or (words and text.strip(BLANKS) in words) else text
+        if is_blank(text) or (words and text.strip(BLANKS) in words):
+            return nan
+        if (fault := fault_of_free_text(text)) is not None:
+            raise BadCell(fault)
+        return text
 
     return read
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import svm.data.columns
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent
-from service.rows.cell_faults import add_not_finite, refuse_missing
+from service.rows.cell_faults import add_not_finite, fault_of_free_text, refuse_missing
 from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
@@ -26,6 +26,7 @@ from svm.data.texts import TextList, stacked, texts_of, with_texts
 
 WIDTH_HINT = "send one number for each feature, without the label"
 NAMES_HINT = "send every column of the model, in any order; other columns are ignored"
+FIRST_LINE_HINT = f"the first line must hold the names of the columns; {NAMES_HINT}"
 TEXT_HINT = "send the rows as JSON, NDJSON or CSV to the model's predict path below /v1/models"
 MOST_VALUES = 1 << 22
 """Of sparse rows that are made dense."""
@@ -143,11 +144,14 @@ class Columns:
         """The columns of texts."""
         return text_columns(self.table)
 
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether they are a single column of texts: rows in JSON may be texts alone."""
+        return self.n_features == len(self.text_columns) == 1
+
     def as_rows(self, given: list[Any]) -> list[Any]:
-        """Rows in JSON, of which those of a single column of texts may be texts alone."""
-        if self.n_features != len(self.text_columns) or self.n_features > 1:
-            return given
-        return [[row] if type(row) is str else row for row in given]
+        """Rows in JSON, of which those that are texts alone are lists."""
+        return [[row] if type(row) is str else row for row in given] if self.is_text else given
 
     def matrix(self, rows: list[list[Any]]) -> Vector:
         """(n_samples, n_features) of rows that were read; it carries their texts."""
@@ -171,9 +175,8 @@ class Columns:
             there = np.flatnonzero(~np.isnan(X[:, j]))
             texts = texts_of(X).take(X[there, j].astype(np.int64).tolist())
             for i, text in zip(there.tolist(), texts, strict=True):
-                if 4 * len(text) > longest and len(text.encode()) > longest:
-                    what = f"has more than {longest:,} bytes"
-                    faults.add("csv-cell-too-large", what, text, row=i + 1, column=self.column(j))
+                if (fault := fault_of_free_text(text, longest)) is not None:
+                    faults.add(*fault, row=i + 1, column=self.column(j))
         faults.check()
 
     def raw_values(self, row: list[Any]) -> list[Any]:
@@ -357,9 +360,10 @@ class Columns:
         message = f"{what} {listed(missing)}"
         if unknown:
             message += f"; not of the model: {listed(unknown)}"
+        hint = FIRST_LINE_HINT if what.startswith("the header") else NAMES_HINT
         extra = self._difference(names, missing[0])
         extra["missing"] = [name[:MAX_VALUE_CHARACTERS] for name in missing[:MAX_FAULTS]]
-        return _mismatch(message, missing[0], NAMES_HINT, row), extra
+        return _mismatch(message, missing[0], hint, row), extra
 
     def _refusal(self, message: str, name: str, hint: str, names: list[str]) -> InvalidContent:
         fault = _mismatch(message, name, hint)

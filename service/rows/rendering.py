@@ -65,7 +65,7 @@ def write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
 
 
 def write_json(stored: Stored, file: BinaryIO) -> None:
-    """`columns`, `rows` and `labels`, as an upload has them."""
+    """`columns`, `rows`, `labels` and `target`, as an upload has them."""
     file.write(b"{")
     names = _names_of(stored)
     if names is not None:
@@ -85,6 +85,8 @@ def write_json(stored: Stored, file: BinaryIO) -> None:
             some = _texts(stored, labels[start : start + _LABELS_AT_ONCE], orjson.dumps)
             file.write((b"," if start else b"") + b",".join(some))
         file.write(b"]")
+        if stored.target is not None:
+            file.write(b',"target":' + orjson.dumps(_label_name(stored)))
     file.write(b"}\n")
 
 

@@ -161,7 +161,8 @@ class Summarized(Description):
 
     class_counts: list[int] | None
     statistics: dict[str, Any]
-    """`columns`: min, max, mean and std of each, if they are not too many; `target`: how many
+    """`columns`: min, max, mean and std of each, if they are not too many; `extremes`: the columns
+    with the smallest and the largest |value|, and these, of a category 1; `target`: how many
     labels are different, and of numbers the same, the median and, if they could be classes, their
     `classes` and `counts`."""
     warnings: list[dict[str, Any]]

@@ -30,7 +30,7 @@ from svm.data.matrices import (
 )
 from svm.encoding.texts import TextEncoder
 from svm.errors import InvalidData
-from svm.hyperparameters import Checked, Positive, PositiveInt
+from svm.hyperparameters import Checked, Moderate, PositiveInt
 from svm.transforms.scaling import NO_SCALING, Scaling
 
 PARTS = ("year", "month", "weekday", "days")
@@ -60,7 +60,7 @@ class Encoding(Checked):
     for scripts without blanks between words."""
     sublinear: bool = False
     """Whether a token counts as 1 + ln(its count in the text)."""
-    text_weights: dict[str, Positive] = field(default_factory=dict, hash=False)
+    text_weights: dict[str, Moderate] = field(default_factory=dict, hash=False)
     """The norm of the outputs of some columns of texts, by name; 1 for the others. Beside numbers,
     a larger one lets the text decide more."""
     unseen: Literal["zero", "refuse"] = "zero"

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -48,8 +49,24 @@ def canonical(text: str) -> str:
 
 
 def word_spans(text: str) -> list[tuple[int, int, str]]:
-    """Where words are in a text as it came, and each in its canonical form."""
-    return [(*one.span(), canonical(one.group())) for one in _WORD.finditer(text)]
+    """Where words are in a text as it came, with their accents, and each in its canonical form."""
+    starts = [i for i, one in enumerate(text) if i == 0 or not _joins(one)]
+    places = list(pairwise([*starts, len(text)]))
+    forms = [unicodedata.normalize("NFKC", text[start:end]) for start, end in places]
+    sources = [place for place, form in zip(places, forms, strict=True) for _ in form.lower()]
+    spans: list[tuple[int, int, str]] = []
+    for word in _WORD.finditer("".join(forms).lower()):
+        start, end = sources[word.start()][0], sources[word.end() - 1][1]
+        if not spans or start >= spans[-1][1]:  # a fraction has two words in one character
+            spans.append((start, end, word.group()))
+    return spans
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is part of the one before it: a mark, or a later part of a syllable."""
+    if character < "\u0300":
+        return False
+    return unicodedata.category(character)[0] == "M" or "\u1160" <= character <= "\u11ff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,26 +220,23 @@ def _powers(n: int) -> tuple[Keys, Keys]:
     return powers
 
 
-WITHOUT_BLANKS = np.array(
-    [
-        (0x0E00, 0x0EFF),  # Thai, Lao
-        (0x0F00, 0x0FFF),  # Tibetan
-        (0x1000, 0x109F),  # Myanmar
-        (0x1780, 0x17FF),  # Khmer
-        (0x3040, 0x30FF),  # Hiragana, Katakana
-        (0x3400, 0x9FFF),  # Han
-        (0xF900, 0xFAFF),
-        (0x20000, 0x3FFFF),
-    ]
+WITHOUT_BLANKS = re.compile(
+    "["
+    "\u0e00-\u0fff"  # Thai, Lao, Tibetan
+    "\u1000-\u109f"  # Myanmar
+    "\u1780-\u17ff"  # Khmer
+    "\u3040-\u30ff"  # Hiragana, Katakana
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    "]+"
 )
-"""First and last characters of scripts that put no blanks between words."""
+"""Characters of scripts that put no blanks between words."""
 
 
-def is_without_blanks(texts: Sequence[str]) -> bool:
+def is_without_blanks(texts: Iterable[str]) -> bool:
     """Whether most letters of texts in canonical form are of scripts without blanks."""
-    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
-    letters = points[_is_word()[points]]
-    low, high = WITHOUT_BLANKS.T
-    places = np.searchsorted(low, letters, side="right") - 1
-    n = int(np.count_nonzero((places >= 0) & (letters <= high[places])))
-    return 2 * n > len(letters)
+    n = n_letters = 0
+    for text in texts:
+        letters = "".join(_WORD.findall(text))
+        n_letters += len(letters)
+        n += sum(map(len, WITHOUT_BLANKS.findall(letters)))
+    return 2 * n > n_letters

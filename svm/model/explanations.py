@@ -15,7 +15,7 @@ from svm.encoding.texts import Entries, TextEncoder
 from svm.encoding.tokens import PartName
 from svm.kernel.row_products import kernel_values
 from svm.model.pipeline import FittedPipeline
-from svm.transforms.features import Identity, Nystroem, Square
+from svm.transforms.features import Nystroem
 
 REPEATS = 5
 FEW_TEXTS = 20
@@ -45,10 +45,10 @@ def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
     products: Vector = coefficients * (values.toarray() if is_sparse(values) else values)
     if fitted.kernel is not None:
         return products
-    if not isinstance(fitted.features.spec, Identity | Square):
+    if (sources := fitted.features.sources) is None:
         return products
     terms = np.zeros((len(products), fitted.n_features))
-    np.add.at(terms.T, fitted.encoder.output_columns, products.T)
+    np.add.at(terms.T, fitted.encoder.output_columns[sources], products.T)
     return terms
 
 

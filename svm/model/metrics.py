@@ -228,4 +228,4 @@ def explain_unpredicted(
         only = label_name(classes[predicted[0]])[:SHOWN_CHARACTERS]
         said = f"The model predicts {only} for every row, and never {shown}"
     weight = "a larger `class_weight` for it" if class_weight else '`"class_weight": "balanced"`'
-    return (f"{said}: try {weight}, a larger C, or `scaling`.",)
+    return (f"{said}: try {weight}, or a larger C.",)

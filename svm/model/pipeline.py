@@ -166,10 +166,13 @@ class FittedPipeline:
     @property
     def takes_sparse(self) -> bool:
         """Whether rows are scored as sparse ones, even if given as dense ones."""
-        if self.encoder.texts:
-            return True
         plain = self.encoder.is_plain
         return plain and self.n_features > WIDE and self.scaling.offset is None
+
+    @property
+    def _encodes_sparse(self) -> bool:
+        """Whether what the feature map takes is sparse: raw rows with texts are dense."""
+        return self.takes_sparse or bool(self.encoder.texts)
 
     def problem_scores(self, X: Any) -> Vector:
         """The score of every binary classifier: (n_samples, n_problems).
@@ -211,11 +214,11 @@ class FittedPipeline:
         widths = [MIN_WIDTH]
         if isinstance(self._unscaled, TableScorer):
             widths.append(self._unscaled.values_per_row)
-        elif not self.takes_sparse:
+        elif not self._encodes_sparse:
             widths.append(self.encoder.n_outputs)
-        if self.features.directions is not None or not self.takes_sparse:
+        if self.features.directions is not None or not self._encodes_sparse:
             widths.append(self.features.n_outputs)
-        if not self.takes_sparse:
+        if not self._encodes_sparse:
             widths.append(self.n_features)
         if self.kernel is not None:
             widths.append(self.coefficients.shape[1])
@@ -231,7 +234,7 @@ class FittedPipeline:
     def _unscaled(self) -> LinearScorer | TableScorer | None:
         """For a linear model without a feature map, the common case: needs no copy of the rows."""
         simple = self.kernel is None and isinstance(self.features.spec, Identity)
-        if not simple or (self.takes_sparse and not self.encoder.texts):
+        if not simple or self.takes_sparse:
             return None
         learned = self.scaling, self.coefficients, self.intercepts
         if isinstance(self.encoder, PlainEncoder):
@@ -245,7 +248,7 @@ class FittedPipeline:
 
     def in_form(self, X: Matrix) -> Matrix:
         """X, dense or sparse as rows are scored; raw rows as they are."""
-        if self.takes_sparse and self.encoder.is_plain:
+        if self.takes_sparse:
             return X if is_sparse(X) else as_sparse(X)
         return X.toarray() if is_sparse(X) else X
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from svm.data.stored_rows import StoredRows, is_csr
 from svm.hyperparameters import Doc, Hyperparameters, Intercept, Loss
@@ -18,6 +18,7 @@ from svm.solvers.smo import SMO
 from svm.solvers.smoothing.smoothed_hinge import row_work, step_work
 from svm.solvers.working_sets import LONG, SMOState, small_ones
 
+Effort: TypeAlias = Literal["quick", "balanced", "thorough"]
 MODERATE = 3.0
 """C times the mean ‖x‖² up to which coordinate descent needs few epochs."""
 MODERATE_BROAD = 100.0
@@ -37,8 +38,10 @@ PROBE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Hyperparameters):
-    """Chooses the fastest solver for data of this kind; a note of the job says which and why.
-    Where coordinate descent is slow after all, `newton` takes over.
+    """Finds what to train (`effort`): a linear model, one on a curve of each feature, or a Gaussian
+    kernel, each with its C, compared on rows that they did not see. Then it chooses the fastest
+    solver for data of this kind; notes of the job say what and why. Where coordinate descent is
+    slow after all, `newton` takes over.
 
     `smo` with a kernel, and for many pairs of few rows. Else `newton`; or `dual-coordinate-descent`
     if the intercept is not `free` and C times the mean ‖x‖² is moderate, or there are many
@@ -54,6 +57,10 @@ class Auto(Hyperparameters):
     """Another λ may lead to another solver, so chains of comparisons begin at zero."""
 
     name: Literal["auto"] = "auto"
+    effort: Effort = field(default="balanced", repr=False)
+    """What is compared before the training, where C, λ, kernel and features are not given: `quick`
+    nothing, `balanced` some 12 settings on at most 3,000 rows and the best of them on 10,000,
+    `thorough` more settings on three times as many rows."""
     kernel: Annotated[
         AnyKernel | None,
         Doc(
@@ -70,6 +77,11 @@ class Auto(Hyperparameters):
         super().__post_init__()
         if isinstance(self.kernel, LinearKernel):
             object.__setattr__(self, "kernel", None)
+
+    @property
+    def searches(self) -> bool:
+        """Whether settings are compared before the training: nothing is given that decides."""
+        return self.effort != "quick" and (self.kernel, self.C, self.lambda_) == (None, None, None)
 
     @property
     def streams(self) -> bool:

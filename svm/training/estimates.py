@@ -81,6 +81,14 @@ class DataSize:
     text_bytes: int = 0
     """Of all texts of a table, in UTF-8."""
 
+    def part(self, n_samples: int) -> DataSize:
+        """Of at most this many of the rows."""
+        n = min(n_samples, self.n_samples)
+        values, texts = (
+            count * n // self.n_samples for count in (self.stored_values, self.text_bytes)
+        )
+        return replace(self, n_samples=n, stored_values=values, text_bytes=texts)
+
 
 def rows_bytes(size: DataSize) -> int:
     """X itself, in float64, with its texts."""

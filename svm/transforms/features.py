@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from svm.data.columns import Column, Columns
-from svm.data.matrices import Floats, Matrix, Vector, is_sparse
+from svm.data.matrices import Floats, Indices, Matrix, Vector, is_sparse
 from svm.data.randomness import generator
 from svm.data.stored_rows import Rows, is_csr
 from svm.errors import InvalidData, InvalidHyperparameter
@@ -21,11 +21,14 @@ from svm.hyperparameters import Checked, PositiveInt, by_name
 from svm.kernel import kernels
 from svm.kernel.kernels import MEDIAN_GAUSSIAN, AnyKernel, Gamma, GaussianKernel
 from svm.kernel.row_products import KernelEvaluator, RowProducts
+from svm.transforms.splines import FEWEST, fit_knots, splines, widths_of
 
 MAX_OUTPUTS = 20_000
 """Most features that a map may make."""
 BLOCK_VALUES = 1 << 16
 """Of the rows that are mapped at a time: 512 KiB."""
+KNOT_ROWS = 10_000
+"""Rows that knots are learned from."""
 MOST_TERMS = 1000
 MOST_FACTORS = 20
 """Of one term, each power counted."""
@@ -119,8 +122,19 @@ class Nystroem(Checked):
     """Inner products in the space to span, or the name of a kernel, such as `rbf`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Splines(Checked):
+    """A smooth curve of each feature: quadratic B-splines between quantiles of the training rows.
+    The model stays a sum over features, without their products."""
+
+    name: Literal["splines"] = "splines"
+    n_knots: Annotated[int, Ge(FEWEST), Le(100)] = 6
+    """Quantiles, the smallest and the largest value among them. A feature with fewer than three
+    different ones stays as it is; another one becomes at most `n_knots` + 1 features."""
+
+
 AnyFeatures: TypeAlias = (
-    Identity | Square | Polynomial | Interactions | Terms | RandomFourier | Nystroem
+    Identity | Square | Polynomial | Interactions | Terms | Splines | RandomFourier | Nystroem
 )
 FEATURES: dict[str, type[Checked]] = by_name(AnyFeatures)
 
@@ -135,14 +149,29 @@ class FeatureMap:
     """Random Fourier: W (n_components, n_inputs). Nyström: the rows drawn, likewise."""
     weights: Vector | None = None
     """Random Fourier: b (n_components,). Nyström: K^(-1/2) of the rows drawn, symmetric. Terms: the
-    features that each multiplies, and their powers (`Terms`)."""
+    features that each multiplies, and their powers (`Terms`). Splines: the knots of each feature
+    (`svm.transforms.splines`)."""
 
     @property
     def n_outputs(self) -> int:
         """Number of output features."""
         if self.directions is not None:
             return len(self.directions)
+        if isinstance(self.spec, Splines):
+            assert self.weights is not None
+            return int(widths_of(self.weights).sum())
         return n_outputs(self.spec, self.n_inputs)
+
+    @property
+    def sources(self) -> Indices | None:
+        """(n_outputs,) the input feature that each output depends on; None if it is not one."""
+        match self.spec:
+            case Identity() | Square():
+                return np.arange(self.n_inputs)
+            case Splines():
+                assert self.weights is not None
+                return np.repeat(np.arange(self.n_inputs), widths_of(self.weights))
+        return None
 
     def output_names(self, names: Sequence[str]) -> list[str] | None:
         """Names of the output features from those of the input features, such as `a*b`.
@@ -161,6 +190,10 @@ class FeatureMap:
             case Terms():
                 assert self.weights is not None
                 return term_names(self.weights, names)
+            case Splines():
+                assert self.weights is not None
+                widths = zip(names, widths_of(self.weights).tolist(), strict=True)
+                return [f"{n} curve {k}" if w > 1 else n for n, w in widths for k in range(w)]
         return None
 
     def transform(self, X: Matrix) -> Matrix:
@@ -178,6 +211,10 @@ class FeatureMap:
                 assert self.weights is not None
                 assert not is_sparse(X)  # see `check_features`
                 return products(X, self.weights)
+            case Splines():
+                assert self.weights is not None
+                assert not is_sparse(X)
+                return splines(X, self.weights)
             case RandomFourier() | Nystroem():
                 return self._approximate(X)
 
@@ -223,7 +260,7 @@ def check_features(spec: AnyFeatures, n_features: int, sparse: bool) -> None:
     """Raises InvalidData (`plan-too-large`, `features-unsupported`) for unsupported data."""
     if isinstance(spec, Identity | Square):
         return
-    if sparse and isinstance(spec, Polynomial | Interactions | Terms):
+    if sparse and isinstance(spec, Polynomial | Interactions | Terms | Splines):
         raise InvalidData(
             "features-unsupported",
             f"{spec.name} features of sparse data would be dense; use square, random-fourier or "
@@ -256,6 +293,8 @@ def fit_features(
                 places = {str(j): j for j in range(d)}
             check_terms(spec, tuple(Column(name) for name in places))
             return FeatureMap(spec, d, None, factors_of(spec, places))
+        case Splines():
+            return FeatureMap(spec, d, None, _knots(X, spec.n_knots))
         case RandomFourier():
             gamma = GaussianKernel(gamma=spec.gamma).fitted(X).gamma
             scale = math.sqrt(2.0 * float(gamma))
@@ -281,6 +320,12 @@ def fit_features(
     return FeatureMap(spec, d)
 
 
+def _knots(X: Rows, count: int) -> Vector:
+    """Of the rows, or of at most 10,000, evenly spread."""
+    some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], KNOT_ROWS)).astype(np.int64)
+    return fit_knots(kernels.dense_rows(X, some), count)
+
+
 def n_outputs(spec: AnyFeatures, d: int) -> int:
     """Number of output features for d input features."""
     match spec:
@@ -290,6 +335,8 @@ def n_outputs(spec: AnyFeatures, d: int) -> int:
             return d + d * (d - 1) // 2
         case Terms(terms=terms):
             return len(terms)
+        case Splines(n_knots=count):
+            return d * (count + 1)
         case RandomFourier(n_components=count) | Nystroem(n_components=count):
             return count
         case _:

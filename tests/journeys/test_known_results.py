@@ -59,6 +59,7 @@ def test_batch_descent_takes_57_updates(server: Server, tutorial: str) -> None:
         tutorial,
         "tutorial",
         solver={"name": "gradient-descent", "C": 100, "learning_rate": 3e-7, "batch_size": "all"},
+        scaling="none",
         stopping={"cost_change": {"epsilon": 0.25}},
         trace={"every": 1},
     )
@@ -98,6 +99,7 @@ def test_stochastic_descents_end_by_their_rule(
             "batch_size": batch_size,
             "regularizer": "whole",
         },
+        scaling="none",
         stopping={"cost_change": {"epsilon": epsilon, "smoothing": 0.5}},
     )
     assert all(job["stop_reason"] == "converged" for job in jobs)
@@ -123,11 +125,9 @@ def test_pegasos_on_digits(server: Server, seeds: range) -> None:
     body = json.dumps({"instances": X.tolist()})
     errors, jobs = [], []
     for seed in seeds:
-        solver = {"name": "pegasos", "lambda": 1.0}
+        spec = {"solver": {"name": "pegasos", "lambda": 1.0}, "scaling": "none"}
         stopping = {"max_epochs": 20}
-        jobs.append(
-            server.train(dataset["id"], "digits", solver=solver, stopping=stopping, seed=seed)
-        )
+        jobs.append(server.train(dataset["id"], "digits", **spec, stopping=stopping, seed=seed))
     for job in jobs:
         done = server.finished(job)
         assert done["epochs"] == 20
@@ -207,6 +207,7 @@ def test_digits_certificate_brackets_the_optimum(server: Server) -> None:
         dataset["id"],
         "digits-certified",
         solver={"name": "pegasos", "lambda": 1.0},
+        scaling="none",
         stopping={"max_epochs": 20},
         seed=0,
     )
@@ -220,7 +221,8 @@ def test_iris_certificates_bracket_the_optima(server: Server) -> None:
         ",".join([*map(repr, row.tolist()), str(code)]) for row, code in zip(X, codes, strict=True)
     ]
     dataset = server.upload("\n".join(lines).encode(), header="absent")
-    job = server.trained(dataset["id"], "iris-certified", solver={"name": "newton", "C": 1.0})
+    newton = {"name": "newton", "C": 1.0}
+    job = server.trained(dataset["id"], "iris-certified", solver=newton, scaling="none")
     for pair in job["certificate"]["pairs"]:
         i, j = pair["classes"]
         rows = (codes == i) | (codes == j)

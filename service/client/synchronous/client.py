@@ -418,8 +418,9 @@ class Client:
         `data` is the path of a file in any format of the service, also in a zip file of its own or
         compressed by gzip (`.csv.gz`), bytes with their `media_type`,
         a table (a pandas or polars frame, an Arrow table, a list of records, a dictionary of
-        columns), a SciPy sparse matrix, or anything that NumPy can convert to an array. Texts,
-        categories, booleans, dates and missing cells of a table are kept.
+        columns), texts (a list, an array or a series, which become a column `text`), a SciPy sparse
+        matrix, or anything that NumPy can convert to an array. Texts, categories, booleans, dates
+        and missing cells of a table are kept.
         `labels` has one entry for each row, or is the path of a file with one line for each;
         without it, the label column of a table or file is the last one or the one in the option
         `target`, and arrays are unlabeled. `columns` are the feature names of an array. `weights`
@@ -571,8 +572,8 @@ class Client:
         outputs: str | Outputs | None = None,
         **shares: Unpack[Shares],
     ) -> Array | dict[str, Any]:
-        """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, or the
-        path of a file.
+        """Predict rows: an array, lists, a sparse matrix, a frame, mappings by feature name, texts
+        of a model of one column of them, or the path of a file.
 
         `model` is a name, a version such as `iris/3`, or an alias such as `iris/candidate`. One of
         the outputs `label`, the default, `decision` and `probability` is returned as an array,

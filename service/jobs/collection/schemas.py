@@ -77,6 +77,8 @@ class ProgressRead(ReadModel):
     """Estimated time to the end."""
     parts: int = 0
     """Parts of a long job that are left to other workers, while no job waits for them."""
+    comparing: bool = False
+    """`auto` compares settings; the model so far is the usual linear one."""
     compiling: bool = False
     """Loops are being compiled for this machine: only before the first trainings of a kind."""
 
@@ -203,6 +205,9 @@ class JobRead(JobSummary):
     is proven, `rough`: at most 10 % above, `open`), `kernel` (`approximated` if features stand for
     a kernel), `exact` (the values of the model with the kernel itself, if they are known),
     `summary` (a sentence), and `pairs`."""
+    search: dict[str, Any] | None
+    """What `auto` compared, null if nothing: `summary` (a sentence), `score` (accuracy, of numbers
+    `mae`) that is expected on new rows, and the settings `tried` with their scores."""
 
 
 class JobPage(ReadModel):

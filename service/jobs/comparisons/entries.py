@@ -15,7 +15,12 @@ from service.datasets.dataset import Dataset
 from service.errors import InvalidContent
 from service.jobs.collection.schemas import KindCreate
 from service.jobs.comparisons.schemas import ComparisonCreate, EntryCreate, Grid, Sizes
-from service.jobs.training.schemas import JobCreate, TrainingOptions, ValidationSplit
+from service.jobs.training.schemas import (
+    JobCreate,
+    TrainingOptions,
+    ValidationSplit,
+    without_search,
+)
 from svm.data.matrices import Indices
 from svm.data.randomness import generator
 from svm.data.splitting import held_out_rows
@@ -68,7 +73,7 @@ def _entry(body: ComparisonCreate, spec: EntryCreate) -> JobCreate:
     return JobCreate(
         dataset_id=body.dataset_id,
         model_name=body.model_name or NAMELESS,
-        solver=spec.solver,
+        solver=without_search(spec.solver),
         validation=body.validation,
         **fields,
     )

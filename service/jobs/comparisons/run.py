@@ -32,7 +32,7 @@ from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.jobs.training import summary
 from service.jobs.training.admission import labeled_as, rows_stay_in_files
-from service.jobs.training.rows import LabeledRows, Split, rare_classes
+from service.jobs.training.rows import LabeledRows, Split, rare_classes, unscaled_columns
 from service.jobs.training.training_sequence import SHORTEST_S, begin_training, threads_of
 from service.storage.arrays import Arrays
 from service.storage.database import new_id
@@ -63,7 +63,8 @@ def run(context: RunContext, attempt: Attempt) -> None:
     seen = None
     if best is not None:
         seen, total = work.trained_rows()
-        warnings = (*warnings, *summary.warn_of_trained_rows(seen, total, "validation rows"))
+        warnings += summary.warn_of_trained_rows(seen, total, "validation rows")
+        warnings += unscaled_columns(best["spec"]["scaling"], dataset)
     attempt.show(summary.final_progress(attempt, canceled, best))
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
@@ -507,7 +508,7 @@ class ChainRun:
                 subsets = {"train": train, "validation": now.validation}
                 notes = () if fitted.target is None else (NO_INTERVALS,)
                 named = entry.model_copy(update={"set_alias": self.body.set_alias})
-                spec = named.with_solver(result.warm_start.pipeline.solver)
+                spec = named.trained_by(result.warm_start.pipeline)
                 record = {"spec": spec, "result": summary.result_of(result, subsets, notes)}
                 best = results.Model(step.entry, result.warm_start, record)
         if isinstance(measures, Errors) and some is not None:

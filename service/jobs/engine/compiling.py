@@ -7,6 +7,7 @@ a process beside the workers compiles the rest.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,8 @@ from pathlib import Path
 from service.jobs.core.attempts import Attempt
 from service.settings import Settings
 from service.storage.machine_code import LOCK, VARIABLE, keep_machine_code
+
+logger = logging.getLogger(__name__)
 
 
 def is_complete() -> bool:
@@ -50,7 +53,7 @@ def main() -> None:
 
 @contextmanager
 def report_compiling(attempt: Attempt) -> Iterator[None]:
-    """During the block the progress of the job says when loops are compiled."""
+    """During the block the progress of the job, and the log, say when loops are compiled."""
     # Imported by workers in any case.
     from numba.core import event
 
@@ -60,6 +63,7 @@ def report_compiling(attempt: Attempt) -> Iterator[None]:
         def on_start(self, event: object) -> None:
             if not self.said:
                 self.said = True
+                logger.info("compiling loops for this machine, once")
                 attempt.tell(compiling=True)
 
         def on_end(self, event: object) -> None:

@@ -21,6 +21,7 @@ from service.jobs.training.schemas import (
     TrainingOptions,
     ValidationSplit,
     require_class,
+    without_search,
 )
 from service.models.registry import ModelRegistry
 from service.rows.faults import listed
@@ -34,7 +35,9 @@ from svm.errors import InvalidData
 from svm.model.measures import ERROR_BYTES
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
+from svm.solvers.auto import Auto
 from svm.solvers.protocol import HasDualCoefficients
+from svm.training.candidates import EXACT_ROWS, first_candidates, possible_ends, sample_sizes
 from svm.training.estimates import DataSize, rows_bytes, training_bytes
 from svm.training.warm_start import WarmStart, check_warm_start
 from svm.transforms.features import Terms, check_features, check_terms
@@ -256,6 +259,14 @@ USABLE = 0.9
 """Share of its limit that is planned with; at 0.95 the worker is ended."""
 
 
+def affordable(spec: JobCreate, dataset: Dataset, limit: int) -> JobCreate:
+    """The request; if a worker of `limit` bytes cannot compare settings, as one that does not."""
+    if not spec.searches or peak_bytes(spec, dataset, in_files=True) <= int(USABLE * limit):
+        return spec
+    quick = spec.model_copy(update={"solver": without_search(spec.solver)})
+    return quick.on(dataset)
+
+
 def rows_stay_in_files(
     spec: JobCreate, dataset: Dataset, limit: int, validation: Dataset | None = None
 ) -> bool:
@@ -309,9 +320,24 @@ def peak_bytes(
     rows = 0 if in_files else copies * rows_bytes(size)
     if validation is not None and not in_files:  # as they are, recoded, and mapped
         rows += 3 * rows_bytes(data_size(validation))
-    training = training_bytes(spec.pipeline(), size, in_files=in_files)
+    training = _training_bytes(spec, size, in_files=in_files)
     measured = n if validation is None else validation.n_samples
     return WORKER_BYTES + rows + _with_scores(spec, training, measured, len(labels))
+
+
+def _training_bytes(spec: JobCreate, size: DataSize, *, in_files: bool) -> int:
+    """Of the training, and of what `auto` compares before it."""
+    usual, solver = spec.pipeline(), spec.solver
+    if not spec.searches or not isinstance(solver, Auto):
+        return training_bytes(usual, size, in_files=in_files)
+    sparse = size.sparse or bool(size.text_bytes)
+    first = first_candidates(usual, size.n_features, sparse=sparse, unscaled=False)
+    ends = possible_ends(first, usual, exact=size.n_samples <= EXACT_ROWS and not in_files)
+    final = max(training_bytes(end, size, in_files=in_files) for end in ends)
+    sample = size.part(sample_sizes(solver.effort, size.n_samples, size.stored_values)[1])
+    exact = possible_ends(first, usual, exact=True)
+    compared = max(training_bytes(end, sample, in_files=False) for end in exact)
+    return max(final, compared + 2 * rows_bytes(sample))
 
 
 def data_size(dataset: Dataset) -> DataSize:

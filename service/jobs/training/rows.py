@@ -17,7 +17,13 @@ import numpy.typing as npt
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData
 from service.errors import InvalidContent
 from service.jobs.core.model_columns import class_numbers, positions, recode_onto
-from service.jobs.training.schemas import Folds, JobCreate, ValidationDataset, ValidationSplit
+from service.jobs.training.schemas import (
+    Folds,
+    JobCreate,
+    ValidationDataset,
+    ValidationSplit,
+    uneven_columns,
+)
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.matrices import Indices, Matrix, Vector, is_sparse
@@ -27,6 +33,7 @@ from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
 from svm.model.measures import Baseline, Confusion, Errors, Measures
 from svm.model.pipeline import FittedPipeline
+from svm.transforms.scaling import ScalingName
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +278,23 @@ def rare_classes(
                 if held_out_rows(count, fraction) == 0
             )
     return ()
+
+
+def unscaled_columns(scaling: ScalingName | None, dataset: Dataset) -> tuple[str, ...]:
+    """A warning about uneven columns that a model was trained on as they are: a scaling makes them
+    alike."""
+    uneven = uneven_columns(dataset) if scaling == "none" else None
+    if uneven is None:
+        return ()
+    (small, few), (large, many) = (
+        (f"column {number + 1}" if dataset.columns is None else repr(dataset.columns[number]), most)
+        for number, most in uneven
+    )
+    return (
+        f"The model was trained on columns as they are, and the values of {large} are up to "
+        f"{many:g}, those of {small} only up to {few:g}, so that {small} hardly counts: train with "
+        f'`scaling: "{"max-abs" if dataset.sparse else "standardize"}"`.',
+    )
 
 
 def check_measured(spec: JobCreate, dataset: Dataset) -> None:

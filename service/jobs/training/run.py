@@ -81,7 +81,12 @@ def run(context: RunContext, attempt: Attempt) -> None:
         left_out = list(sequence.folds.values())
         metrics["validation"]["none_of_these"] = summary.prices_of(fitted.rejection, left_out)
     warnings += explain_unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
+    found = trainings.outcome
+    if found is not None:
+        notes = (found.summary, *notes)
     measures = summary.result_of(result, metrics, notes)
+    if found is not None:
+        measures["search"] = summary.search_of(found)
     if canceled:
         measures["stop_reason"] = "canceled"
     attempt.show(summary.final_progress(attempt, canceled, measures))
@@ -100,7 +105,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         result.warm_start,
         dataset=trainings.dataset,
         rows=trainings.splits[0].training,
-        spec=spec.with_solver(result.warm_start.pipeline.solver),
+        spec=spec.trained_by(result.warm_start.pipeline),
         result=measures,
         n_support_vectors=result.n_support_vectors,
     )
@@ -126,6 +131,14 @@ def _calibrated(
     return calibrated, calibration_metrics(probabilities, labels, codes), warnings
 
 
+def _compare(trainings: training_sequence.JobTrainings, part: PartWork) -> None:
+    """Do a task of a search."""
+    search = trainings.search
+    assert search is not None
+    task = search.tasks()[part.number - training_sequence.SEARCH.start]
+    part.deliver(pack({"losses": search.compute(task)}))
+
+
 def help(context: RunContext, part: PartWork) -> None:
     """Train a fold, or some pairs of the model, for another worker. Raises as `run`."""
     part.check()
@@ -133,6 +146,9 @@ def help(context: RunContext, part: PartWork) -> None:
     trainings.work = part
     saved: Arrays = context.checkpoint(part.job) or {}
     number = 0 if part.number in training_sequence.GROUPS else part.number
+    trainings.compare(below("search", saved))
+    if part.number in training_sequence.SEARCH:
+        return _compare(trainings, part)
     own = {"budget_s": saved["budget_s"]}
     with file_errors_reported():
         training = trainings.begin(

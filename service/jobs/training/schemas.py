@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -33,7 +34,9 @@ from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.model.target import TargetScale
 from svm.solvers import CHOICES, AnyChoice
+from svm.solvers.auto import Auto
 from svm.stopping import Stopping
+from svm.training.candidates import FEWEST_ROWS
 from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
 from svm.transforms.scaling import ScalingName
@@ -43,6 +46,8 @@ MAX_JOBS = 1000
 """In one request."""
 MAX_SEED = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
+UNEVEN = 100.0
+"""Columns whose largest |values| differ more than this many times are uneven."""
 
 
 def _not_latest(alias: str) -> str:
@@ -148,8 +153,19 @@ def _traceable(trace: Trace | None, fields: ValidationInfo) -> Trace | None:
 
 
 def default_scaling(dataset: Dataset) -> ScalingName:
-    """If the caller names none."""
-    return "none" if dataset.is_plain else "standardize"
+    """If the caller names none. Sparse data keeps its zeros."""
+    if not dataset.sparse:
+        return "standardize"
+    return "none" if uneven_columns(dataset) is None else "max-abs"
+
+
+def uneven_columns(dataset: Dataset) -> list[list[Any]] | None:
+    """The columns with the smallest and the largest |value|, and these values, if these differ more
+    than 100-fold. Columns of texts or of zeros do not count."""
+    extremes: list[list[Any]] | None = dataset.statistics.get("extremes")
+    if extremes is None or extremes[1][1] / UNEVEN <= extremes[0][1]:
+        return None
+    return extremes
 
 
 def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
@@ -158,6 +174,11 @@ def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
     if dataset.target_kind == "numbers":
         return pipeline.for_numbers().solver
     return pipeline.for_texts().solver if dataset.text_columns else solver
+
+
+def without_search(solver: AnyChoice) -> AnyChoice:
+    """The solver; `auto` as one that compares nothing."""
+    return replace(solver, effort="quick") if isinstance(solver, Auto) else solver
 
 
 def stratified(validation: Any, dataset: Dataset) -> Any:
@@ -216,8 +237,9 @@ class TrainingOptions(KindCreate):
     in the model. Tables of finite numbers need none."""
     scaling: ScalingName | None = None
     """Scaling of the features, fitted on the training rows and kept in the model. By default
-    `standardize` for tables with categories, dates or missing cells, else `none`; `spec` shows it.
-    Categories, booleans and indicators of missing cells stay 0 and 1."""
+    `standardize` for dense data, and for sparse data `none`, or `max-abs` if the largest values of
+    its columns differ more than 100-fold; `spec` shows it. Categories, booleans and indicators of
+    missing cells stay 0 and 1, texts as they are."""
     features: FeaturesChoice = Identity()
     """What the solver sees instead of the scaled features."""
     multiclass: MulticlassName | None = None
@@ -272,10 +294,11 @@ class JobCreate(TrainingOptions):
     """How to measure the model on rows that it was not trained on: a `fraction` of the rows
     as a validation set, cross-validation with `folds`, or another dataset."""
     calibration: Annotated[CalibrationName | None, AfterValidator(_held_out)] = None
-    """Fit probabilities on the scores of the validation set, or with folds on the score of every
-    row by the training that did not see it: by a sigmoid, which needs hundreds of rows, or by
-    isotonic steps, which need thousands. Its metrics measure each row with a calibration that was
-    fitted on others."""
+    """How scores become probabilities: `sigmoid` (Platt's) needs hundreds of rows, `isotonic` needs
+    thousands.
+
+    Fitted on the validation set, or with folds on the score of every row by the training that did
+    not see it. Its metrics measure each row with a calibration that was fitted on others."""
     left_out_groups: Annotated[int, Ge(2), Le(100)] | None = None
     """Measure how many rows of unknown classes `label_or_none` withholds: this many groups of
     classes are each left out of one more training. Needs four classes and a validation set."""
@@ -295,6 +318,13 @@ class JobCreate(TrainingOptions):
     what a solver inherits from which others."""
 
     @property
+    def searches(self) -> bool:
+        """Whether settings are compared before the training: nothing is given that decides."""
+        begun = self.warm_start_from, self.trace, self.stopping.patience
+        free = begun == (None, None, None) and isinstance(self.features, Identity)
+        return free and isinstance(self.solver, Auto) and self.solver.searches
+
+    @property
     def target_kind(self) -> TargetKind:
         """What the training takes the labels for."""
         return kind_of_target(self.solver)
@@ -304,15 +334,20 @@ class JobCreate(TrainingOptions):
         return self.model_copy(update={"solver": loss_for(self.solver, dataset)})
 
     def on(self, dataset: Dataset) -> Self:
-        validation = stratified(self.validation, dataset)
-        return super().on(dataset).model_copy(update={"validation": validation})
+        made = super().on(dataset)
+        values: dict[str, Any] = {"validation": stratified(self.validation, dataset)}
+        if not made.searches or dataset.n_samples < FEWEST_ROWS:
+            values["solver"] = without_search(self.solver)
+        elif not dataset.sparse:
+            values["scaling"] = self.scaling
+        return made.model_copy(update=values)
 
     def pipeline(self) -> Pipeline:
         """What to train, without the data and the limits of this service."""
         return Pipeline(
             solver=self.solver,
             encoding=self.encoding,
-            scaling=self.scaling or "none",
+            scaling=self.scaling or "standardize",
             features=self.features,
             multiclass=self.multiclass or "one-vs-one",
             class_weight=self.class_weight,
@@ -320,9 +355,10 @@ class JobCreate(TrainingOptions):
             stopping=self.stopping.resolve(),
         )
 
-    def with_solver(self, solver: AnyChoice) -> dict[str, Any]:
-        """This request as plain JSON, with the solver that was chosen for `auto`."""
-        return self.model_copy(update={"solver": solver}).model_dump(mode="json", by_alias=True)
+    def trained_by(self, pipeline: Pipeline) -> dict[str, Any]:
+        """This request as plain JSON, with what was chosen for `auto`."""
+        chosen = {name: getattr(pipeline, name) for name in ("solver", "scaling", "features")}
+        return self.model_copy(update=chosen).model_dump(mode="json", by_alias=True)
 
 
 class JobBatchCreate(WriteModel):

@@ -139,13 +139,16 @@ class Trainings(Submission[JobCreate]):
         found, validation = self.stores.datasets.find(body.dataset_id), None
         body = body.with_loss(found)
         dataset = admission.labeled_as(body.target_kind, found, self.stores.limits.classes)
+        start = find_start(body, self.stores.models)
+        if start is not None and body.scaling is None:
+            body = body.model_copy(update={"scaling": start.spec.get("scaling")})
         body = body.on(dataset)
+        body = admission.affordable(body, dataset, self.stores.limits.worker_memory_bytes)
         if isinstance(body.validation, ValidationDataset):
             validation = self._validation(body.validation, body.target_kind)
             named = ValidationDataset(dataset_id=validation.id)
             body = body.model_copy(update={"validation": named})
         admission.check_trainable(body, dataset, self.stores.limits, validation)
-        start = find_start(body, self.stores.models)
         if start is not None:
             check_start(body, dataset, start, self.stores.datasets)
             version = f"{start.model_name}/{start.version}"

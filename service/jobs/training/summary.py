@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
-from service.jobs.core.leases import Outcome
+from service.jobs.core.leases import Outcome as JobOutcome
 from service.models.files import describe_table
 from service.storage.database.tables import ModelOrigin
 from svm.data.matrices import Indices
@@ -22,6 +23,7 @@ from svm.model.rejection import SHARES, Rejection
 from svm.stopping import Stopping, StopReason
 from svm.training.curve import Progress
 from svm.training.results import TrainingResult
+from svm.training.search import Outcome
 from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 
@@ -89,6 +91,33 @@ def result_of(
         "updates": result.updates,
         "notes": [*result.notes, *notes],
         "warnings": list(result.warnings),
+    }
+
+
+def search_of(outcome: Outcome) -> dict[str, Any]:
+    """What `auto` compared. Scores are accuracies, of numeric targets mean absolute errors."""
+    numbers = outcome.pipeline.predicts_numbers
+
+    def score(loss: float) -> float | None:
+        if not math.isfinite(loss):
+            return None
+        return loss if numbers else 1.0 - loss
+
+    return {
+        "summary": outcome.summary,
+        "score": score(outcome.loss),
+        "score_name": "mae" if numbers else "accuracy",
+        "n_samples": outcome.rows,
+        "tried": [
+            {
+                **asdict(each.candidate),
+                "score": score(each.loss),
+                "standard_error": each.deviation if math.isfinite(each.deviation) else None,
+                "folds": each.folds,
+                "chosen": each.candidate == outcome.chosen,
+            }
+            for each in outcome.tried
+        ],
     }
 
 
@@ -168,7 +197,7 @@ def metrics_of_folds(measures: Measures, folds: Sequence[Mapping[str, Any]]) -> 
 def finish_with_model(
     context: RunContext,
     attempt: Attempt,
-    outcome: Outcome,
+    outcome: JobOutcome,
     fitted: FittedPipeline,
     warm_start: WarmStart,
     *,

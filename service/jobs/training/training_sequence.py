@@ -24,7 +24,13 @@ from service.jobs.parts.lending import Lending
 from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import summary
 from service.jobs.training.admission import labeled_as, load_start, rows_stay_in_files
-from service.jobs.training.rows import LabeledRows, count_seen, rare_classes, rows_of
+from service.jobs.training.rows import (
+    LabeledRows,
+    count_seen,
+    rare_classes,
+    rows_of,
+    unscaled_columns,
+)
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.rows.spec import Label
 from service.settings import Settings
@@ -35,9 +41,12 @@ from svm.model.measures import Confusion, Errors, Measures
 from svm.model.multiclass import label_name
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.model.rejection import SHARES, Rejection
+from svm.solvers.auto import Auto
+from svm.training.candidates import FEWEST_ROWS
 from svm.training.curve import Evaluation, Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
+from svm.training.search import Outcome, Search, Task
 from svm.training.training import Execution, Training
 from svm.training.warm_start import WarmStart
 
@@ -101,7 +110,8 @@ class JobTrainings:
         start = load_start(spec, dataset, first.training, context.models, context.datasets)
         self._start: WarmStart | None = None if start is None else start[0]
         rare = rare_classes(spec.validation, dataset.only(spec.classes))
-        self.warnings = rare if start is None else (*rare, *start[1])
+        unscaled = unscaled_columns(spec.scaling, dataset)
+        self.warnings = (*rare, *unscaled, *(() if start is None else start[1]))
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
         self.unseen: Errors | None = None
         """Once measured: on rows that played no part in the training of the model."""
@@ -112,13 +122,46 @@ class JobTrainings:
         self.work = work
         self.prepared: Prepared | None = None
         """Rows of the model's training, if another one of the same pairs follows."""
+        self.pipeline = spec.pipeline()
+        """What to train; another one once `auto` has chosen it."""
+        self.search: Search | None = None
+        self.outcome: Outcome | None = None
+        """Of the search, once it has ended."""
+        solver = self.pipeline.solver
+        enough = len(first.training) >= FEWEST_ROWS
+        if enough and spec.searches and isinstance(solver, Auto):
+            self.search = Search(
+                *(self.pipeline, *rows.of(first.training)),
+                seed=spec.seed,
+                tries_unscaled=spec.scaling is None,
+                effort=solver.effort,
+                interrupted=lambda: self.work.check(),
+                **rows.described(first.training),
+            )
+
+    def compare(self, results: Arrays) -> list[Task]:
+        """Continue the search of `auto` from these results. Returns the tasks that are open; at its
+        end, and without a search, none."""
+        if self.search is None:
+            return []
+        self.search.results |= results
+        tasks = self.search.open_tasks()
+        if not tasks and self.outcome is None:
+            self.outcome = self.search.outcome()
+            self.pipeline = self.outcome.pipeline
+        return tasks
+
+    @property
+    def compared(self) -> Arrays:
+        """The results of the search, for checkpoints."""
+        return {} if self.search is None else under("search", self.search.results)
 
     def begin(self, number: int, budget_s: float, checkpoint: Arrays | None) -> Training:
         """Begin a training with a time budget in seconds, or continue it from a checkpoint.
 
         Raises CheckpointMismatch.
         """
-        spec, split, pipeline = self.spec, self.splits[number], self.spec.pipeline()
+        spec, split, pipeline = self.spec, self.splits[number], self.pipeline
         if number and isinstance(pipeline.class_weight, dict):
             others = set(map(label_name, self._classes_of_group(number)))
             weights = {k: v for k, v in pipeline.class_weight.items() if k not in others}
@@ -251,6 +294,8 @@ SHORTEST_S = 1e-3
 """The time for a training if the budget is spent."""
 GROUPS = range(1_000_000, 1_000_008)
 """Numbers of the parts that are groups of pairs. Folds have their own numbers."""
+SEARCH = range(2_000_000, 3_000_000)
+"""Numbers of the parts that are tasks of a search."""
 
 
 class TrainingSequence:
@@ -283,6 +328,7 @@ class TrainingSequence:
         """The number of the training, 0 for the model's; -1 between two folds."""
         self._spent_s = 0.0
         self._forecasts = summary.Forecasts()
+        trainings.compare(below("search", saved))
         model, budget_s = below("model", saved), trainings.budget_s / count
         self._training: Training | None = trainings.begin(0, budget_s, model or None)
         if "folds" in saved:
@@ -330,9 +376,46 @@ class TrainingSequence:
                 self._train_fold(self._current)
 
     def _train_model(self) -> None:
+        """Train a model on all rows; then search, and train that which `auto` has chosen."""
         training = self._training
         if self._has_finished or training is None:
             return
+        usual = self._trainings.pipeline
+        self._train_pairs(training)
+        self._spent_s += training.elapsed_s
+        self._search()
+        if self._trainings.pipeline != usual:
+            self._training = training = self._trainings.begin(0, self._share_s, None)
+            self._train_pairs(training)
+            self._spent_s += training.elapsed_s
+        self._finish_model(training)
+        self._training = None
+
+    def _search(self) -> None:
+        trainings, lending = self._trainings, self._lending
+        while tasks := trainings.compare({}):
+            search = trainings.search
+            assert search is not None
+            self._attempt.check()
+            numbers = {SEARCH.start + k: task for k, task in enumerate(search.tasks())}
+            for number, result in lending.results():
+                if number in numbers:
+                    search.take(numbers[number], result["losses"])
+            left = [number for number, task in numbers.items() if task in tasks]
+            left = [number for number in left if numbers[number].key not in search.results]
+            if not left:
+                continue
+            if (chosen := lending.choose(left)) is not None:
+                task = numbers[chosen[0]]
+                search.take(task, search.compute(task))
+                left.remove(chosen[0])
+                if self._attempt.checkpoint_is_due:
+                    self._attempt.save(self._packed())
+                lending.lend(left, lambda _: pack(trainings.compared))
+            shown = {"comparing": True, **self._overall(search.fraction)}
+            self._attempt.show(self._attempt.progress | shown)
+
+    def _train_pairs(self, training: Training) -> None:
         for number in self._lending.numbers:  # of an earlier attempt
             if number in GROUPS:
                 training.lend(_group(training, number))
@@ -348,9 +431,6 @@ class TrainingSequence:
             self._attempt.check()
             if not set(training.own).intersection(training.unfinished):
                 self._await_pairs(training)
-        self._spent_s += training.elapsed_s
-        self._finish_model(training)
-        self._training = None
 
     def _await_pairs(self, training: Training) -> None:
         """Take back pairs that other workers have finished or left, or wait for them."""
@@ -436,13 +516,15 @@ class TrainingSequence:
         self._has_finished, self._current = True, -1
 
     def _lend(self, training: Training) -> None:
-        lending, own = self._lending, {"budget_s": np.asarray(self._share_s)}
+        lending = self._lending
+        own = {"budget_s": np.asarray(self._share_s), **self._trainings.compared}
         if self._count > 1:
             taken = {self._current, *self._folds}
             left = (k for k in range(1, self._count) if k not in taken)
             return lending.lend(left, lambda _: pack(own))
         lending.look()
-        if not lending.is_due or lending.numbers or training.threads > 1:
+        lends = any(number in GROUPS for number in lending.numbers)
+        if not lending.is_due or lends or training.threads > 1:
             return
         parts = {}
         for number in GROUPS[1:]:  # the first group stays
@@ -456,11 +538,13 @@ class TrainingSequence:
     def _packed(self) -> bytes:
         if not self._has_finished:
             assert self._training is not None
-            return pack(under("model", self._training.checkpoint()))
+            model = under("model", self._training.checkpoint())
+            return pack({**model, **self._trainings.compared})
         current = {} if self._training is None else self._training.checkpoint()
         return pack(
             {
                 **self._finished,
+                **self._trainings.compared,
                 **under("fold", current),
                 **under("scores", {str(k): scores for k, scores in self.scores.items()}),
                 "folds": np.asarray(json.dumps(self._folds)),

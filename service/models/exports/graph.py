@@ -31,6 +31,7 @@ from svm.model.target import LARGEST_SCORE
 from svm.transforms import features as maps
 from svm.transforms.features import FeatureMap
 from svm.transforms.scaling import Scaling
+from svm.transforms.splines import pieces_of
 
 OPSET = 17
 OPSET_ML = 3
@@ -161,6 +162,9 @@ def _features(graph: Graph, features: FeatureMap, X: str) -> str:
         case maps.Terms():
             assert weights is not None
             return _terms(graph, X, weights)
+        case maps.Splines():
+            assert weights is not None
+            return _splines(graph, X, weights)
         case maps.RandomFourier():
             assert W is not None
             assert weights is not None
@@ -196,6 +200,27 @@ def _terms(graph: Graph, X: str, factors: Vector) -> str:
     order = np.concatenate([np.flatnonzero(lengths == n) for n in range(1, longest + 1)])
     joined = graph.op("Concat", *made, axis=1) if len(made) > 1 else made[0]
     return graph.columns(joined, np.argsort(order).tolist())
+
+
+def _splines(graph: Graph, X: str, knots: Vector) -> str:
+    """Each basis function piece by piece."""
+    made = pieces_of(knots)
+    x = graph.columns(X, made.features)
+    x = graph.op("Min", graph.op("Max", x, made.lowest), made.highest)
+    out = ""
+    for low, high, c in zip(made.low, made.high, made.coefficients, strict=True):
+        known = ~np.isnan(low)
+        # The first piece of a clamped curve has its left end, too.
+        above = np.where(np.isfinite(made.lowest) & (low > made.lowest), low, -np.inf)
+        right = graph.op("Greater", x, np.where(known, above, np.inf))
+        left = graph.op("LessOrEqual", x, np.where(known, high, -np.inf))
+        u = graph.op("Sub", x, np.where(known, low, 0.0))
+        steep = graph.op("Add", c[1], graph.op("Mul", u, c[2]))
+        value = graph.op("Add", c[0], graph.op("Mul", u, steep))
+        inside = graph.op("And", right, left)
+        piece = graph.op("Where", inside, value, np.zeros_like(c[0]))
+        out = graph.op("Add", out, piece) if out else piece
+    return out
 
 
 def _product(graph: Graph, X: str, factors: Vector) -> str:

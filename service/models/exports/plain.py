@@ -330,6 +330,8 @@ def _features(model: dict[str, Any], X: Any) -> Any:
     if features["name"] == "terms":
         terms = [math.prod(X[:, int(j)] for j in row if j >= 0) for row in b]
         return np.stack(terms, axis=1)
+    if features["name"] == "splines":
+        return np.concatenate([_curves(X[:, j], t[t == t]) for j, t in enumerate(b)], axis=1)
     if features["name"] == "random-fourier":
         return np.cos(X @ W.T + b) * math.sqrt(2.0 / len(b))
     if features["name"] == "nystroem":
@@ -343,6 +345,20 @@ def _features(model: dict[str, Any], X: Any) -> Any:
             columns += [made for _, made in last]
         return np.stack(columns, axis=1)
     return X
+
+
+def _curves(x: Any, t: Any) -> Any:
+    """Quadratic B-splines of one feature with these knots; without knots the feature itself."""
+    if not len(t):
+        return x[:, None]
+    x, clamped = np.clip(x, t[0], t[-1]), np.concatenate([t[:1], t, t[-1:]])
+    i = np.searchsorted(t[1:-1], x)
+    low, high = t[i], t[i + 1]
+    first = (high - x) ** 2 / ((high - clamped[i]) * (high - low))
+    third = (x - low) ** 2 / ((clamped[i + 3] - low) * (high - low))
+    out, rows = np.zeros((len(x), len(t) + 1)), np.arange(len(x))
+    out[rows, i], out[rows, i + 1], out[rows, i + 2] = first, 1.0 - first - third, third
+    return out
 
 
 def _kernel(kernel: dict[str, Any], X: Any, products: Any, norms: Any) -> Any:

@@ -44,7 +44,7 @@ EXAMPLE = f'{{"{ROWS}": [{{"a": 1, "b": "x"}}]}}'
 RECORDS = "records"
 SPLIT = frozenset({"columns", "index", "data"})
 """What `DataFrame.to_json(orient="split")` writes."""
-UPLOADED = ("columns", "rows", "labels")
+UPLOADED = ("columns", "rows", "labels", "target")
 """What the service's own layout of an upload may have."""
 NAMELESS_HINT = "leave the names out; text/x-libsvm names those features that are not 0"
 _HEAD_BYTES = 1024
@@ -345,10 +345,13 @@ def _explained_row(
         cells = [row[name] for name in columns.names]
     elif type(row) is not list:
         single = "[1.4, 0.2], alone on its line" if pointer is None else "[[1.4, 0.2]]"
+        expected, hint = "a list of numbers or an object", f"a single row is {single}"
+        if columns.is_text:
+            expected, hint = "a text", "a row may be the text itself, a list of it, or an object"
         faults.add(
             "invalid-field",
-            f"the row is {shown(row)}, not a list of numbers or an object",
-            hint=f"a single row is {single}",
+            f"the row is {shown(row)}, not {expected}",
+            hint=hint,
             row=number,
             pointer=None if pointer is None else f"{pointer}/{number - 1}",
         )

@@ -1,7 +1,8 @@
 """JSON and NDJSON as people have them: rows as lists or objects, or columns.
 
-The service's own layout is `{"columns": […], "rows": [[…], …], "labels": […]}`; only `rows` is
-required. pandas and other programs write records, columns, or `split`.
+The service's own layout is `{"columns": […], "rows": [[…], …], "labels": […], "target": …}`,
+where `target` names the labels; only `rows` is required. pandas and other programs write records,
+columns, or `split`.
 """
 
 from __future__ import annotations
@@ -136,10 +137,24 @@ def _read_parts(spec: ParseSpec, parts: dict[str, Span], names: list[str] | None
         rows = map(loads, raw_elements(path, parts["rows"]))
         return batches_of_lists(rows, n_cells, faults)
 
+    target = _target_name(value(path, parts["target"]), names) if "target" in parts else None
+    if target is not None and not labeled:
+        raise invalid_field("/target", "names the `labels`, which are missing")
     table = build(spec, n_cells, names, passes)
     if labeled:
-        table = replace(table, labels=_read_labels(spec, parts["labels"], table.n_samples))
+        labels = _read_labels(spec, parts["labels"], table.n_samples)
+        table = replace(table, labels=labels, target=target)
     return table
+
+
+def _target_name(given: Any, names: list[str] | None) -> str | None:
+    """What the labels are called."""
+    if not isinstance(given, str | None):
+        raise invalid_field("/target", f"should be a text, not {shown(given)}")
+    distinct_names([] if given is None else [given])  # raises for one that is too long
+    if given is not None and given in (names or ()):
+        raise invalid_field("/target", f"{given[:64]!r} is one of `columns`")
+    return given or None
 
 
 def _with_target(spec: ParseSpec, names: list[str] | None, *, labeled: bool) -> ParseSpec:

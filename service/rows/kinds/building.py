@@ -33,7 +33,7 @@ from service.rows.kinds.feature import (
     Wrong,
     texts_of,
 )
-from service.rows.kinds.free_texts import FreeTexts
+from service.rows.kinds.free_texts import FreeTexts, are_sentences
 from service.rows.kinds.gathering import (
     MOST_LABELS,
     PLACEHOLDER,
@@ -332,6 +332,9 @@ def _warnings(
     for feature, decision in kept:
         for code, message in decision.warnings:
             name = columns.column(feature.position)
+            if decision.kind == "text" and are_sentences([str(name)]):
+                message += "; the first line must hold the names of the columns, and this is a "
+                message += "sentence: if it is a row, say header=absent"
             yield warning(code, f"column {called(name)}: {message}", [name])
 
 

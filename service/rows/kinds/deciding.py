@@ -65,6 +65,8 @@ DECIMAL_HINT = "say decimal=. (a point) or decimal=, (a comma)"
 DATE_HINT = "write the dates as YYYY-MM-DD, or say in `schema` that the column is a category"
 LONG = 24
 """Characters of texts, on average, that are rather sentences than names of levels."""
+ROWS_OF_PHRASE = 10
+"""Levels that are phrases have more rows on average."""
 _TOO_MANY = f"free text: more than {MAX_LEVELS:,} different texts"
 FEW = 0.05
 """A smaller share of other cells, or a single one, is taken for mistakes."""
@@ -353,8 +355,9 @@ def _text(column: TextColumn, question: Question, n_there: int) -> Decision:
     if nearly is not None:
         return _category(column, question, nearly)
     mostly_different = 2 * len(there) > n_there
-    long = sum(map(len, there)) > SENTENCE * len(there) and len(there) > MOST_LABELS
-    if prose and (column.overflowed or mostly_different or long):
+    rare = ROWS_OF_PHRASE * len(there) > n_there and not "".join(first).isupper()  # names
+    many = len(there) > MOST_LABELS and (rare or sum(map(len, there)) > SENTENCE * len(there))
+    if prose and (column.overflowed or mostly_different or many):
         return Again(partial(free_texts, question, typed=column.typed))
     mostly_different &= n_there >= MIN_ROWS_OF_IDENTIFIERS
     if mostly_different and len(there) == n_there:
@@ -534,7 +537,9 @@ def levels_warnings(levels: list[str]) -> Iterator[Warned]:
     if (mark := separator_of_lists(levels)) is not None:
         message = f"its cells are lists separated by {mark!r}, each a level of its own"
         yield Warned("lists-in-cells", f"{message}; give each element a column of its own")
-    elif sum(map(len, levels)) > SENTENCE * len(levels):
-        message = "its cells are sentences, each a level of its own"
+    elif sum(map(len, levels)) > SENTENCE * len(levels) or (
+        len(levels) > MOST_LABELS and are_sentences(levels[:MOST_READ])
+    ):
+        message = "its cells are sentences or phrases, each a level of its own"
         hint = "for their words as features, say in `schema` that its kind is text"
         yield Warned("many-levels", f"{message}; {hint}")

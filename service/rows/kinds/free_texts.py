@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from service.rows.cell_faults import CellFault
+from service.rows.cell_faults import CellFault, fault_of_free_text
 from service.rows.cell_texts.number_text import BLANKS, is_blank, level_of
 from service.rows.kinds.gathering import Values, Words
+from svm.encoding.tokens import WITHOUT_BLANKS
 
 TEXT_HINT = "correct the cell; if the column is no feature, ignore it by `schema`"
 ONE_VALUE = frozenset({str, int, float, bool, type(None)})
@@ -22,10 +23,6 @@ MOST_CAPITALIZED = 0.7
 """A larger share of capitalized words is that of names and titles."""
 _WORDS = re.compile(r"(?<!\S)\W*([^\W\d_]{2,})")
 """Each begins what stands between blanks: an address of a page is one."""
-_NO_BLANKS = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+"
-)
-"""Scripts without blanks between words, which have two characters or so."""
 
 
 class FreeTexts:
@@ -96,12 +93,7 @@ class FreeTexts:
             return CellFault("invalid-field", "is not a text", str(cell)[:64], TEXT_HINT)
         if type(cell) is not str or self._is_missing(cell):
             return None
-        if "\0" in cell:
-            return CellFault("invalid-field", "has a NUL character", cell, TEXT_HINT)
-        if len(cell.encode()) > self.longest:
-            message = f"has more than {self.longest:,} bytes"
-            return CellFault("csv-cell-too-large", message, cell, TEXT_HINT)
-        return None
+        return fault_of_free_text(cell, self.longest)
 
 
 def _text(cell: Any) -> str:
@@ -114,7 +106,8 @@ def are_sentences(texts: Collection[str]) -> bool:
     n_words = n_capitalized = 0.0
     for text in texts:
         words = _WORDS.findall(text)
-        n_words += len(words) + 0.5 * sum(map(len, _NO_BLANKS.findall(text)))
+        # In scripts without blanks a word has two characters or so.
+        n_words += len(words) + 0.5 * sum(map(len, WITHOUT_BLANKS.findall(text)))
         n_capitalized += sum(map(str.istitle, words))
     names = n_capitalized > MOST_CAPITALIZED * n_words
     short = sum(map(len, texts)) <= SENTENCE * len(texts)

@@ -133,7 +133,12 @@ def _digest_and_statistics(
         for block in blocks(folder / "weights.npy"):
             digest.update(np.ascontiguousarray(block).data)
     _digest_labels(digest, table.labels)
-    known: dict[str, Any] = {"columns": columns}
+    if columns is None:
+        largest = _sparse_largest(folder, table.n_features)
+    else:
+        largest = np.maximum(-_array(columns["min"]), _array(columns["max"]))
+        largest[[column["kind"] == "category" for column in table.table]] = 1.0
+    known: dict[str, Any] = {"columns": columns, "extremes": _extremes(largest)}
     if texts:
         known["texts"] = texts
     if table.labels is not None:
@@ -187,6 +192,24 @@ def _hash_sparse_rows(folder: Path, row_hashes: Words) -> None:
         rows = np.searchsorted(indptr, entries_here, side="right") - 1
         np.add.at(row_hashes, rows, entry_hashes(indices, values))
         start += len(values)
+
+
+def _sparse_largest(folder: Path, n_columns: int) -> Vector:
+    largest = np.zeros(n_columns)
+    entries = zip(blocks(folder / "indices.npy"), blocks(folder / "data.npy"), strict=True)
+    for indices, values in entries:
+        np.maximum.at(largest, indices, np.abs(values))
+    return largest
+
+
+def _extremes(largest: Vector) -> list[list[float]] | None:
+    """The columns with the smallest and the largest |value|, and these values. Columns of zeros or
+    without numbers do not count."""
+    counted = np.flatnonzero(largest > 0)
+    if not len(counted):
+        return None
+    ends = (counted[end(largest[counted])] for end in (np.argmin, np.argmax))
+    return [[int(k), float(largest[k])] for k in ends]
 
 
 def _sparse_statistics(folder: Path, shape: tuple[int, int]) -> dict[str, list[float | None]]:
@@ -247,8 +270,7 @@ def _column_warnings(
     def name_of(i: np.intp) -> str | int:
         return int(i) if table.columns is None else table.columns[i]
 
-    low = np.array(columns["min"], dtype=np.float64)
-    high = np.array(columns["max"], dtype=np.float64)
+    low, high = _array(columns["min"]), _array(columns["max"])
     constant = np.flatnonzero(low == high)
     if len(constant):
         message = _counted(len(constant), "column has", "columns have")
@@ -270,7 +292,7 @@ def _column_warnings(
         ranges = np.sort((high - low)[low != high])
     # Against the lower quartile: a few columns that hardly ever change say nothing.
     if len(ranges) and float(ranges[-1]) > 10 * float(ranges[(len(ranges) - 1) // 4]):
-        yield warning("unscaled", "columns differ in scale; train with `scaling`")
+        yield warning("unscaled", "columns differ in scale, which `scaling` evens out")
 
 
 def _may_be_code(table: Table, i: np.intp) -> bool:
@@ -371,6 +393,11 @@ def _statistics(
         "mean": _finite(mean),
         "std": _finite(np.sqrt(squares / count)),
     }
+
+
+def _array(values: list[float | None]) -> Vector:
+    """NaN for None."""
+    return np.array(values, dtype=np.float64)
 
 
 def _finite(values: Vector) -> list[float | None]:

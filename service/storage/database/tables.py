@@ -285,6 +285,12 @@ class ModelVersion(ModelOrigin, StoredModel):
     def predicts(self) -> Literal["classes", "numbers"]:
         return "classes" if self.classes else "numbers"
 
+    @property
+    def kinds(self) -> set[str]:
+        """Those of its columns; none if all are numbers without gaps."""
+        table = self.result.get("table") or {"columns": ()}
+        return {column["kind"] for column in table["columns"]}
+
 
 model_versions = _table(
     "model_versions",

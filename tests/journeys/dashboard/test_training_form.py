@@ -129,5 +129,6 @@ def compare(shown: dict[str, str], spec: dict[str, Any]) -> None:
         assert (solver["C"], solver["lambda"]) == (None, float(shown["lambda"]))
     if shown.get("seed"):
         assert spec["seed"] == int(shown["seed"])
-    for name in ("scaling", "model_name", "dataset_id"):
+    assert spec["scaling"] == (shown["scaling"] or "standardize")  # iris is dense
+    for name in ("model_name", "dataset_id"):
         assert spec[name] == shown[name], name

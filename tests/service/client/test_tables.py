@@ -110,11 +110,45 @@ def test_texts_are_predicted_in_every_form(client: Client) -> None:
         texts,
         tuple(texts),
         iter(texts),
+        pandas.Series(texts, dtype="string"),
+        np.array(texts),
     ):
         values = client.predict("messages", rows, outputs="decision")
         assert values.tobytes() == expected.tobytes(), type(rows)
+    first = client.predict("messages", np.array([texts[0], None]), outputs="decision")
+    assert first[0] == expected[0]
     same_length = client.predict("messages", ["free win", "see free"], outputs=["label"])
     assert len(same_length["label"]) == 2
+
+
+def test_texts_alone_are_a_column_of_texts(client: Client) -> None:
+    """In every form that has texts in one dimension, also short ones, which could be levels."""
+    texts = ["good", "bad, really", None, "good"] * (N // 4)
+    table: dict[str, Any] = {"text": texts}
+    schema = {"text": {"kind": "text"}}
+    expected = client.upload(table, LABELS, schema=schema)
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    forms = [
+        texts,
+        iter(texts),
+        np.array(texts),
+        pandas.Series(texts, name="k"),
+        polars.Series("k", texts),
+        pyarrow.array(texts),
+    ]
+    for data in forms:
+        assert client.upload(data, LABELS).id == expected.id, type(data)
+    named = client.upload(texts, LABELS, columns=["message"])
+    assert [(one["name"], one["kind"]) for one in named.columns or []] == [("message", "text")]
+    weighted = client.upload(texts, LABELS, weights=[1.0, 2.0] * (N // 2))
+    assert (weighted.columns or [])[0]["kind"] == "text"
+    assert weighted.data["weight"] == "weight"
+    levels = client.upload(texts, LABELS, schema={"text": {"kind": "category"}})
+    assert (levels.columns or [])[0]["kind"] == "category"
+    unlabeled = client.upload(texts, name="unlabeled")
+    assert (unlabeled.n_features, unlabeled.classes) == (1, None)
+    with pytest.raises(ValueError, match="2 names for one column of texts"):
+        client.upload(texts, LABELS, columns=["a", "b"])
 
 
 def _forms(library: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -77,6 +77,11 @@ def test_one_message_is_all_that_the_form_asks_for(
     browser.go("/models/spam")
     browser.send("/models/spam/versions/1/predict", x0="a free prize, really")
     assert '<p class="label">1</p>' in browser.page.html
+    card = client.get("/v1/models/spam/versions/1/card").json()
+    assert " and a column of texts; trained by " in card["summary"]
+    assert card["data"][0].endswith(": 40 rows of a column of texts.")
+    assert "For texts of the same kind, language and source" in card["intended_use"][0]
+    assert "`unknown_words`" in card["intended_use"][1]
 
 
 @pytest.mark.long

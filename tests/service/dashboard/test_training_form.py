@@ -56,7 +56,7 @@ def test_suggestions_have_reasons(browser: Browser) -> None:
     assert "The smallest class has 10.0 % of the rows." in browser.page.text
     assert "Predict kind classification: 2 classes" in browser.page.text
     fields = browser.page.form("/train").fields
-    assert fields["scaling"] == ["standardize"]
+    assert fields["scaling"] == [""]
     assert fields["validation"] == ["validation-split"]
 
 
@@ -69,12 +69,12 @@ def test_few_rows_a_column_suggest_a_straight_boundary(browser: Browser) -> None
 
 
 def test_sparse_data_keep_their_zeros(browser: Browser) -> None:
-    """By max-abs scaling and a straight boundary."""
+    """Columns that are alike stay as they are, and the boundary is straight."""
     browser.send("/datasets", files={"file": ("few.libsvm", b"1 1:1\n-1 900:1\n" * 200)})
     browser.follow("Train a model")
-    assert "Max-abs here" in browser.page.text
+    assert "None here" in browser.page.text
     assert "Straight here: 900 columns, 400 rows" in browser.page.text
-    assert browser.page.form("/train").fields["scaling"] == ["max-abs"]
+    assert browser.page.form("/train").fields["scaling"] == [""]
 
 
 def test_five_values_are_a_comparison(browser: Browser, client: TestClient) -> None:

@@ -224,7 +224,25 @@ def test_downloads_give_back_the_table(client: TestClient, media_type: str) -> N
     assert content.status_code == 200
     again = post(client, content.content, media_type)
     assert again.json()["matrix_digest"] == dataset["matrix_digest"]
+    assert (again.json()["target"], again.json()["id"]) == (dataset["target"], dataset["id"])
     assert client.get(path, headers={"Accept": "application/x-npz"}).status_code == 406
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"target": "k"}, "names the `labels`, which are missing"),
+        ({"labels": ["p", "q"], "target": 5}, "should be a text, not 5"),
+        ({"labels": ["p", "q"], "target": "a"}, "'a' is one of `columns`"),
+    ],
+)
+def test_wrong_name_of_labels_in_json(
+    client: TestClient, members: dict[str, Any], message: str
+) -> None:
+    document = {"columns": ["a", "b"], "rows": [[1, 2], [3, 4]], **members}
+    problem = post(client, json.dumps(document), "application/json").json()
+    assert (problem["status"], problem["errors"][0]["pointer"]) == (422, "/target")
+    assert message in problem["errors"][0]["message"]
 
 
 def test_other_downloads(client: TestClient) -> None:

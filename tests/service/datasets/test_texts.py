@@ -40,6 +40,21 @@ def table_of(cells: list[str]) -> str:
         ([sentence(i % 24) for i in range(200)], "text", "its words become features"),
         ([sentence(i % 12) for i in range(200)], "category", "kind is text"),
         ([f"很好的商品推荐购买第{i}次" for i in range(40)], "text", "its words"),
+        (
+            [f"question about my {sentence(i)[2:12]} no {i % 30}" for i in range(200)],
+            "text",
+            "words",
+        ),
+        (
+            [f"need help with {THINGS[i % 4]} {chr(97 + i % 26) * 3}" for i in range(900)],
+            "category",
+            "is text",
+        ),
+        (
+            [f"BEAVER MEDICAL GROUP {chr(65 + i % 26) * 3}" for i in range(200)],
+            "category",
+            "is text",
+        ),
         (["Ford Pinto", "Audi 100 Ls", "Fiat Strada Custom"] * 20, "category", None),
         ([f"Ford Pinto Wagon {i}" for i in range(40)], "ignored", "kind is text"),
         ([f"Ford Pinto Wagon {i % 30}" for i in range(40)], "category", "kind is text"),
@@ -60,6 +75,18 @@ def test_which_columns_are_texts(
     assert kinds.get("c", "ignored") == kind
     messages = [one["message"] for one in reply["warnings"] if one["columns"] == ["c"]]
     assert [says in message for message in messages] == ([] if says is None else [True])
+
+
+def test_first_line_that_is_a_row_is_reported(client: TestClient) -> None:
+    """A file of texts and labels without names; the hint of a prediction says it, too."""
+    content = "".join(f"{sentence(i)},{'pq'[i % 2]}\n" for i in range(40))
+    [warned] = made(post(client, content))["warnings"]
+    assert warned["code"] == "text-column"
+    assert "the first line must hold the names" in warned["message"]
+    assert "say header=absent" in warned["message"]
+    reply = made(post(client, content, header="absent"))
+    assert (reply["n_samples"], reply["columns"][0]["kind"]) == (40, "text")
+    assert "header=absent" not in json.dumps(reply["warnings"])
 
 
 def test_texts_are_described(client: TestClient, settings: Settings) -> None:

@@ -57,7 +57,7 @@ def test_accepted_job_is_located_and_its_spec_complete(client: TestClient, datas
         "time_budget_s": None,
     }
     assert isinstance(spec["seed"], int)
-    assert spec["scaling"] == "none"
+    assert spec["scaling"] == "standardize"
 
 
 def test_latest_means_the_dataset_uploaded_last(
@@ -215,6 +215,15 @@ def test_wrong_field_is_explained(
     (error,) = client.post("/v1/jobs", json=job_body(solver=solver)).json()["errors"]
     assert (error["pointer"], error["message"]) == (f"/solver{pointer}", message)
     assert hint in error["hint"]
+
+
+def test_hint_is_no_paragraph(client: TestClient, dataset_id: str) -> None:
+    """Platt's name leads to the sigmoid."""
+    asked = job_body(calibration="platt", validation={"fraction": 0.2})
+    [error] = client.post("/v1/jobs", json=asked).json()["errors"]
+    assert error["message"] == "Input should be 'sigmoid' or 'isotonic'"
+    assert "`sigmoid` (Platt's)" in error["hint"]
+    assert error["hint"].count(". ") == 0
 
 
 @pytest.mark.parametrize(
@@ -419,6 +428,32 @@ def test_loss_follows_the_labels_unless_it_is_given(
     assert plan.json()["binary_problems"] == n_classes * (n_classes - 1) // 2
     assert (plan.json()["spread"] is None) or not numbers
     assert plan.json()["memory_bytes"] > 0
+
+
+UNEVEN = "a,b,y\n" + "".join(f"{i % 7},{i % 3 * 1000},{i % 2}\n" for i in range(60))
+
+
+@pytest.mark.parametrize(
+    ("media_type", "text", "scaling"),
+    [
+        ("text/csv", csv_of(), "standardize"),
+        ("text/csv", UNEVEN, "standardize"),
+        ("text/x-libsvm", "1 1:1 2:-100\n-1 1:0.5 9:3\n" * 5, "none"),
+        ("text/x-libsvm", "1 1:1 2:-101\n-1 1:0.5 9:3\n" * 5, "max-abs"),
+        ("text/x-libsvm", "1 1:1 2:-100\n-1 1:0.5 30000:3\n" * 5, "none"),
+        ("text/x-libsvm", "1 1:1 2:-101\n-1 1:0.5 30000:3\n" * 5, "max-abs"),
+    ],
+)
+def test_scaling_follows_from_the_data(
+    client: TestClient, media_type: str, text: str, scaling: str
+) -> None:
+    """It is the same for trainings and comparisons, and the spec shows it."""
+    reply = client.post("/v1/datasets", content=text, headers={"Content-Type": media_type})
+    assert reply.status_code == 201, reply.text
+    assert read(client, create(client))["spec"]["scaling"] == scaling
+    body = {"dataset_id": "latest", "specs": [{"solver": {"name": "newton"}}]}
+    reply = client.post("/v1/comparisons", json=body | {"validation": {"fraction": 0.2}})
+    assert reply.json()["spec"]["scaling"] == scaling
 
 
 @pytest.mark.parametrize("scaling", ["standardize", "min-max"])

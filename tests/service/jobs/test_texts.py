@@ -246,6 +246,11 @@ def test_comparison_of_texts(client: TestClient, worker: Worker) -> None:
             "/encoding/text_weights",
             "'shop' is not a column of texts",
         ),
+        (
+            {"encoding": {"text_weights": {"message": 1e300}}},
+            "/encoding/text_weights/message",
+            "Input should be at most 1e+100",
+        ),
         ({"features": {"name": "polynomial", "degree": 2}}, "/features", "use square"),
     ],
 )

@@ -15,7 +15,15 @@ from svm.model.calibration import CalibrationName
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.solvers import SMO, Newton
 from svm.training.training import Training
-from svm.transforms.features import Interactions, Nystroem, Polynomial, RandomFourier, Square, Terms
+from svm.transforms.features import (
+    Interactions,
+    Nystroem,
+    Polynomial,
+    RandomFourier,
+    Splines,
+    Square,
+    Terms,
+)
 from tests.service.models.example_models import rows_of
 
 N_FEATURES = 6
@@ -64,6 +72,7 @@ KINDS: dict[str, Kind] = {
         MANY,
         calibration="sigmoid",
     ),
+    "splines": Kind(Pipeline(solver=LINEAR, features=Splines(), scaling="standardize"), MANY),
     "random Fourier": Kind(Pipeline(solver=LINEAR, features=RandomFourier(n_components=60))),
     "Nyström": Kind(Pipeline(solver=LINEAR, features=Nystroem(n_components=30)), MANY),
     "Nyström, cubic": Kind(

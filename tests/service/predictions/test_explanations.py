@@ -21,6 +21,7 @@ from svm import (
     Polynomial,
     PolynomialKernel,
     RandomFourier,
+    Splines,
     Square,
 )
 from svm.model.pipeline import FittedPipeline
@@ -30,6 +31,7 @@ from tests.svm.cases.trainings import train
 
 PIPELINES = {
     "linear": Pipeline(solver=Newton(), scaling="standardize"),
+    "splines": Pipeline(solver=Newton(), features=Splines()),
     "square": Pipeline(solver=Newton(), features=Square()),
     "products": Pipeline(solver=Newton(), features=Polynomial(degree=3), scaling="min-max"),
     "gaussian": Pipeline(solver=KernelPegasos(kernel=GaussianKernel())),

@@ -25,6 +25,10 @@ from service.rows.spec import CSV, JSON, NDJSON, PARQUET, TSV, XLSX, RowLimits
 from svm.data.columns import Column
 from svm.data.matrices import Vector
 from svm.data.texts import texts_of
+from svm.encoding.encoder import Encoding
+from svm.encoding.fitting import fit_encoder
+from svm.encoding.tokens import canonical
+from svm.transforms.features import FeatureMap, Identity
 from tests.service.models.registered_models import RegisteredModels
 from tests.service.predictions.predict_paths import PredictPath, predict_path
 from tests.service.predictions.test_explanations import loaded
@@ -144,6 +148,10 @@ def test_rows_of_one_column_may_be_texts_alone(n: int) -> None:
     assert cells(read(NDJSON, "\n".join(map(json.dumps, rows)).encode(), ONE), 0) == expected
     with pytest.raises(InvalidContent, match="row 1: the row is 'free'"):
         read(JSON, b'{"instances": ["free"]}', SEVERAL)
+    with pytest.raises(InvalidContent, match="row 1: the row is 5, not a text") as refused:
+        read(JSON, b'{"instances": [5]}', ONE)
+    hint = "a row may be the text itself, a list of it, or an object"
+    assert refused.value.faults[0].hint == hint
     with pytest.raises(InvalidContent):  # not each of its letters
         read(JSON, b'{"instances": "hello"}', ONE)
 
@@ -171,10 +179,22 @@ def test_a_lone_surrogate_is_refused() -> None:
     assert caught.value.faults[0].row == 2
 
 
+def test_a_nul_is_refused_as_in_uploads() -> None:
+    """With its row, in every format that can have one."""
+    for media_type, body in (
+        (JSON, b'{"instances": ["x", "a\\u0000b"]}'),
+        (NDJSON, b'"x"\n["\\u0000b"]'),
+    ):
+        with pytest.raises(InvalidContent, match=r"row 2, column 'message': .*NUL"):
+            read(media_type, body, ONE)
+
+
 def test_a_csv_of_texts_needs_its_header() -> None:
     """Any text may be a row: a first line without names would be taken for them silently."""
-    with pytest.raises(InvalidContent, match="the header lacks 'message'"):
+    with pytest.raises(InvalidContent, match="the header lacks 'message'") as refused:
         read(CSV, b"msg\nhello\n", ONE)
+    hint = refused.value.faults[0].hint or ""
+    assert hint.startswith("the first line must hold the names of the columns; send every")
     X = read(CSV, b"2,hello,you,true,card\n", SEVERAL)  # no header has a number
     assert cells(X, 1) == ["hello"]
 
@@ -362,6 +382,7 @@ BAD_TENSORS: dict[str, tuple[Any, bytes, str]] = {
         "bytes behind the 2 texts",
     ),
     "other bytes": ([BYTES], b"x", "no tensor claims"),
+    "NUL": ([BYTES | {"data": ["a", "b\0"]}], b"", "row 2, column 'message': 'b\\x00' has a NUL"),
     "another size": (
         [{**BYTES, "parameters": {"binary_data_size": 99}} | {"data": ...}],
         b"x",
@@ -433,7 +454,7 @@ def test_explanations_name_words(n_classes: int, tokens: Any) -> None:
                 sent = rows[i][NAMES.index(text["column"])]
                 assert text["marks"] == sorted(text["marks"])
                 for start, end, _ in text["marks"]:
-                    assert re.fullmatch(r"\w+", sent[start:end])
+                    assert re.fullmatch(r"\w+", canonical(sent[start:end]))
 
 
 def test_marks_share_the_terms_of_their_words() -> None:
@@ -450,6 +471,27 @@ def test_marks_share_the_terms_of_their_words() -> None:
     assert explained["others"] == pytest.approx(0.0, abs=1e-12)
     inside = [token["term"] for token in tokens if token["token"] != "lost lost"]
     assert fsum(mark[2] for mark in marks) == pytest.approx(fsum(inside), abs=1e-12)
+
+
+def test_marks_in_scripts_without_blanks_are_characters() -> None:
+    """Each has its share of the runs; a word in another script is one mark."""
+    texts = ["很好的商品 Card", "商品很差 Card"] * 4
+    encoder, scaling = fit_encoder(
+        Encoding(tokens="characters"), "none", raw([[text] for text in texts], MESSAGE), MESSAGE
+    )
+    fitted = replace(
+        fitted_texts(),
+        encoder=encoder,
+        scaling=scaling,
+        features=FeatureMap(Identity(), encoder.n_outputs),
+        coefficients=np.random.default_rng(0).normal(size=(1, encoder.n_outputs)),
+    )
+    sent = raw([["很好的商品 Card"]], MESSAGE)
+    ((problem,),) = score_rows(loaded(fitted, ["message"]), sent).explanation
+    (explained,) = problem["texts"]
+    marks = explained["marks"]
+    assert [mark[:2] for mark in marks] == [*((i, i + 1) for i in range(5)), (6, 10)]
+    assert fsum(mark[2] for mark in marks) == pytest.approx(problem["terms"]["message"], abs=1e-12)
 
 
 def test_work_is_that_of_the_characters() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from svm.data.texts import TextList, with_texts
 from svm.encoding.encoder import Encoding
 from svm.encoding.fitting_texts import fit_text
 from svm.encoding.texts import TextEncoder
-from svm.encoding.tokens import Characters
+from svm.encoding.tokens import Characters, word_spans
 from tests.svm.cases.texts import strange_texts
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -29,6 +30,19 @@ SIZES = [5000, pytest.param(100_000, marks=pytest.mark.long)]
 
 def preprocessed(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower()
+
+
+def test_words_are_found_in_a_text_as_it_came() -> None:
+    """With their accents, in any script: those of the canonical form, in their order."""
+    for text in strange_texts(2000):
+        words = re.findall(r"\w+", preprocessed(text))
+        spans = word_spans(text)
+        if "¾" not in text:  # two words in one character, of which one is marked
+            assert [word for *_, word in spans] == words, text
+        bounds = [bound for start, end, _ in spans for bound in (start, end)]
+        assert bounds == sorted(bounds)
+    accented = "cafe\u0301 \u1112\u1161\u11ab x"
+    assert word_spans(accented) == [(0, 5, "caf\u00e9"), (6, 9, "\ud55c"), (10, 11, "x")]
 
 
 def learned(texts: Sequence[str], **given: Any) -> TextEncoder:

@@ -32,6 +32,7 @@ from svm.transforms.features import (
     Nystroem,
     Polynomial,
     RandomFourier,
+    Splines,
     Square,
     Terms,
     fit_features,
@@ -51,6 +52,7 @@ MAPS: list[AnyFeatures] = [
     Polynomial(degree=3),
     Interactions(),
     Terms(terms=[{"0": 2}, {"3": 1, "1": 3}, {"4": 1}]),
+    Splines(),
     RandomFourier(n_components=50),
     Nystroem(n_components=20),
 ]
@@ -134,7 +136,7 @@ def test_too_narrow_a_kernel_is_noticed() -> None:
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_features_of_a_row_do_not_depend_on_other_rows(spec: AnyFeatures, layout: str) -> None:
     """To the bit, alone and in any batch."""
-    if layout == "csr" and isinstance(spec, Polynomial | Interactions | Terms):
+    if layout == "csr" and isinstance(spec, Polynomial | Interactions | Terms | Splines):
         pytest.skip("dense data only")
     rows: Any = csr_array(X) if layout == "csr" else X
     fitted = fit_features(spec, rows, seed=1)

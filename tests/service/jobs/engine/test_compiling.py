@@ -31,9 +31,10 @@ def first_job(user: Path, data_dir: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.long
 def test_first_job_says_that_it_compiles(tmp_path: Path) -> None:
-    """Without the step of the installation."""
+    """Without the step of the installation; the log says it, too."""
     shown = first_job(tmp_path, tmp_path / "var")
     assert any(progress.get("compiling") for progress in shown)
+    assert "compiling loops for this machine, once" in (tmp_path / "var.log").read_text()
 
 
 @pytest.mark.long

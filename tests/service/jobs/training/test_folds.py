@@ -64,7 +64,9 @@ def test_every_row_is_predicted_by_a_training_that_did_not_see_it(
     X = np.array([line[:-1] for line in lines], dtype=np.float64)
     codes = np.array([int(line[-1][1:]) for line in lines])
     numbers = fold_numbers(codes, 3, seed=1)
-    pipeline = Pipeline(solver=Pegasos(lambda_=0.01), stopping=Stopping(max_epochs=4))
+    pipeline = Pipeline(
+        solver=Pegasos(lambda_=0.01), scaling="standardize", stopping=Stopping(max_epochs=4)
+    )
     pooled = np.zeros((3, 3), dtype=np.int64)
     found = job["metrics"]["validation"]
     for k, fold in enumerate(found["folds"]):

@@ -603,6 +603,41 @@ def test_split_that_leaves_no_row_of_a_class_fails_the_job(
     assert (job["state"], job["error"]["code"]) == ("failed", "class-too-small")
 
 
+LARGER = "a,b,c,y\n" + "".join(f"{i % 7},{i % 3 * 1000},0,{i % 2}\n" for i in range(60))
+BESIDE_LEVELS = "k,b,y\n" + "".join(f"{'uvw'[i % 3]},{i % 7 * 1000},{i % 2}\n" for i in range(60))
+SPARSE = "1 1:0.5 3:-2 9:1\n-1 1:0.01 2:0.004\n" * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "hint"),
+    [
+        (LARGER, ("'b' are up to 2000", "'a' only up to 6"), "standardize"),
+        (BESIDE_LEVELS, ("'b' are up to 6000", "'k' only up to 1"), "standardize"),
+        (SPARSE, ("column 3 are up to 2", "column 2 only up to 0.004"), "max-abs"),
+    ],
+)
+def test_columns_that_differ_too_much_are_named(
+    client: TestClient, worker: Worker, text: str, names: tuple[str, ...], hint: str
+) -> None:
+    """By a training and by a comparison; not if they were scaled."""
+    media_type = "text/x-libsvm" if text is SPARSE else "text/csv"
+    client.post("/v1/datasets", content=text, headers={"Content-Type": media_type})
+
+    def warnings(**fields: Any) -> list[str]:
+        jobs = [carry_out(client, worker, create(client, solver={"name": "newton"}, **fields))]
+        entries = {"specs": [{"solver": {"name": "newton"}}], "validation": {"fraction": 0.2}}
+        reply = client.post("/v1/comparisons", json={"dataset_id": "latest", **entries, **fields})
+        jobs.append(carry_out(client, worker, reply.json()["id"]))
+        assert [job["state"] for job in jobs] == ["succeeded", "succeeded"]
+        return [text for job in jobs for text in job["warnings"] if "scaling" in text]
+
+    assert warnings() == []
+    said = warnings(scaling="none")
+    assert len(said) == 2
+    for part in (*names, f'`scaling: "{hint}"`'):
+        assert all(part in text for text in said), said
+
+
 def test_rare_classes_stay_in_the_training(client: TestClient, worker: Worker) -> None:
     """A class of fewer rows than folds is measured in some of them or in none, and is named."""
     short: dict[str, Any] = {"stopping": {"max_epochs": 100}}

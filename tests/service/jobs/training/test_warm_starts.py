@@ -98,6 +98,7 @@ def test_training_on_appended_rows_begins_where_the_other_ended(
     zero, and the gap is reached no later. With another validation set the variables of its rows
     are lost, and a warning names validation rows that the earlier training saw."""
     fields: dict[str, Any] = {"solver": solver, "stopping": GAP, "validation": validation}
+    fields["scaling"] = "none"  # a start keeps its own, so that the objectives would differ
     train(client, worker, dataset_id=dataset_id, **fields)
     longer = append(client, append(client, dataset_id, csv_of(6, seed=1)), csv_of(6, seed=2))
     cold = train(client, worker, dataset_id=longer, **fields)
@@ -130,6 +131,12 @@ def test_alias_names_a_start(client: TestClient, worker: Worker) -> None:
         assert read(client, job_id)["spec"]["warm_start_from"] == f"clouds/{version}"
 
 
+def test_scaling_of_the_start_is_the_default(client: TestClient, worker: Worker) -> None:
+    """Other data, or another release, would choose another one."""
+    train(client, worker, scaling="min-max")
+    assert train(client, worker, warm_start_from="clouds/1")["spec"]["scaling"] == "min-max"
+
+
 def test_any_dataset_for_a_solver_on_weights(client: TestClient, worker: Worker) -> None:
     """Pegasos continues on other rows of the same form; a solver that works on rows cannot."""
     train(client, worker)
@@ -145,7 +152,7 @@ def test_any_dataset_for_a_solver_on_weights(client: TestClient, worker: Worker)
     ("fields", "message"),
     [
         ({"solver": DUAL}, "dual-coordinate-descent can start from models of"),
-        ({"scaling": "max-abs"}, "scaling: the model has none, the training max-abs"),
+        ({"scaling": "max-abs"}, "scaling: the model has standardize, the training max-abs"),
         ({"features": {"name": "square"}}, "features.name: the model has identity"),
         ({"multiclass": "one-vs-rest"}, "multiclass: the model has one-vs-one"),
         ({"dataset_id": (60, 2, 2)}, "features: the model has 3, the dataset 2"),

@@ -1,0 +1,379 @@
+"""`auto` as a search: which family of functions, and which C, for the data at hand.
+
+Every candidate is a `Pipeline`. All are compared on the same folds of a sample of the rows, those
+behind are dropped after each of the first folds, and of the rest the simplest within one standard
+error of the best is kept. The amount of work is fixed, not the time: the choice has the same bits
+wherever, and in whatever order, its tasks are computed.
+
+    search = Search(Pipeline(solver=Auto(), scaling="standardize"), X, labels, seed=0)
+    while tasks := search.open_tasks():
+        search.take(tasks[0], search.compute(tasks[0]))
+    training = Training(search.outcome().pipeline, X, labels, seed=0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from svm.data.columns import Columns, text_columns
+from svm.data.matrices import Indices, Vector
+from svm.data.randomness import generator
+from svm.data.splitting import fold_numbers
+from svm.data.stored_rows import StoredRows, is_csr, stored_values
+from svm.errors import Diverged, InvalidData
+from svm.kernel.kernels import GaussianKernel
+from svm.model.multiclass import label_name
+from svm.model.pipeline import Pipeline
+from svm.solvers.auto import Effort
+from svm.stopping import Stopping
+from svm.training.candidates import (
+    AMOUNTS,
+    EXACT_ROWS,
+    FAMILIES,
+    TITLES,
+    Candidate,
+    Family,
+    approximated,
+    first_candidates,
+    sample_sizes,
+)
+from svm.training.preparation import Prepared, preprocessing_key
+from svm.training.training import Execution, Training
+
+FOLDS = 5
+"""Of the first comparison, and of the last one, which computes the first two of them."""
+LAST_FOLDS = 2
+LOOSE_GAP, MOST_EPOCHS, UPDATES_OF_ROW = 1e-2, 50, 100
+"""A comparison needs no exact optimum."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training: a candidate on all but one fold."""
+
+    is_last: bool
+    """Whether it belongs to the comparison on more rows."""
+    fold: int
+    candidate: Candidate
+
+    @property
+    def key(self) -> str:
+        """A text of its own for each task of a search."""
+        return f"{'last' if self.is_last else 'first'} {self.fold} {self.candidate!r}"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What is known about a candidate."""
+
+    candidate: Candidate
+    loss: float
+    """Of rows that its trainings did not see: the share of wrong ones, or the mean absolute error.
+    Classes and rows count as they do in the training."""
+    deviation: float
+    """The standard error of the loss."""
+    folds: int
+    """Trainings that measured it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a search."""
+
+    pipeline: Pipeline
+    """To train on all rows."""
+    chosen: Candidate
+    tried: tuple[Tried, ...]
+    """Of the comparison that decided; then those that were dropped before."""
+    loss: float
+    """Cross-fitted: of each fold by the candidate that the other folds would choose."""
+    rows: int
+    """That were compared on."""
+
+    @property
+    def best(self) -> list[Tried]:
+        """Of each family that was tried, the simplest first."""
+        first: dict[Family, Tried] = {}
+        for each in self.tried:
+            first.setdefault(each.candidate.family, each)
+        return [first[family] for family in FAMILIES if family in first]
+
+    @property
+    def summary(self) -> str:
+        """What was tried, and what it gained, as a sentence."""
+        numbers = self.pipeline.predicts_numbers
+
+        def shown(loss: float) -> str:
+            return f"{loss:.4g}" if numbers else f"{100.0 * (1.0 - loss):.1f} %"
+
+        parts = ", ".join(f"{TITLES[t.candidate.family]} {shown(t.loss)}" for t in self.best)
+        what = "mean absolute error" if numbers else "accuracy"
+        kept = TITLES[self.chosen.family]
+        return (
+            f"auto tried {len(self.tried)} settings on {self.rows:,} rows; {what} of the best of "
+            f"each kind: {parts}. It kept the {kept} one, and expects {shown(self.loss)} on new "
+            "rows."
+        )
+
+
+class Search:
+    """Compares candidates. Its state are the results of its tasks."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        X: Any,
+        labels: Any,
+        *,
+        seed: int,
+        columns: Columns | None = None,
+        weights: Vector | None = None,
+        tries_unscaled: bool = True,
+        effort: Effort = "balanced",
+        interrupted: Callable[[], None] | None = None,
+    ) -> None:
+        """X, labels, columns and weights as of a `Training`. `pipeline` has the solver `auto`, and
+        everything that is not compared. `tries_unscaled`: a linear model without scaling, too.
+        Raises InvalidData."""
+        self._usual, self._columns, self._weights, self._seed = pipeline, columns, weights, seed
+        self._X, self._labels = X, np.asarray(labels)
+        self._tries_unscaled, self._amount = tries_unscaled, AMOUNTS[effort]
+        self._interrupted = interrupted
+        n = X.shape[0]
+        self._of_numbers = pipeline.predicts_numbers
+        codes = np.zeros(n, np.int64)
+        if not self._of_numbers:
+            codes = np.unique(self._labels, return_inverse=True)[1]
+        self._importance = self._importances(codes)
+        counts = sample_sizes(effort, n, stored_values(X))
+        self._rows = [sample(codes, count, seed, number) for number, count in enumerate(counts)]
+        self._folds = [fold_numbers(codes[rows], FOLDS, seed=seed) for rows in self._rows]
+        self._samples: dict[bool, Any] = {}
+        self.results: dict[str, Vector] = {}
+        """By `Task.key`: γ, or NaN; then the losses of the rows of its fold. A search of the same
+        data and settings continues from them."""
+        self._prepared: tuple[Any, Prepared] | None = None
+        self._has_more = len(self._rows[1]) > len(self._rows[0])
+
+    def _importances(self, codes: Indices) -> Vector:
+        """(n_samples,) how much the loss of each row counts."""
+        own = np.ones(len(codes)) if self._weights is None else self._weights
+        match self._usual.class_weight:
+            case "balanced":
+                own = own / np.bincount(codes)[codes]
+            case dict() as given:
+                names = map(label_name, np.unique(self._labels).tolist())
+                factors: Vector = np.array([given.get(name, 1.0) for name in names])
+                own = own * factors[codes]
+        return own
+
+    def tasks(self) -> list[Task]:
+        """All that are known, in order: those of a phase follow from the results of the earlier
+        ones."""
+        found: list[Task] = []
+        for phase in self._phases():
+            found += phase
+            if any(task.key not in self.results for task in phase):
+                break
+        return found
+
+    def open_tasks(self) -> list[Task]:
+        """Those that can be computed now; none at the end."""
+        return [task for task in self.tasks() if task.key not in self.results]
+
+    @property
+    def fraction(self) -> float:
+        """About how much of the work is done."""
+        first, kept = len(self._first) + 4 * self._amount.rounds, self._amount.kept
+        total = first + kept[0] + (FOLDS - 2) * kept[1] + LAST_FOLDS * 3 * self._has_more
+        return min(1.0, len(self.results) / total)
+
+    def take(self, task: Task, result: Vector) -> None:
+        """Keep the result of a task."""
+        self.results[task.key] = result
+
+    def compute(self, task: Task) -> Vector:
+        """The result of a task. Raises Interrupted, and what the data of all candidates raises."""
+        rows, numbers = self._rows[task.is_last], self._folds[task.is_last]
+        if task.is_last not in self._samples:
+            X = self._X
+            some = X.read(rows) if isinstance(X, StoredRows) else X[rows]
+            self._samples = {task.is_last: some}
+        X, labels = self._samples[task.is_last], self._labels[rows]
+        inside, outside = (np.flatnonzero((numbers == task.fold) == held) for held in (False, True))
+        updates = None if task.candidate.gamma is None else UPDATES_OF_ROW * len(rows)
+        loose = Stopping(duality_gap=LOOSE_GAP, max_epochs=MOST_EPOCHS, max_updates=updates)
+        pipeline = replace(task.candidate.pipeline(self._usual), stopping=loose)
+        key = task.is_last, task.fold, preprocessing_key(pipeline)
+        prepared = self._prepared[1] if self._prepared and self._prepared[0] == key else None
+        try:
+            training = Training(
+                *(pipeline, X[inside], labels[inside]),
+                seed=self._seed,
+                columns=self._columns,
+                weights=None if self._weights is None else self._weights[rows[inside]],
+                bounds_kernel=False,
+                how=Execution(interrupted=self._interrupted, prepared=prepared),
+            )
+            self._prepared = key, training.prepared
+            for _ in training:
+                pass
+            predicted = training.result().fitted.predict(X[outside])
+        except (InvalidData, Diverged):
+            if task.candidate == self._first[0]:
+                raise
+            return np.full(len(outside) + 1, np.inf)
+        kernel = training.prepared.kernel
+        gamma = float(kernel.gamma) if isinstance(kernel, GaussianKernel) else math.nan
+        truth = labels[outside]
+        losses = np.abs(predicted - truth) if self._of_numbers else predicted != truth
+        return np.concatenate(([gamma], losses))
+
+    @property
+    def _first(self) -> list[Candidate]:
+        """The candidates to begin with."""
+        sparse = is_csr(self._X) or bool(text_columns(self._columns or ()))
+        unscaled = self._tries_unscaled
+        return first_candidates(self._usual, self._X.shape[1], sparse=sparse, unscaled=unscaled)
+
+    def _neighbors(self, best: Candidate) -> list[Candidate]:
+        around = [replace(best, C=10.0 * best.C), replace(best, C=best.C / 10.0)]
+        if best.gamma is not None:
+            gamma = float(self.results[Task(False, 0, best).key][0])
+            around += [replace(best, gamma=4.0 * gamma), replace(best, gamma=gamma / 8.0)]
+        return around
+
+    def _phases(self) -> Iterator[list[Task]]:
+        """Each is asked for when the results of those before are known."""
+        some = self._first
+        yield _in_order(some, [0])
+        for _ in range(self._amount.rounds):
+            best = self._ranked(some, folds=1)[0].candidate
+            more = [one for one in self._neighbors(best) if one not in some]
+            yield _in_order(more, [0])
+            some = some + more
+        some = self._kept(some, self._amount.kept[0], folds=1)
+        yield _in_order(some, [1])
+        some = self._kept(some, self._amount.kept[1], folds=2)
+        yield _in_order(some, range(2, FOLDS))
+        if self._has_more:
+            yield _in_order(self._finalists(some), range(LAST_FOLDS), is_last=True)
+
+    def _losses(self, candidate: Candidate, is_last: bool, folds: int = FOLDS) -> Vector:
+        """(n_rows,) of the sample, NaN where no training of the first folds has measured them."""
+        numbers = self._folds[is_last]
+        losses = np.full(len(numbers), np.nan)
+        for fold in range(folds):
+            if (found := self.results.get(Task(is_last, fold, candidate).key)) is not None:
+                losses[numbers == fold] = found[1:]
+        return losses
+
+    def _ranked(
+        self, some: Sequence[Candidate], is_last: bool = False, folds: int = FOLDS
+    ) -> list[Tried]:
+        """The best on the first folds first, of equal ones the simplest."""
+        found = []
+        for one in some:
+            mean, deviation = self._mean(self._losses(one, is_last, folds), is_last)
+            known = sum(Task(is_last, fold, one).key in self.results for fold in range(FOLDS))
+            found.append(Tried(one, mean, deviation, known))
+        return sorted(found, key=lambda each: (each.loss, FAMILIES.index(each.candidate.family)))
+
+    def _mean(self, losses: Vector, is_last: bool) -> tuple[float, float]:
+        """The mean of losses that are known, and its standard error."""
+        known = ~np.isnan(losses)
+        losses, importance = losses[known], self._importance[self._rows[is_last]][known]
+        importance = importance / importance.sum()
+        mean = float(losses @ importance)
+        if not math.isfinite(mean):
+            return math.inf, math.inf
+        return mean, float(np.sqrt(np.square(importance) @ np.square(losses - mean)))
+
+    def _kept(self, some: Sequence[Candidate], count: int, folds: int) -> list[Candidate]:
+        """The best on the first folds, and the best linear one."""
+        ranked = [each.candidate for each in self._ranked(some, folds=folds)]
+        linear = next(each for each in ranked if each.family == "linear")
+        best = ranked[:count]
+        return best if linear in best else [*best[:-1], linear]
+
+    def _chosen(self, losses: dict[Candidate, Vector], is_last: bool) -> Candidate:
+        """The simplest family whose best one is within a standard error of the best of all."""
+        some = list(losses)
+        means = {one: self._mean(losses[one], is_last)[0] for one in some}
+        best = min(some, key=lambda one: means[one])
+        for family in FAMILIES:
+            own = [one for one in some if one.family == family]
+            if own:
+                one = min(own, key=lambda each: means[each])
+                difference, deviation = self._mean(losses[one] - losses[best], is_last)
+                if difference <= deviation:
+                    return one
+        return best
+
+    def _finalists(self, some: Sequence[Candidate]) -> list[Candidate]:
+        """The best two, and the best linear one."""
+        return self._kept(some, 3, FOLDS)
+
+    def outcome(self) -> Outcome:
+        """Once no task is open."""
+        *_, final = self._phases()
+        is_last = self._has_more
+        some = list(dict.fromkeys(task.candidate for task in final))
+        losses = {one: self._losses(one, is_last) for one in some}
+        chosen = self._chosen(losses, is_last)
+        numbers = self._folds[is_last]
+        folds = range(LAST_FOLDS if is_last else FOLDS)
+        crossed = np.full(len(numbers), np.nan)
+        for fold in folds:
+            here = numbers == fold
+            others = {one: np.where(here, np.nan, each) for one, each in losses.items()}
+            crossed[here] = losses[self._chosen(others, is_last)][here]
+        tried = self._ranked(some, is_last)
+        known = dict.fromkeys(task.candidate for task in self.tasks())
+        tried += self._ranked([one for one in known if one not in some])
+        return Outcome(
+            pipeline=self._final(chosen),
+            chosen=chosen,
+            tried=tuple(tried),
+            loss=self._mean(crossed, is_last)[0],
+            rows=int(np.count_nonzero(~np.isnan(crossed))),
+        )
+
+    def _final(self, chosen: Candidate) -> Pipeline:
+        if chosen == self._first[0]:
+            return self._usual
+        pipeline = chosen.pipeline(self._usual)
+        in_files = isinstance(self._X, StoredRows)
+        exact = chosen.gamma is None or (self._X.shape[0] <= EXACT_ROWS and not in_files)
+        return pipeline if exact else approximated(pipeline)
+
+
+def _in_order(
+    some: Sequence[Candidate], folds: Sequence[int], *, is_last: bool = False
+) -> list[Task]:
+    """Trainings that can share prepared data follow each other."""
+
+    def shared(one: Candidate) -> tuple[Any, ...]:
+        return FAMILIES.index(one.family), one.scaling != "standardize", str(one.gamma)
+
+    ordered = sorted(some, key=shared)
+    return [Task(is_last, fold, one) for fold in folds for one in ordered]
+
+
+def sample(codes: Indices, count: int, seed: int, number: int = 0) -> Indices:
+    """Numbers of about `count` rows, ascending, with the same share of every class, but at least
+    one row a fold: a function of the arguments alone. `number` distinguishes samples."""
+    if len(codes) <= count:
+        return np.arange(len(codes))
+    random = generator("sizes", seed, number)
+    chosen = []
+    for code in np.unique(codes):
+        members = np.flatnonzero(codes == code)
+        share = max(FOLDS, round(count * len(members) / len(codes)))
+        chosen.append(random.permutation(members)[:share])
+    return np.sort(np.concatenate(chosen))
