@@ -14,8 +14,8 @@ import numpy as np
 
 from svm.data.matrices import Floats, Indices, Signs, Vector
 from svm.loops import compiled
-from svm.loops.class_sums import TOGETHER, add_short, is_short
 from svm.loops.row_operations import add, dot
+from svm.loops.short_rows import TOGETHER, add_short, is_short
 
 
 @compiled
