@@ -40,7 +40,8 @@ def add_short(operand: Any, rows: Indices, factors: Floats, sums: Floats) -> Non
 @overloads(is_short)
 def _is_short(operand: Any) -> Callable[..., Any]:
     def dense(operand: Any) -> bool:
-        return LANES <= operand.shape[1] <= CHUNKS * LANES
+        fits: bool = LANES <= operand.shape[1] <= CHUNKS * LANES
+        return fits
 
     def sparse(operand: Any) -> bool:
         return False
@@ -79,7 +80,8 @@ def _in_registers(typing_context: Any, X: Any, rows: Any, factors: Any, sums: An
             return builder.bitcast(builder.gep(data, [builder.add(start, offset)]), kind)
 
         places = [[lanes(sums.data, builder.mul(d, _INT(k)), o) for o in offsets] for k in range(2)]
-        totals = [[cgutils.alloca_once(builder, _LANES) for _ in offsets] for _ in range(2)]
+        place: Any = cgutils.alloca_once
+        totals = [[place(builder, _LANES) for _ in offsets] for _ in range(2)]
         for k, c in product(range(2), range(CHUNKS)):
             builder.store(builder.load(places[k][c], align=8), totals[k][c])
         fma = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]

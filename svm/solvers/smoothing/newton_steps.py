@@ -214,7 +214,8 @@ def slopes_of(problem: Problem, scores: RowValues, centers: RowValues, mu: float
 def _slopes(run: Run, mu: float) -> None:
     from svm.loops.newton import slopes
 
-    slopes(run.y, run.margins, *run.of, mu, *run.made)
+    (scores, centers), (out,) = run.of, run.made
+    slopes(run.y, run.margins, scores, centers, mu, out)
 
 
 def zeros(problem: Problem) -> RowValues:
