@@ -109,8 +109,8 @@ def test_scores_and_bound_of_the_state(intercept: str) -> None:
     for _ in range(3):
         state = solver.advance(problem, state)
         classifier = solver.classifier(problem, state)
-        value, scores = evaluate(problem, classifier)
-        known, same = evaluate(problem, classifier, solver.scores(problem, state))
+        value, _, scores = evaluate(problem, classifier)
+        known, _, same = evaluate(problem, classifier, solver.scores(problem, state))
         np.testing.assert_allclose(same, scores, rtol=1e-9, atol=1e-11)
         assert known == pytest.approx(value, rel=1e-12)
         alpha = state.a * problem.regularization * problem.n_samples
