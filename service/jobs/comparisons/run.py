@@ -34,7 +34,8 @@ from service.jobs.parts.lending import Lending
 from service.jobs.training import summary
 from service.jobs.training.admission import labeled_as, rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split, rare_classes, unscaled_columns
-from service.jobs.training.training_sequence import SHORTEST_S, begin_training, threads_of
+from service.jobs.training.training_sequence import SHORTEST_S
+from service.jobs.training.trainings import begin_training, threads_of
 from service.storage.arrays import Arrays
 from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
