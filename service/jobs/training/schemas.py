@@ -338,7 +338,7 @@ class JobCreate(TrainingOptions):
         values: dict[str, Any] = {"validation": stratified(self.validation, dataset)}
         if not made.searches or dataset.n_samples < FEWEST_ROWS:
             values["solver"] = without_search(self.solver)
-        elif not dataset.sparse:
+        elif not (dataset.sparse or dataset.text_columns):
             values["scaling"] = self.scaling
         return made.model_copy(update=values)
 
