@@ -50,7 +50,7 @@ def combination(Z: Vector, coefficients: Vector, out: Vector) -> None:
 @compiled
 def solve(h: Vector, x: Vector, jitter: float) -> bool:
     """x becomes the solution of (H + jitter) s = x by Cholesky's method; False if H is not positive
-    definite. H has a diagonal of ones, and stands above the diagonal of h; its factor below."""
+    definite. H has a diagonal of ones, and is above the diagonal of h; its factor below."""
     n = len(x)
     roots = np.empty(n)
     for i in range(n):

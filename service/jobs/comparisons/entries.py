@@ -19,7 +19,6 @@ from service.jobs.training.schemas import (
     JobCreate,
     TrainingOptions,
     ValidationSplit,
-    without_search,
 )
 from svm.data.matrices import Indices
 from svm.data.randomness import generator
@@ -73,7 +72,7 @@ def _entry(body: ComparisonCreate, spec: EntryCreate) -> JobCreate:
     return JobCreate(
         dataset_id=body.dataset_id,
         model_name=body.model_name or NAMELESS,
-        solver=without_search(spec.solver),
+        solver=spec.solver.without_search(),
         validation=body.validation,
         **fields,
     )

@@ -426,3 +426,25 @@ def read_results(file: IO[bytes]) -> list[EntryResult] | None:
             return [EntryResult.of(each) for each in plain["results"]]
         except (KeyError, TypeError):
             return None
+
+
+def headline(best: dict[str, Any], made: Any) -> dict[str, Any]:
+    """The fields of lists; those about a training are those of the model that it made."""
+    scores = scores_in(best["validation"])
+    return {
+        "best": best["number"],
+        "score": best["score"],
+        "metrics": {
+            "train": best["train"] if made is best else scores_in(made["metrics"]["train"]),
+            "validation": scores,
+        },
+        "epochs": made["epochs"],
+        "updates": made["updates"],
+    }
+
+
+def all_failed(entries: Sequence[EntryResult]) -> Error:
+    """The error of a comparison without a result."""
+    first = next(each.error for each in entries if each.error is not None)
+    detail = f"none of the {len(entries)} entries could be trained; the first: {first['detail']}"
+    return {**first, "detail": detail}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -73,9 +73,9 @@ def run(context: RunContext, attempt: Attempt) -> None:
     outcome = Outcome(
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
-        result=None if best is None else {**_headline(best, made), "trained_rows": seen},
+        result=None if best is None else {**results.headline(best, made), "trained_rows": seen},
         warnings=(*rare_classes(body.validation, dataset.only(body.classes)), *warnings),
-        error=_all_failed(state.results) if final is State.FAILED else None,
+        error=results.all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(reported)),
     )
     if state.best is None:
@@ -118,27 +118,6 @@ def help(context: RunContext, part: PartWork) -> None:
                 part.check()
                 work.take(step)
     part.deliver(work.packed())
-
-
-def _headline(best: dict[str, Any], made: Any) -> dict[str, Any]:
-    """The fields of lists; those about a training are those of the model that it made."""
-    scores = results.scores_in(best["validation"])
-    return {
-        "best": best["number"],
-        "score": best["score"],
-        "metrics": {
-            "train": best["train"] if made is best else results.scores_in(made["metrics"]["train"]),
-            "validation": scores,
-        },
-        "epochs": made["epochs"],
-        "updates": made["updates"],
-    }
-
-
-def _all_failed(entries: Sequence[results.EntryResult]) -> results.Error:
-    first = next(each.error for each in entries if each.error is not None)
-    detail = f"none of the {len(entries)} entries could be trained; the first: {first['detail']}"
-    return {**first, "detail": detail}
 
 
 ATTEMPTS_FOR_AN_ENTRY = MAX_ATTEMPTS_WITHOUT_PROGRESS - 1

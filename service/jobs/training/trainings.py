@@ -34,7 +34,6 @@ from svm.model.measures import Confusion, Errors, Measures
 from svm.model.multiclass import label_name
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.model.rejection import SHARES, Rejection
-from svm.solvers.auto import Auto
 from svm.training.candidates import FEWEST_ROWS
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -119,14 +118,12 @@ class JobTrainings:
         self.search: Search | None = None
         self.outcome: Outcome | None = None
         """Of the search, once it has ended."""
-        solver = self.pipeline.solver
-        enough = len(first.training) >= FEWEST_ROWS
-        if enough and spec.searches and isinstance(solver, Auto):
+        if spec.searches and len(first.training) >= FEWEST_ROWS:
             self.search = Search(
                 *(self.pipeline, *rows.of(first.training)),
                 seed=spec.seed,
                 tries_unscaled=spec.scaling is None,
-                effort=solver.effort,
+                effort=spec.solver.search_effort,
                 interrupted=lambda: self.work.check(),
                 **rows.described(first.training),
             )

@@ -33,7 +33,7 @@ def queued(client: TestClient, **fields: Any) -> dict[str, Any]:
     return job
 
 
-def test_it_keeps_what_fits_and_says_so(client: TestClient, settings: Settings) -> None:
+def test_it_keeps_what_fits_and_reports_it(client: TestClient, settings: Settings) -> None:
     upload(client, ring(200))
     job = queued(client)
     assert job["spec"]["solver"]["effort"] == "balanced"
@@ -71,7 +71,7 @@ def test_it_keeps_what_fits_and_says_so(client: TestClient, settings: Settings) 
 def test_what_is_given_is_not_compared(
     client: TestClient, settings: Settings, fields: dict[str, Any]
 ) -> None:
-    """The request that is shown says so."""
+    """The request that is shown reports it."""
     upload(client, ring(120))
     job = queued(client, **fields)
     assert job["spec"]["solver"]["effort"] == "quick"
