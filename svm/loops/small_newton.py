@@ -134,9 +134,10 @@ def line_search(
             following = min(following, 4.0 * t)
         if not low < following < high:
             following = 2.0 * t if high == np.inf else 0.5 * (low + high)
-        if abs(following - t) <= near * t:
-            break
+        near_enough = abs(following - t) <= near * t
         t = following
+        if near_enough:
+            break
     return t
 
 
