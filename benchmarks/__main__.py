@@ -1,8 +1,8 @@
 """All measurements one after the other, or those that are named.
 
 python -m benchmarks [passes] [gaps] [solvers] [choices] [tables] [growth] [doubling] [limits]
-    [lists] [footprint] [uploads] [small-jobs] [waits] [parts] [under-load] [serving]
-    [beside-commits] [one-answer] [course-results]
+    [lists] [footprint] [uploads] [small-jobs] [waits] [parts] [pairs]
+    [under-load] [serving] [beside-commits] [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks import (
     limits,
     lists,
     one_answer,
+    pairs,
     parts,
     passes,
     small_jobs,
@@ -48,6 +49,7 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "small-jobs": small_jobs.main,
     "waits": waits.main,
     "parts": parts.main,
+    "pairs": pairs.main,
     "serving": serving.main,
     "beside-commits": beside_commits.main,
     "under-load": under_load.main,
