@@ -35,14 +35,16 @@ class Amount:
     more_rows: int
     """Of that for the last one, if there are more rows."""
     rounds: int
-    """How often the best candidate gets neighbors."""
+    """How often the best candidate gets neighbors …"""
+    of_families: bool
+    """… or that of each family."""
     kept: tuple[int, int]
     """Candidates that remain after the first and after the second fold."""
 
 
 AMOUNTS: dict[Effort, Amount] = {
-    "balanced": Amount(3_000, 10_000, 1, (9, 4)),
-    "thorough": Amount(10_000, 30_000, 3, (16, 8)),
+    "balanced": Amount(3_000, 10_000, 1, False, (9, 4)),
+    "thorough": Amount(10_000, 30_000, 2, True, (16, 8)),
 }
 
 

@@ -109,15 +109,19 @@ class Outcome:
         numbers = self.pipeline.predicts_numbers
 
         def shown(loss: float) -> str:
-            return f"{loss:.4g}" if numbers else f"{100.0 * (1.0 - loss):.1f} %"
+            if not numbers:
+                return f"{100.0 * (1.0 - loss):.1f} %"
+            return f"{loss:,.0f}" if loss >= 1000.0 else f"{loss:.4g}"
 
         parts = ", ".join(f"{TITLES[t.candidate.family]} {shown(t.loss)}" for t in self.best)
         what = "mean absolute error" if numbers else "accuracy"
-        kept = TITLES[self.chosen.family]
+        kept = f"the {TITLES[self.chosen.family]} one"
+        if self.tried[0].candidate != self.chosen:
+            kept += ", the simplest as good as the best"
         return (
-            f"auto tried {len(self.tried)} settings on {self.rows:,} rows; {what} of the best of "
-            f"each kind: {parts}. It kept the {kept} one, and expects {shown(self.loss)} on new "
-            "rows."
+            f"auto tried {len(self.tried)} settings on {self.rows:,} rows: {what} {parts}; it kept "
+            f"{kept}, and expects {shown(self.loss)} on new rows, as it chooses and measures on "
+            "different folds"
         )
 
 
@@ -253,8 +257,10 @@ class Search:
         some = self._first
         yield _in_order(some, [0])
         for _ in range(self._amount.rounds):
-            best = self._ranked(some, folds=1)[0].candidate
-            more = [one for one in self._neighbors(best) if one not in some]
+            ranked = [each.candidate for each in self._ranked(some, folds=1)]
+            best = _first_of_families(ranked) if self._amount.of_families else ranked[:1]
+            around = [near for one in best for near in self._neighbors(one)]
+            more = [one for one in dict.fromkeys(around) if one not in some]
             yield _in_order(more, [0])
             some = some + more
         some = self._kept(some, self._amount.kept[0], folds=1)
@@ -295,11 +301,11 @@ class Search:
         return mean, float(np.sqrt(np.square(importance) @ np.square(losses - mean)))
 
     def _kept(self, some: Sequence[Candidate], count: int, folds: int) -> list[Candidate]:
-        """The best on the first folds, and the best linear one."""
+        """The best on the first folds, the best of each family among them."""
         ranked = [each.candidate for each in self._ranked(some, folds=folds)]
-        linear = next(each for each in ranked if each.family == "linear")
-        best = ranked[:count]
-        return best if linear in best else [*best[:-1], linear]
+        first = _first_of_families(ranked)
+        others = [one for one in ranked if one not in first][: max(0, count - len(first))]
+        return [one for one in ranked if one in first or one in others]
 
     def _chosen(self, losses: dict[Candidate, Vector], is_last: bool) -> Candidate:
         """The simplest family whose best one is within a standard error of the best of all."""
@@ -316,7 +322,7 @@ class Search:
         return best
 
     def _finalists(self, some: Sequence[Candidate]) -> list[Candidate]:
-        """The best two, and the best linear one."""
+        """The best of each family, and one more."""
         return self._kept(some, 3, FOLDS)
 
     def outcome(self) -> Outcome:
@@ -351,6 +357,14 @@ class Search:
         in_files = isinstance(self._X, StoredRows)
         exact = chosen.gamma is None or (self._X.shape[0] <= EXACT_ROWS and not in_files)
         return pipeline if exact else approximated(pipeline)
+
+
+def _first_of_families(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The first of each family."""
+    first: dict[Family, Candidate] = {}
+    for one in ranked:
+        first.setdefault(one.family, one)
+    return list(first.values())
 
 
 def _in_order(

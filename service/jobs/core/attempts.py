@@ -148,8 +148,10 @@ class Work:
 
     def begin_trace(self) -> None:
         """The next rows of the trace are of another training, which takes the place of the one
-        before."""
+        before. Written at once: other workers may add some of them."""
         self._unwritten, self._trace_begins = [], True
+        if self._write(lambda: self._report(self.latest_report())):
+            self._trace_begins = False
 
     def tell(self, **moment: Any) -> None:
         """Write at once what else is true of the progress, until the next report."""

@@ -84,7 +84,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         left_out = list(sequence.folds.values())
         metrics["validation"]["none_of_these"] = summary.prices_of(fitted.rejection, left_out)
     warnings += explain_unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
-    found = trainings.outcome
+    found = trainings.outcome if sequence.is_chosen else None
     if found is not None:
         notes = (found.summary, *notes)
     measures = summary.result_of(result, metrics, notes)
@@ -148,7 +148,7 @@ def help(context: RunContext, part: PartWork) -> None:
     trainings = part.once(lambda: JobTrainings(context, part))
     trainings.work = part
     saved: Arrays = context.checkpoint(part.job) or {}
-    number = 0 if part.number in training_sequence.GROUPS else part.number
+    number = 0 if part.number >= training_sequence.GROUPS.start else part.number
     trainings.compare(below("search", saved))
     if part.number in training_sequence.SEARCH:
         return _compare(trainings, part)

@@ -28,8 +28,9 @@ from svm.training.training import Training
 
 SHORTEST_S = 1e-3
 """The time for a training if the budget is spent."""
-GROUPS = range(1_000_000, 1_000_008)
-"""Numbers of the parts that are groups of pairs. Folds have their own numbers."""
+GROUPS, CHOSEN_GROUPS = range(1_000_000, 1_000_008), range(1_100_000, 1_100_008)
+"""Numbers of the parts that are groups of pairs; of a training that a search has chosen. Folds have
+their own numbers."""
 SEARCH = range(2_000_000, 3_000_000)
 """Numbers of the parts that are tasks of a search."""
 
@@ -56,6 +57,10 @@ class TrainingSequence:
         self._has_model = attempt.has_checkpoint
         self._has_finished = False
         """The model's training."""
+        self.is_chosen = True
+        """Whether the model is what the search has chosen, if there was one."""
+        self._usual: TrainingResult | None = None
+        """What `auto` trained before it compared."""
         self._finished: Mapping[str, Any] = {}
         """Its checkpoint, for those of the folds."""
         self._folds: dict[int, dict[str, Any]] = {}
@@ -97,11 +102,13 @@ class TrainingSequence:
         Raises what a training raises, and Interrupted after the checkpoint was saved.
         """
         canceled = self._attempt.carry_through(self._train, self._packed)
-        if canceled and not self._has_finished:
+        if canceled and not self._has_finished and self._usual is not None:
+            self.model, self.is_chosen = self._usual, False
+        elif canceled and not self._has_finished:
             if not self._has_model:
                 raise Interrupted(self._attempt.command.name)
             assert self._training is not None
-            lent = _lent(self._training)
+            lent = self._lent(self._training)
             for number, content in self._lending.latest():
                 if number in lent:
                     self._take_back(self._training, number, content)
@@ -127,6 +134,8 @@ class TrainingSequence:
         usual = self._trainings.pipeline
         self._train_pairs(training)
         self._spent_s += training.elapsed_s
+        if self._trainings.search is not None:
+            self._usual = training.result()
         self._search()
         if self._trainings.pipeline != usual:
             self._attempt.begin_trace()
@@ -162,7 +171,7 @@ class TrainingSequence:
 
     def _train_pairs(self, training: Training) -> None:
         for number in self._lending.numbers:  # of an earlier attempt
-            if number in GROUPS:
+            if number in self._groups:
                 training.lend(_group(training, number))
         while True:
             for progress in training:
@@ -177,10 +186,20 @@ class TrainingSequence:
             if not set(training.own).intersection(training.unfinished):
                 self._await_pairs(training)
 
+    @property
+    def _groups(self) -> range:
+        """The parts of the current training of the model: numbers are never used again."""
+        return GROUPS if self._trainings.outcome is None else CHOSEN_GROUPS
+
+    def _lent(self, training: Training) -> list[int]:
+        """The groups that are not trained here."""
+        own = set(training.own)
+        return [n for n in self._groups if not own.issuperset(_group(training, n))]
+
     def _await_pairs(self, training: Training) -> None:
         """Take back pairs that other workers have finished or left, or wait for them."""
         lending = self._lending
-        lent = _lent(training)
+        lent = self._lent(training)
         done = False
         for number, result in lending.results():
             if number in lent:
@@ -207,7 +226,7 @@ class TrainingSequence:
 
     def _absorb_folds(self) -> None:
         for number, result in self._lending.results():
-            if number not in GROUPS and number not in self._folds:
+            if number < GROUPS.start and number not in self._folds:
                 self._folds[number] = json.loads(str(result["fold"]))
                 self._spent_s += float(result["elapsed_s"])
                 if "scores" in result:
@@ -269,13 +288,13 @@ class TrainingSequence:
             left = (k for k in range(1, self._count) if k not in taken)
             return lending.lend(left, lambda _: own)
         lending.look()
-        lends = any(number in GROUPS for number in lending.numbers)
+        lends = any(number in self._groups for number in lending.numbers)
         if not lending.is_due or lends:
             return
         if training.in_threads and not lending.reaches_machines:
             return
         parts = {}
-        for number in GROUPS[1:]:  # the first group stays
+        for number in self._groups[1:]:  # the first group stays
             pairs = set(_group(training, number)).intersection(training.waiting)
             if pairs:
                 parts[number] = own | under("training", training.lend(pairs))
@@ -336,14 +355,10 @@ class TrainingSequence:
         return {"fraction": min(1.0, done), "parts": len(lent)}
 
 
-def _lent(training: Training) -> list[int]:
-    """The groups that are not trained here."""
-    return [n for n in GROUPS if not set(training.own).issuperset(_group(training, n))]
-
-
 def _group(training: Training, number: int) -> list[int]:
     """The pairs of a part, by number."""
-    return list(range(number - GROUPS.start, len(training.problems), len(GROUPS)))
+    first = number % CHOSEN_GROUPS.start % GROUPS.start
+    return list(range(first, len(training.problems), len(GROUPS)))
 
 
 def trace_rows(progress: Progress, before_s: float, training: Training) -> list[dict[str, Any]]:

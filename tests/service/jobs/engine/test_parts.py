@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
@@ -80,6 +81,16 @@ def search(client: TestClient) -> str:
     return ask(client, "jobs", solver={"name": "auto"})
 
 
+def search_of_pairs(client: TestClient) -> str:
+    """What the search chooses has pairs that are lent again, after those of the linear model."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(240, 2)).round(4)
+    codes = np.searchsorted([0.6, 1.4, 2.8], np.square(X).sum(axis=1))
+    lines = [f"{a},{b},c{code}" for (a, b), code in zip(X, codes, strict=True)]
+    upload(client, "\n".join(["a,b,label", *lines]))
+    return ask(client, "jobs", solver={"name": "auto"})
+
+
 def comparison_of_numbers(client: TestClient) -> str:
     upload(client, prices(90)[0])
     return comparison(client)
@@ -88,7 +99,7 @@ def comparison_of_numbers(client: TestClient) -> str:
 Asks = Callable[[TestClient], str]
 JOBS: list[Any] = [
     pytest.param(f, id=f.__name__)
-    for f in (comparison, pairs, folds, numbers, comparison_of_numbers, search)
+    for f in (comparison, pairs, folds, numbers, comparison_of_numbers, search, search_of_pairs)
 ]
 
 
