@@ -1,8 +1,8 @@
 """All measurements one after the other, or those that are named.
 
 python -m benchmarks [passes] [gaps] [solvers] [choices] [tables] [growth] [doubling] [limits]
-    [lists] [footprint] [uploads] [small-jobs] [parts] [under-load] [serving] [beside-commits]
-    [one-answer] [course-results]
+    [lists] [footprint] [uploads] [small-jobs] [waits] [parts] [under-load] [serving]
+    [beside-commits] [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from benchmarks import (
     tables,
     under_load,
     uploads,
+    waits,
 )
 from benchmarks.serving import compare as serving
 
@@ -45,6 +46,7 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "footprint": footprint.main,
     "uploads": uploads.main,
     "small-jobs": small_jobs.main,
+    "waits": waits.main,
     "parts": parts.main,
     "serving": serving.main,
     "beside-commits": beside_commits.main,

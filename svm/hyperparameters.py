@@ -134,8 +134,6 @@ class Hyperparameters(Checked):
     """What it takes from such a model, in words."""
     tests_every_update: ClassVar[bool] = False
     """Whether the solver tests the cost-change rule itself; if not, it is tested every epoch."""
-    solves_together: ClassVar[bool] = False
-    """Whether many small problems of one training are solved at once."""
     traces_updates: ClassVar[bool] = False
     """Whether the weights are known after every update, so that a trace may have a point there."""
     needs_certifier: ClassVar[bool] = True
@@ -147,6 +145,8 @@ class Hyperparameters(Checked):
     """Vectors of the length of a mapped row for each binary problem: state, certifier and model."""
     passing_vectors: ClassVar[int] = 12
     """The same for each problem that is being trained, temporary."""
+    samples_rows: ClassVar[bool] = True
+    """Whether all of these may have a sample of the rows, as newton takes; else one at a time."""
     own_loops: ClassVar[tuple[Mapping[str, Any], ...]] = ({"loss": "epsilon-insensitive"},)
     """Settings other than the defaults that have compiled loops of their own."""
     streaming_option: ClassVar[str] = ""

@@ -9,7 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import choices, doubling, gaps, growth, limits, parts, passes, small_jobs, solvers
+from benchmarks import (
+    choices,
+    doubling,
+    gaps,
+    growth,
+    limits,
+    parts,
+    passes,
+    small_jobs,
+    solvers,
+    waits,
+)
 from benchmarks import tables as accuracy_on_tables
 from benchmarks.__main__ import main
 from benchmarks.problems import cover_like, dense, image_like, sparse, text_like
@@ -100,6 +111,14 @@ def test_small_jobs_are_counted() -> None:
     results = small_jobs.main(jobs=6, rounds=1, databases=("SQLite",))
     assert [result.workers for result in results] == [1, 2]
     assert all(result.jobs_per_s > 0.2 and result.cpu_ms > 0.5 for result in results)
+
+
+@pytest.mark.long
+def test_waits_for_trainings_are_timed() -> None:
+    """Of a few; without the minute of silence."""
+    taken = waits.main(rounds=2, silences=0, rows=500)
+    assert taken.keys() == {"first job", "small job", "upload", "its job", "upload to model"}
+    assert all(1.0 < ms < 60_000 for ms in taken.values())
 
 
 @pytest.mark.long

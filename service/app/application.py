@@ -52,7 +52,7 @@ from service.predictions.predictor import warm_up as warm_up_predictions
 from service.rows.parser import Parser
 from service.settings import Limits, Settings, callback_secrets
 from service.storage.blobs import Blobs, open_blobs
-from service.storage.database import Database, UnusableDatabase, now, tables
+from service.storage.database import CHANGES, Database, UnusableDatabase, listen, now, tables
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
 from service.storage.database.pages import PageRequest
@@ -163,9 +163,18 @@ def create_app(
     contents = Contents(dataset_store, parser, blobs)
     destinations, deliveries = Destinations(settings.callback_hosts), Deliveries(database)
     sender = Sender(deliveries, destinations, callback_secrets(settings.callback_secret))
-    engine = Child("service.jobs.engine.supervisor", settings, supervisor, sender.wake)
+    event_log, audit_log, state = EventLog(database), AuditLog(database), Health()
+    watcher = Watcher(event_log, state)
+    state.on_draining = watcher.wake
+
+    def on_jobs_changed() -> None:
+        watcher.wake()
+        sender.wake()
+
+    database.on_jobs_changed = on_jobs_changed
+    engine = Child("service.jobs.engine.supervisor", settings, supervisor, on_jobs_changed)
     queued = limits.queued_jobs, limits.queued_jobs_per_caller
-    job_store = JobStore(database, blobs, *queued, engine.wake, sender.wake)
+    job_store = JobStore(database, blobs, *queued, engine.wake)
     registry = ModelRegistry(database, blobs, job_with_model)
     renderer = Renderer(DerivedFiles(database, blobs), settings)
     loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
@@ -188,9 +197,6 @@ def create_app(
     keys = Keys(database)
     hosts = Hosts((*host_names(settings.hosts), *own_names))
     authenticator = Authenticator(keys, settings.auth, limits.requests_per_s, hosts)
-    state = Health()
-    event_log, audit_log = EventLog(database), AuditLog(database)
-    watcher = Watcher(event_log, state)
     streams = EventStreams(limits.event_streams)
     access = JobAccess(job_store, event_log, watcher, streams, deliveries)
     metrics = Metrics()
@@ -210,6 +216,7 @@ def create_app(
         await authenticator.refresh()
         if settings.workers > 0:
             engine.start()
+        listen(settings.database_url, CHANGES, on_jobs_changed, ended := threading.Event())
         sweeper.start()
         tasks: list[asyncio.Task[None]] = []
         if warm:
@@ -242,8 +249,9 @@ def create_app(
                 RESERVATIONS: reservations,
             }
         finally:
-            state.draining = True
+            state.drain()
             await run_sync(engine.stop)
+            ended.set()
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)

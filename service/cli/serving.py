@@ -176,7 +176,7 @@ class _Server(uvicorn.Server):
         )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._app.health.draining = True
+        self._app.health.drain()
         self._app.connection_limits.ending = True
         super().handle_exit(sig, frame)
         self._wake()

@@ -32,6 +32,14 @@ class Health:
 
     draining = False
 
+    def __init__(self) -> None:
+        self.on_draining: Callable[[], None] = lambda: None
+
+    def drain(self) -> None:
+        """Begin to shut down."""
+        self.draining = True
+        self.on_draining()
+
 
 class EventStreams:
     """The open streams of this process, at most `limit`. Use it in one event loop only."""

@@ -12,7 +12,7 @@ from service.jobs.parts.lending import Offers
 from service.jobs.spread.connection import Connection
 from service.models.registry import ModelRegistry
 from service.settings import Settings
-from service.storage.arrays import Arrays, unpack
+from service.storage.arrays import Arrays
 from service.storage.blobs import BlobDamaged, Blobs
 from svm.errors import CheckpointMismatch
 
@@ -38,7 +38,7 @@ class RunContext:
         """What the last attempt saved; None if it saved nothing. Raises BlobDamaged."""
         if job.checkpoint_key is None or job.checkpoint_sha256 is None:
             return None
-        return unpack(self.blobs.read(job.checkpoint_key, job.checkpoint_sha256))
+        return self.blobs.read_arrays(job.checkpoint_key, job.checkpoint_sha256)
 
     def resume(self, job: Job, begin: Callable[[Arrays], T]) -> tuple[T, tuple[str, ...]]:
         """What `begin` makes of the last checkpoint, or of none if there is none, it is damaged, or

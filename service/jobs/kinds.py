@@ -49,6 +49,10 @@ class Kind:
         """A module with `router(stores, access)`."""
         return import_module(f"{self.package}.routes")
 
+    def load(self) -> None:
+        """Import what `run` needs."""
+        import_module(f"{self.package}.run")
+
     def run(self, context: object, attempt: object) -> None:
         """Carry out a job, and end it, with a `RunContext` and an `Attempt`.
 

@@ -16,7 +16,7 @@ from service.jobs.core.model_columns import adapt_rows, labeled_for
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.models.outputs import Shares
-from service.storage.arrays import pack
+from service.storage.arrays import Arrays
 from svm.data.columns import text_columns
 from svm.data.matrices import Indices, Matrix
 from svm.errors import InvalidData
@@ -157,7 +157,7 @@ def score_piece(context: RunContext, part: PartWork) -> None:
     for block, outputs in scoring.blocks(part, part.number, 0):  # too short to be saved
         done.append(outputs)
         part.show({"fraction": (block.stop - rows.start) / len(rows)})
-    part.deliver(pack({name: np.concatenate([each[name] for each in done]) for name in done[0]}))
+    part.deliver({name: np.concatenate([each[name] for each in done]) for name in done[0]})
 
 
 class _Run:
@@ -230,18 +230,16 @@ class _Run:
         n = self._scoring.dataset.n_samples
         self._attempt.show({"fraction": min(1.0, done / n), "parts": len(lent)})
 
-    def packed(self) -> bytes:
+    def packed(self) -> Arrays:
         starts = [rows.start for rows in self._scoring.pieces]
         parts = [slice(start, start + done) for start, done in zip(starts, self._done, strict=True)]
-        return pack(
-            {
-                "pieces": np.asarray(self._done),
-                **{
-                    name: np.concatenate([values[part] for part in parts])
-                    for name, values in self._outputs.items()
-                },
-            }
-        )
+        return {
+            "pieces": np.asarray(self._done),
+            **{
+                name: np.concatenate([values[part] for part in parts])
+                for name, values in self._outputs.items()
+            },
+        }
 
 
 def _outputs(

@@ -36,14 +36,17 @@ BLOCK_VALUES = 1 << 17
 _PLAIN_KINDS = "biufU"  # booleans, integers, floats and fixed-width text: no objects, no records
 
 
-def dump(fitted: FittedPipeline, path: Path) -> str:
+def dump(fitted: FittedPipeline, target: Path | io.BytesIO) -> str:
     """Write the model's file and return `digest` of its content."""
     content = {name: _little_endian(value) for name, value in to_arrays(fitted).items()}
     arrays = (value for value in content.values() if isinstance(value, np.ndarray))
     import joblib  # workers only: the API reads these files without it
 
-    with ReleasingWriter(path, arrays) as file:
-        joblib.dump(content, file)
+    if isinstance(target, io.BytesIO):
+        joblib.dump(content, target)
+    else:
+        with ReleasingWriter(target, arrays) as file:
+            joblib.dump(content, file)
     return digest(content)
 
 

@@ -7,6 +7,7 @@ durable, too, and a short job waits for the disk once instead of five times.
 from __future__ import annotations
 
 import hashlib
+import io
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -75,23 +76,25 @@ class ModelFiles:
         number = new_id("artifact")
         contents: dict[str, bytes] = {}
 
-        def in_row(key: str, content: bytes) -> Blob:
+        limit = SMALL_BYTES if small_in_rows else 0
+
+        def store(key: str, content: bytes) -> Blob:
+            if len(content) > limit:
+                return self._blobs.write(key, content)
             contents[IN_ROWS + key] = content
             return Blob(IN_ROWS + key, hashlib.sha256(content).hexdigest(), len(content))
 
-        limit = SMALL_BYTES if small_in_rows else 0
-        with self._blobs.temporary() as path:
-            digest = artifacts.dump(fitted, path)
-            key = f"models/{number}"
-            if path.stat().st_size <= limit:
-                blob = in_row(key, path.read_bytes())
-            else:
+        key = f"models/{number}"
+        if fitted.nbytes <= limit:
+            digest = artifacts.dump(fitted, content := io.BytesIO())
+            blob = store(key, content.getvalue())
+        else:
+            with self._blobs.temporary() as path:
+                digest = artifacts.dump(fitted, path)
                 blob = self._blobs.adopt(key, path)
         state = None
         if warm_start is not None:
-            content, key = pack(warm_start), f"warm-starts/{number}"
-            store = in_row if len(content) <= limit else self._blobs.write
-            state = store(key, content)
+            state = store(f"warm-starts/{number}", pack(warm_start))
         model = StoredModel(
             digest=digest,
             artifact_key=blob.key,

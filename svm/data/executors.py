@@ -67,11 +67,14 @@ class InThreads:
 IN_THIS_THREAD: Executor = InThreads(lambda: 1)
 
 
+def as_function(threads: int | Callable[[], int]) -> Callable[[], int]:
+    """What gives a number of threads, or the function itself."""
+    return (lambda: threads) if isinstance(threads, int) else threads
+
+
 def executor_of(threads: int | Callable[[], int]) -> Executor:
     """The executor for a number of threads, or for a function that gives it before each pass."""
-    if isinstance(threads, int):
-        return IN_THIS_THREAD if threads == 1 else InThreads(lambda: threads)
-    return InThreads(threads)
+    return IN_THIS_THREAD if threads == 1 else InThreads(as_function(threads))
 
 
 class OneThread(ContextDecorator):

@@ -324,14 +324,18 @@ class Encoder:
 
         parts = [self._others.transform(X, scaling, sparse=True)]
         for j, text in zip(self.text_columns, self.texts, strict=True):
-            entries = list(text.of_rows(X, j))
-            lengths = [np.diff(some.ends, prepend=0) for some in entries]
-            indptr = np.concatenate([[0], *lengths]).cumsum()
-            outputs = np.concatenate([np.empty(0, np.int64), *(some.outputs for some in entries)])
-            values = np.concatenate([np.empty(0), *(some.values for some in entries)])
-            shape = len(indptr) - 1, text.n_outputs
-            parts.append(csr_array((values, outputs, indptr), shape=shape))
-        joined: Any = hstack(parts, format="csr")  # type: ignore[call-overload]
+            lengths: list[Array] = [np.zeros(1, np.int64)]
+            outputs: list[Array] = [np.empty(0, np.int32)]
+            values: list[Array] = [np.empty(0)]
+            for some in text.of_rows(X, j):
+                lengths.append(np.diff(some.ends, prepend=0))
+                outputs.append(some.outputs.astype(np.int32))
+                values.append(some.values)
+            indptr = np.concatenate(lengths).cumsum()
+            matrix = np.concatenate(values), np.concatenate(outputs), indptr
+            parts.append(csr_array(matrix, shape=(len(indptr) - 1, text.n_outputs)))
+        parts = [part for part in parts if part.shape[1]] or parts
+        joined: Any = hstack(parts, format="csr") if len(parts) > 1 else parts[0]  # type: ignore[call-overload]
         return in_layout(joined, np.float64)
 
     @property

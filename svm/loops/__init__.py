@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, TypeVar, cast
 
 import numba
@@ -26,4 +28,21 @@ def compiled(function: F) -> F:
     loop: Any = numba.njit(nogil=True, fastmath=REORDER, error_model="numpy")(function)
     with suppress(RuntimeError):  # read-only installation, and NUMBA_CACHE_DIR not set
         loop._cache = MachineCodeCache(function)
+        _kept.append(loop)
     return cast(F, loop)
+
+
+_kept: list[Any] = []
+"""The loops whose machine code is kept on disk."""
+
+
+def load_compiled() -> None:
+    """Load the machine code of all loops that is on disk: forks of this process then have it.
+
+    Nothing is compiled, and no thread is started.
+    """
+    for module in iter_modules(__path__, f"{__name__}."):
+        import_module(module.name)
+    for loop in _kept:
+        for signature in loop._cache.signatures(loop.targetctx.codegen()):
+            loop.compile(signature)

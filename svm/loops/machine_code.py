@@ -43,6 +43,12 @@ class MachineCodeCache(FunctionCache):
         with suppress(OSError):
             super().save_overload(sig, data)
 
+    def signatures(self, codegen: Any) -> list[Any]:
+        """Of the code on disk that this process can use."""
+        assert isinstance(self._cache_file, _FilePerSignature)
+        keys = self._cache_file.keys()
+        return [key[0] for key in keys if self._index_key(key[0], codegen) == key]
+
 
 class _FilePerSignature(IndexDataCacheFile):
     """The two methods by which Numba's cache reads and writes files.
@@ -53,18 +59,29 @@ class _FilePerSignature(IndexDataCacheFile):
 
     def load(self, key: object) -> Any:
         """The code of a signature; None if it must be compiled."""
+        owner, code = self._read(self._path(key))
+        return code if owner == (self._source_stamp, key) else None
+
+    def keys(self) -> list[Any]:
+        """The keys of all files of these sources."""
+        index = Path(self._index_path)
+        owners = [self._read(path)[0] for path in index.parent.glob(f"{index.stem}.*.nbc")]
+        return [owner[1] for owner in owners if owner and owner[0] == self._source_stamp]
+
+    def _read(self, path: Path) -> tuple[Any, Any]:
+        """To what the file belongs, and its code; None if it cannot be used."""
         try:
-            content = self._path(key).read_bytes()
+            content = path.read_bytes()
         except OSError:
-            return None
+            return None, None
         digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != digest:
-            return None
+            return None, None
         try:
             owner, code = pickle.loads(content)
         except (ImportError, AttributeError):  # of a loop that it calls, which has moved since
-            return None
-        return code if owner == (self._source_stamp, key) else None
+            return None, None
+        return owner, code
 
     def save(self, key: object, code: object) -> None:
         """Keep the code of a signature."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
@@ -31,16 +32,21 @@ class BinarySplit:
         """The pair (i, j) of two classes; (j,) for j against all others."""
         return (*self.negative, self.positive) if len(self.negative) == 1 else (self.positive,)
 
-    def rows_and_sides(self, codes: Array) -> tuple[Indices | None, Signs]:
-        """The rows whose class `codes` (n_samples,) are in the problem, None for all; and ±1 for
-        each."""
-        largest = max(*self.negative, self.positive, int(codes.max(initial=0)))
-        used = np.zeros(largest + 2, dtype=bool)
-        used[[*self.negative, self.positive]] = True  # and not the last one, of code -1
-        inside = used[codes]
-        rows = None if inside.all() else np.flatnonzero(inside)
-        positive = (codes if rows is None else codes[rows]) == self.positive
-        return rows, np.where(positive, np.int8(1), np.int8(-1))
+
+def rows_and_sides(
+    splits: Iterable[BinarySplit], codes: Array
+) -> Iterator[tuple[Indices | None, Signs]]:
+    """For each split the rows whose class `codes` (n_samples,) are in it, None for all; and ±1 for
+    each of them."""
+    counts = np.bincount(codes[codes >= 0]).tolist()  # code -1 is no class
+    rows_of = cache(lambda k: np.flatnonzero(codes == k))
+    for split in splits:
+        classes, rows = (*split.negative, split.positive), None
+        if sum(counts[k] for k in classes if k < len(counts)) < len(codes):
+            rows = np.concatenate([rows_of(k) for k in classes])
+            rows.sort(kind="stable")  # merges the ascending runs
+        positive = (codes if rows is None else codes[rows]) == split.positive
+        yield rows, np.where(positive, np.int8(1), np.int8(-1))
 
 
 def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:

@@ -71,7 +71,7 @@ def mean_weight(problem: Problem) -> float:
 def at_zero(problem: Problem) -> tuple[float, float]:
     """P and `error_of` with w = 0 and b = 0."""
     if problem.margins is None:
-        return mean_weight(problem), float((problem.y > 0).mean())
+        return mean_weight(problem), float(np.count_nonzero(problem.y > 0) / problem.n_samples)
     zeros = np.zeros(problem.n_samples)
     return primal_at_scores(problem, 0.0, zeros), error_of(problem, zeros)
 

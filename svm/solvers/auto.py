@@ -15,6 +15,7 @@ from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
 from svm.solvers.newton import SAMPLED_FROM, Newton
 from svm.solvers.protocol import Solver
 from svm.solvers.smo import SMO
+from svm.solvers.smoothing.small_problems import are_many, is_small
 from svm.solvers.smoothing.smoothed_hinge import row_work, step_work
 from svm.solvers.working_sets import LONG, SMOState, small_ones
 
@@ -119,6 +120,8 @@ class Auto(Hyperparameters):
             return Newton, "the rows stay in files"
         if sum(map(len, small_ones(problems).values())) == len(problems):
             return SMO, f"there are {len(problems)} pairs of at most {problem.n_rows} rows"
+        if are_many(problems) and all(map(is_small, problems)):
+            return Newton, f"there are {len(problems)} pairs of at most {problem.n_rows} rows"
         if self.intercept == "free":
             return Newton, "the intercept is free"
         shape = f"{problem.n_rows} rows of {problem.n_features} features"

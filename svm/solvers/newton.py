@@ -18,6 +18,7 @@ method of multipliers (Rockafellar, 1976). Newton on piecewise quadratic losses:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -30,10 +31,16 @@ from svm.problem import objectives
 from svm.problem.passes import RowValues
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers.options import Initial
-from svm.solvers.protocol import NOT_STOPPED, Inheritance
-from svm.solvers.smoothing import newton_steps
+from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolvedPair
+from svm.solvers.smoothing import newton_steps, small_problems
 from svm.solvers.smoothing.class_sums import lower_bound, sum_all_rows
-from svm.solvers.smoothing.newton_steps import NewtonState
+from svm.solvers.smoothing.newton_steps import (
+    LESS_SMOOTHING,
+    LITTLE_LESS_SMOOTHING,
+    ROUNDING,
+    SMALLEST_SMOOTHING,
+    NewtonState,
+)
 from svm.solvers.smoothing.smoothed_hinge import (
     STEEP,
     pass_work,
@@ -45,12 +52,6 @@ from svm.solvers.smoothing.smoothed_hinge import (
 
 FIRST_SMOOTHING = 4.0
 """μ at which every row has a slope at w = 0, so that the first step is that of ridge regression."""
-LESS_SMOOTHING = 0.25
-"""Factor from one level of μ to the next, if one step solved it …"""
-LITTLE_LESS_SMOOTHING = 0.5
-"""… or more."""
-SMALLEST_SMOOTHING = 1e-12
-"""μ below which nothing can be gained."""
 WARM_SMOOTHING = 0.125
 """Least μ of the first step from inherited weights. With less, weights near the optimum took more
 steps than zero weights."""
@@ -67,8 +68,6 @@ the margin of the sample would determine the weights too much."""
 SAMPLE_STEPS = 50
 """Most steps on the sample."""
 FLOAT_BYTES = 8
-ROUNDING = 1e-15
-"""A relative gain of the objective, or change of the weights, that is lost in rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +91,7 @@ class Newton(Hyperparameters):
     starts_from: ClassVar = "linear"
     inherits: ClassVar = "the weights"
     evaluation_growth: ClassVar = 1.0
+    own_loops: ClassVar = ({"loss": "squared-hinge"}, {"loss": "epsilon-insensitive"})
     states_common_form: ClassVar = True
     certifies: ClassVar = True
     needs_certifier: ClassVar = False
@@ -156,6 +156,8 @@ class Newton(Hyperparameters):
 
     def advance(self, problem: Problem, state: NewtonState) -> NewtonState:
         """One Newton step; then less smoothing, if this level is solved well enough."""
+        if small_problems.is_small(problem):
+            return small_problems.advance(problem, state)
         cold = state.smoothing == _first_smoothing(problem)
         if problem.loss.squared:
             cold = len(state.scores) == 0
@@ -256,7 +258,9 @@ class Newton(Hyperparameters):
 
     def renew(self, problem: Problem, state: NewtonState) -> NewtonState:
         """The state with primal value and bound summed over all rows again: those of its steps are
-        updated sums, in which rounding adds up."""
+        updated sums, in which rounding adds up, unless the problem is small."""
+        if small_problems.is_small(problem):
+            return state
         w, intercept = state.best_w, state.best_intercept
         slopes = newton_steps.best_slopes_of(problem, state)
         at = w, intercept, slopes, np.inf
@@ -269,11 +273,25 @@ class Newton(Hyperparameters):
             work=state.work + pass_work(problem),
         )
 
+    def solve_together(
+        self,
+        problems: Sequence[Problem],
+        states: Sequence[NewtonState],
+        gap: float,
+        most_epochs: int,
+        most_updates: int,
+    ) -> Iterator[dict[int, SolvedPair]]:
+        if not small_problems.are_many(problems):
+            return iter(())
+        return small_problems.solve(problems, states, gap, min(most_epochs, most_updates))
+
     def classifier(self, problem: Problem, state: NewtonState) -> LinearClassifier:
         return LinearClassifier(state.best_w, state.best_intercept)
 
     def scores(self, problem: Problem, state: NewtonState) -> Vector:
         """The scores of the best weights so far, (n_samples,)."""
+        if small_problems.is_small(problem):
+            return small_problems.scores(problem, state)
         latest = np.array_equal(state.best_w, state.w) and state.best_intercept == state.intercept
         if latest and len(state.scores):
             scores: Vector = state.scores

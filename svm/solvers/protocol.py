@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from svm.data.matrices import Vector
+from svm.data.matrices import Mask, Vector
 from svm.hyperparameters import Dtype, Intercept
 from svm.problem.problem import Classifier, Problem
 
@@ -30,6 +30,10 @@ class SolverState:
     """t of a falling step size; updates of a warm start count too."""
     stopped: Stopped = NOT_STOPPED
     """`converged` if by the solver's own rule further epochs change nothing."""
+
+    def at_end(self) -> Self:
+        """This state without what only further epochs need."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,21 @@ class Inheritance:
         return 0.0 if treatment == "none" else self.intercept
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolvedPair:
+    """The end of a binary training that was solved beside others, and its evaluation."""
+
+    state: Any
+    primal: float
+    best_primal: float
+    """Of all advances."""
+    dual: float
+    train_error: float
+    """Share of the rows on the wrong side."""
+    inside: Mask
+    """(n_samples,) rows on or inside the margin."""
+
+
 class Solver(Protocol):
     """Every method is a pure function of its arguments; `Any` is the solver's own state."""
 
@@ -66,8 +85,6 @@ class Solver(Protocol):
     """Whether `bound` approaches the optimum during training; if not, the certifier's is used."""
     needs_certifier: ClassVar[bool]
     """Whether the certifier may find a better bound after the solver has stopped."""
-    solves_together: ClassVar[bool]
-    """Whether many small problems of one training are solved at once (`working_sets`)."""
     tests_every_update: ClassVar[bool]
     """Whether the solver tests the cost-change rule itself; if not, it is tested every epoch."""
 
@@ -117,6 +134,24 @@ class HasScores(Protocol):
 
     def scores(self, problem: Problem, state: Any) -> Vector:
         """f(xᵢ) of the classifier so far, (n_samples,)."""
+
+
+@runtime_checkable
+class SolvesTogether(Protocol):
+    """A solver that has a fast way for many small problems of one training."""
+
+    def solve_together(
+        self,
+        problems: Sequence[Problem],
+        states: Sequence[Any],
+        gap: float,
+        most_epochs: int,
+        most_updates: int,
+    ) -> Iterator[dict[int, SolvedPair]]:
+        """The small ones of some problems from their `states`, which are those of their start, as
+        far as they are solved to the relative gap in that number of epochs, before the last of
+        which there were fewer than `most_updates`: by their position in the sequence, some at a
+        time. None if that would not be sooner than one after the other."""
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
@@ -24,7 +24,7 @@ from svm.problem.objectives import (
 )
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import working_sets
-from svm.solvers.protocol import NOT_STOPPED, Inheritance
+from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolvedPair
 from svm.solvers.working_sets import WORKING_SET, SMOState
 
 SHARED_WORK = 1 << 18
@@ -53,7 +53,6 @@ class SMO(Hyperparameters):
     inherits: ClassVar = "the dual variables of the rows"
     evaluation_growth: ClassVar = 1.0
     certifies: ClassVar = True
-    solves_together: ClassVar = True
 
     name: Literal["smo"] = "smo"
     kernel: AnyKernel | None = MEDIAN_GAUSSIAN
@@ -128,6 +127,16 @@ class SMO(Hyperparameters):
             sets=sets,
         )
         return replace(state, intercept=_intercept(problem, state))
+
+    def solve_together(
+        self,
+        problems: Sequence[Problem],
+        _states: Sequence[SMOState],
+        gap: float,
+        most_epochs: int,
+        most_updates: int,
+    ) -> Iterator[dict[int, SolvedPair]]:
+        return working_sets.solve_together(problems, gap, most_epochs, most_updates)
 
     def classifier(self, problem: Problem, state: SMOState) -> Classifier:
         if problem.kernel is None:

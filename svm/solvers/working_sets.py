@@ -20,7 +20,7 @@ from svm.kernel.row_products import KernelEvaluator
 from svm.problem.losses import HINGE
 from svm.problem.objectives import ROUNDING
 from svm.problem.problem import Problem
-from svm.solvers.protocol import SolverState
+from svm.solvers.protocol import SolvedPair, SolverState
 
 WORKING_SET = 512
 INNER_SHARE = 0.1
@@ -56,21 +56,6 @@ class SMOState(SolverState):
     """The best one for these scores; NaN before the first working set."""
     sets: int = 0
     """Working sets solved."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolvedPair:
-    """The end of a binary training that was solved beside others, and its evaluation."""
-
-    state: SMOState
-    primal: float
-    best_primal: float
-    """Of all advances."""
-    dual: float
-    train_error: float
-    """Share of the rows on the wrong side."""
-    inside: Mask
-    """(n_samples,) rows on or inside the margin."""
 
 
 def violations(

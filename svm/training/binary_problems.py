@@ -11,7 +11,7 @@ import numpy as np
 from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import Array, Indices, Signs, Vector
 from svm.errors import InvalidData
-from svm.model.multiclass import codes_of, label_name
+from svm.model.multiclass import codes_of, label_name, rows_and_sides
 from svm.model.pipeline import Pipeline
 from svm.problem.losses import Loss
 from svm.problem.passes import Cluster
@@ -41,7 +41,7 @@ def problems(
     made, loss = [], _loss(pipeline, prepared)
     sides: list[tuple[Indices | None, Signs, Vector | None]]
     if prepared.targets is None:
-        sides = [(*split.rows_and_sides(prepared.codes), None) for split in prepared.splits]
+        sides = [(*one, None) for one in rows_and_sides(prepared.splits, prepared.codes)]
     else:
         sides = [_sides_of(loss, prepared.targets)]
     for k, (rows, y, margins) in enumerate(sides):
@@ -112,11 +112,8 @@ def validation_problems(
         sides = _sides_of(problem.loss, prepared.target.standardized(labels))
         return [problem.with_rows(X, *sides)]
     codes = codes_of(prepared.classes, labels)  # rows of unknown classes belong to no problem
-    watched = []
-    for split, problem in zip(prepared.splits, like, strict=True):
-        rows, y = split.rows_and_sides(codes)
-        watched.append(problem.with_rows(X, rows, y))
-    return watched
+    pairs = zip(like, rows_and_sides(prepared.splits, codes), strict=True)
+    return [problem.with_rows(X, *rows) for problem, rows in pairs]
 
 
 def _loss(pipeline: Pipeline, prepared: Prepared) -> Loss:

@@ -73,6 +73,11 @@ class PairProgress:
     """The solver has stopped, and so has the certifier."""
 
     @property
+    def begun(self) -> bool:
+        """Whether there was a step."""
+        return self.advances > 0 or not math.isinf(self.primal)
+
+    @property
     def relative_gap(self) -> float:
         if math.isinf(self.primal):
             return 1.0
@@ -98,7 +103,7 @@ class BinaryTraining:
     stopping: Stopping
     state: Any
     certifier: Any
-    """The state of `certifier_of(problem)`."""
+    """The state of `certifier_of(problem)`; of a solver that needs none its own."""
     progress: PairProgress = PairProgress()
     inside: Mask | None = None
     """(n_samples,) rows on or inside the margin at the latest evaluation, unless the solver
@@ -117,7 +122,7 @@ class BinaryTraining:
     ) -> BinaryTraining:
         state, certifier = solver.start(problem, inherited), certifier_of(problem)
         if inherited is None:
-            start = certifier.start(problem)
+            start = certifier.start(problem) if solver.needs_certifier else state
             return cls(solver, problem, stopping, state, start, successor=successor)
         start = certifier.start(problem, None if solver.certifies else inherited)
         _, bound = certifier.enclosure(problem, start)
@@ -129,10 +134,14 @@ class BinaryTraining:
         # A model that leaves float64 is reported as a divergence; a bound that does is not used.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.progress.stop_reason:
-                return self._certify(out_of_time)
-            if self.progress.next_evaluation == 0:
-                return self._evaluate_first(out_of_time)
-            return self._advance(out_of_time)
+                training = self._certify(out_of_time)
+            elif self.progress.next_evaluation == 0:
+                training = self._evaluate_first(out_of_time)
+            else:
+                training = self._advance(out_of_time)
+        if not training.progress.finished:
+            return training
+        return replace(training, state=training.state.at_end())
 
     def _advance(self, out_of_time: bool) -> BinaryTraining:
         state = self.solver.advance(self.problem, self.state)

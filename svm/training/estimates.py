@@ -152,7 +152,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         passing = workers * (width + 2 * min(GATHER_ROWS, n))
         total += FLOAT_BYTES * width * (threads * hessians * width + passing)
     if pipeline.kernel is None:  # the solver or its certifier
-        total += threads * sample_bytes(n, values, each)
+        total += (threads if solver.samples_rows else 1) * sample_bytes(n, values, each)
     if in_files:
         return total + (4 + 2 * workers) * each * min(PIECE_VALUES + longest, values)
     return total + _copies(pipeline, size, width)

@@ -9,7 +9,7 @@ import numpy as np
 
 from svm.data.matrices import Array, Indices, Matrix, Vector
 from svm.errors import InvalidData, InvalidHyperparameter
-from svm.model.multiclass import BinarySplit, codes_of, splits_of
+from svm.model.multiclass import BinarySplit, codes_of, rows_and_sides, splits_of
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.problem.problem import Problem
 from svm.solvers.protocol import LearnsOnline
@@ -102,7 +102,7 @@ class OnlineTraining:
     def _problem(
         self, k: int, split: BinarySplit, X: Matrix, codes: Indices, weights: Vector
     ) -> Problem:
-        rows, y = split.rows_and_sides(codes)
+        [(rows, y)] = rows_and_sides([split], codes)
         return Problem(
             X=X,
             some_rows=rows,

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from svm.data.columns import Columns
-from svm.data.executors import executor_of, one_blas_thread
+from svm.data.executors import as_function, executor_of, one_blas_thread
 from svm.data.matrices import Array, Vector
-from svm.data.stored_rows import StoredRows
+from svm.data.stored_rows import StoredRows, stored_values
 from svm.errors import CheckpointMismatch, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
 from svm.problem.problem import Problem
@@ -53,8 +53,8 @@ class Execution:
     `Interrupted`, and with `StoredRows` the preparation too."""
     threads: int | Callable[[], int] = 1
     """How many pairs run at once, or how many share the passes of a single one over the data
-    (`svm.data.shards`). A function gives it before each pass; several pairs then run one after the
-    other."""
+    (`svm.data.shards`). A function gives it before each pass, or each slice of a pair; pairs of
+    few values (`SEVERAL_FROM`) then run one after the other."""
     digest: str | None = None
     """Identifies X and labels in checkpoints, equal for equal ones. Without it, the first
     checkpoint reads all of them to compute one."""
@@ -63,6 +63,11 @@ class Execution:
     spread: Spread | None = None
     """Gives the processes that compute the passes of a single problem, if there are any; it is
     asked if the solver does nothing else with the rows."""
+
+
+SEVERAL_FROM = 1 << 22
+"""Stored values of the rows from which the pairs of a training are worth threads, not only whole
+processes: with fewer, Python takes as long as the compiled loops."""
 
 
 class Training:
@@ -115,7 +120,7 @@ class Training:
         """
         if not 0 <= seed < 2**63:
             raise InvalidHyperparameter("seed", seed, "0 … 2⁶³ - 1")
-        self.threads = how.threads if isinstance(how.threads, int) else 1
+        threads = how.threads
         self.seed, self._digest = seed, how.digest
         self._elapsed_before = 0.0
         self._started: float | None = None
@@ -144,6 +149,10 @@ class Training:
         self.pipeline = replace(pipeline, solver=solver)
         self.notes = reasons
         binary = spread_over(binary, solver, self.prepared, how.spread)
+        several = len(binary) > 1 and stored_values(self.prepared.X) >= SEVERAL_FROM
+        self.in_threads = several if callable(threads) else threads > 1
+        """Whether pairs may run at once."""
+        self._threads = (lambda: 1) if not self.in_threads else as_function(threads)
         self._pairs = [
             BinaryTraining.begin(
                 solver,
@@ -171,6 +180,7 @@ class Training:
         self._kernel_bounds: Vector | None = None
         if bounds_kernel and prepared.unmapped is not None:
             self._kernel_bounds = np.full(len(self._pairs), np.nan)
+        self._queue = RoundRobin(())
         self._lent: set[int] = set()
         if checkpoint is not None:
             self._restore(checkpoint)
@@ -212,11 +222,8 @@ class Training:
                 for k in [k for k, some in enumerate(self._points) if some]:
                     yield self._report(k)  # an interruption came before their report
                 yield from self._together()
-                queue = RoundRobin(k for k in self.own if not self._is_finished(k))
-                slices = self._one_at_a_time(queue)
-                if self.threads > 1 and len(queue) > 1:
-                    slices = queue.in_parallel(self._slice, self._is_finished, self.threads)
-                for k in slices:
+                self._queue = RoundRobin(k for k in self.own if not self._is_finished(k))
+                for k in self._queue.run(self._slice, self._is_over, self._threads):
                     yield self._report(k)
                 if not self.unfinished:
                     self._bound_kernel()
@@ -233,11 +240,16 @@ class Training:
         """The numbers of the pairs that are trained here."""
         return [k for k in range(len(self._pairs)) if k not in self._lent]
 
+    @property
+    def waiting(self) -> list[int]:
+        """The numbers of the unfinished pairs that no thread trains now."""
+        return [k for k in self.unfinished if k not in self._queue.running]
+
     def lend(self, pairs: Collection[int]) -> Arrays:
         """Leave these pairs to another training: the iteration passes over them until `take_back`.
         Returns the checkpoint with which that training begins.
 
-        May be called between two items of the iteration, with one thread.
+        May be called between two items of the iteration, about pairs that are waiting.
         """
         self._lent.update(pairs)
         self._tracker.leave_out(self._lent)
@@ -252,7 +264,7 @@ class Training:
         if checkpoint:
             if str(checkpoint.get("fingerprint")) != self._fingerprint:
                 raise CheckpointMismatch("the checkpoint belongs to another training")
-            self._restore_pairs(checkpoint["pairs"].tolist(), checkpoint)
+            self._restore_pairs(checkpoint)
         self._lent.difference_update(pairs)
         self._tracker.leave_out(self._lent)
         for k in pairs:
@@ -276,7 +288,9 @@ class Training:
             points = [asdict(point) for points in self._points for point in points]
             arrays["points"] = np.asarray(json.dumps(points))
         arrays["pairs"] = np.arange(len(pairs)) if only is None else np.array(sorted(only))
-        for k in arrays["pairs"].tolist():
+        begun = [k for k in arrays["pairs"].tolist() if pairs[k].progress.begun]
+        arrays["begun"] = np.array(begun, dtype=np.int64)
+        for k in begun:
             if self._stopping.patience is not None:
                 arrays |= self._watched[k].to_arrays(f"{k}.")
             arrays |= pairs[k].to_arrays(f"{k}.")
@@ -302,7 +316,7 @@ class Training:
     def _restore(self, checkpoint: Mapping[str, Array]) -> None:
         if str(checkpoint.get("fingerprint")) != self._fingerprint:
             raise CheckpointMismatch("the checkpoint belongs to other data, settings or seed")
-        if not {"elapsed_s", "pairs"} <= checkpoint.keys():
+        if not {"elapsed_s", "pairs", "begun"} <= checkpoint.keys():
             raise CheckpointMismatch("the checkpoint is incomplete")
         if str(checkpoint.get("platform")) != platform():
             self.warnings.append(
@@ -313,9 +327,10 @@ class Training:
         if self._kernel_bounds is not None:
             self._kernel_bounds = np.array(checkpoint.get("kernel_bounds", self._kernel_bounds))
         self._lent = set(range(len(self._pairs))).difference(checkpoint["pairs"].tolist())
-        self._restore_pairs(self.own, checkpoint)
+        self._restore_pairs(checkpoint)
 
-    def _restore_pairs(self, pairs: Collection[int], checkpoint: Mapping[str, Array]) -> None:
+    def _restore_pairs(self, checkpoint: Mapping[str, Array]) -> None:
+        pairs = checkpoint["begun"].tolist()
         for point in json.loads(str(checkpoint.get("points", "[]"))):
             if point["pair"] in pairs:
                 self._points[point["pair"]] += (curve.Evaluation(**point),)
@@ -372,6 +387,9 @@ class Training:
     def _is_finished(self, k: int) -> bool:
         return self._pairs[k].progress.finished
 
+    def _is_over(self, k: int) -> bool:
+        return k in self._lent or self._is_finished(k)
+
     def _together(self) -> Iterator[Progress]:
         """The pairs that can be solved many at once: one report for those of each call."""
         for solved in train_together(self._pairs, self.own) if self._tracer is None else ():
@@ -383,16 +401,6 @@ class Training:
             self._interruption()
             if self._out_of_time():
                 return
-
-    def _one_at_a_time(self, queue: RoundRobin) -> Iterator[int]:
-        while queue:
-            k = queue.next()
-            if k in self._lent or self._is_finished(k):
-                continue
-            seconds = self._slice(k)
-            if not self._is_finished(k):
-                queue.requeue(k, seconds)
-            yield k
 
     def _report(self, k: int) -> Progress:
         pair = self._pairs[k]

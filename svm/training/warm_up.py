@@ -12,6 +12,7 @@ import numpy as np
 from svm.hyperparameters import Dtype
 from svm.model.pipeline import Pipeline
 from svm.solvers import CHOICES, SOLVERS
+from svm.solvers.protocol import SolvesTogether
 from svm.stopping import Stopping
 from svm.training.training import Training
 
@@ -50,7 +51,7 @@ def warm_up(should_stop: Callable[[], bool] = lambda: False) -> None:
         for _ in Training(pipeline, X, labels, seed=0):
             pass
     X = np.linspace(0.0, 1.0, 24)[:, None]
-    together: list[Any] = [one for one in solvers if one().solves_together]
+    together: list[Any] = [one for one in solvers if isinstance(one(), SolvesTogether)]
     for solver in together:  # 66 pairs, which are solved side by side
         if not should_stop():
             for _ in Training(Pipeline(solver=solver()), X, np.arange(24) // 2, seed=0):

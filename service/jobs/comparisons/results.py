@@ -21,7 +21,7 @@ from service.jobs.comparisons.schemas import (
     ScoresRead,
 )
 from service.jobs.training.schemas import JobCreate
-from service.storage.arrays import Arrays, below, pack, under
+from service.storage.arrays import Arrays, below, under
 from svm.data.matrices import Vector
 from svm.errors import CheckpointMismatch
 from svm.model.measures import Confusion
@@ -344,7 +344,7 @@ class ComparisonState:
         self.position, self.latest = part.position, part.latest
         self.cpu_s, self.curve = part.cpu_s, part.curve
 
-    def packed(self, training: Training | None) -> bytes:
+    def packed(self, training: Training | None) -> Arrays:
         """With the current training, if it has begun."""
         plain = {
             "results": [asdict(each) for each in self.results],
@@ -360,7 +360,7 @@ class ComparisonState:
                 arrays |= under(f"{name}.start", model.warm_start.to_arrays())
         if training is not None:
             arrays |= under("training", training.checkpoint())
-        return pack(arrays)
+        return arrays
 
     @classmethod
     def begun(

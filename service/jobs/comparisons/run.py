@@ -338,7 +338,7 @@ class ChainRun:
         """By entry, as `ValidationRows.behind`."""
         return self._validation.behind(self.state, next(iter(self._rows.values())), best)
 
-    def packed(self) -> bytes:
+    def packed(self) -> Arrays:
         """The checkpoint."""
         return self.state.packed(self._training)
 

@@ -28,6 +28,7 @@ from service.jobs.core.leases import (
     Report,
 )
 from service.settings import Settings
+from service.storage.arrays import Content
 from svm.errors import Interrupted
 
 LOOK_S = 0.1
@@ -104,6 +105,7 @@ class Work:
         """There was progress since the last checkpoint."""
         self._unwritten: list[dict[str, Any]] = []
         """Rows of the trace that no report has had yet."""
+        self._trace_begins = False
         self._checkpoints = 0
         self._next_report = now + REPORT_S  # a short job is reported by its end
         self._next_checkpoint = now + self._checkpoint_s
@@ -140,9 +142,14 @@ class Work:
         self._unwritten += trace
         if self._clock() >= self._next_report:
             if self._write(lambda: self._report(self.latest_report())):
-                self._unwritten = []
+                self._unwritten, self._trace_begins = [], False
             pause = max(REPORT_S, REPORT_SHARE * self.elapsed_s)
             self._next_report = self._clock() + pause
+
+    def begin_trace(self) -> None:
+        """The next rows of the trace are of another training, which takes the place of the one
+        before."""
+        self._unwritten, self._trace_begins = [], True
 
     def tell(self, **moment: Any) -> None:
         """Write at once what else is true of the progress, until the next report."""
@@ -167,7 +174,7 @@ class Work:
     def checkpoint_is_due(self) -> bool:
         return self._moved and self._clock() >= self._next_checkpoint
 
-    def save(self, content: bytes) -> None:
+    def save(self, content: Content) -> None:
         """Make `content` the checkpoint of the next attempt, if there was progress since the last.
 
         A full disk or an unavailable database does not stop the work: it continues with the
@@ -180,12 +187,13 @@ class Work:
         report = self.latest_report()
         write = self._leases.checkpoint
         if self._write(lambda: write(*numbered, content, report), "checkpoint failed"):
-            self.has_checkpoint, self._moved, self._unwritten = True, False, []
+            self.has_checkpoint, self._moved = True, False
+            self._unwritten, self._trace_begins = [], False
         now = self._clock()
         self._next_checkpoint = now + max(self._checkpoint_s, CHECKPOINT_COST * (now - began))
 
     @contextmanager
-    def saving(self, packed: Callable[[], bytes]) -> Iterator[None]:
+    def saving(self, packed: Callable[[], Content]) -> Iterator[None]:
         """If the block is interrupted to release the job, its checkpoint is saved."""
         try:
             yield
@@ -212,8 +220,12 @@ class Work:
                 logger.exception("the end of the attempt could not be written; trying again")
 
     def latest_report(self) -> Report:
-        trace = list(self._unwritten)
-        return Report(progress=self.progress, elapsed_s=self.elapsed_s, trace=trace)
+        return Report(
+            progress=self.progress,
+            elapsed_s=self.elapsed_s,
+            trace=list(self._unwritten),
+            trace_begins=self._trace_begins,
+        )
 
     def look(self, used_bytes: int) -> bool:
         """Keep the lease, and read what the caller has requested. False once the lease is lost."""
@@ -257,7 +269,7 @@ class Attempt(Work):
 
     _leases: Leases
 
-    def carry_through(self, work: Callable[[], None], packed: Callable[[], bytes]) -> bool:
+    def carry_through(self, work: Callable[[], None], packed: Callable[[], Content]) -> bool:
         """Do the work, whose checkpoint is `packed` at any time. True if the job was canceled, and
         what it has so far must be kept.
 

@@ -22,7 +22,7 @@ from service.common.schemas import rfc3339
 from service.errors import NotFound
 from service.jobs import callbacks
 from service.jobs.core.job import FINAL, Job, State, sources
-from service.storage.database import Database, announce_work, now
+from service.storage.database import Database, announce_change, announce_work, now
 from service.storage.database.tables import job_events, job_parts, job_trace, jobs
 
 
@@ -99,6 +99,7 @@ def record(connection: sa.Connection, changed: Sequence[Job], *builders: EventBu
         )
     ]
     connection.execute(_INSERT, rows)
+    announce_change(connection)
     if any(job.state is State.QUEUED for job in changed):
         announce_work(connection)
 
@@ -233,7 +234,11 @@ _DELETE_PARTS = sa.delete(job_parts).where(job_parts.c.job_id == sa.bindparam("e
 _EVENTS = sa.bindparam("n_events", type_=sa.Integer())
 
 
-POLL_S = 0.1
+POLL_S = 1.0
+"""How often to look for changes that were not announced, such as those of a worker that was killed
+after its commit."""
+PAUSE_S = 5e-3
+"""Time between two queries, however many changes are announced."""
 GROUP = 8
 """Waiting requests that continue in one turn of the event loop: other requests come between."""
 TURN_S = 2e-3
@@ -248,21 +253,28 @@ Condition = Callable[[Snapshot], bool]
 class Watcher:
     """Wakes the long polls and event streams of this process. Belongs to one event loop.
 
-    A poll is one query for all jobs that are waited for; if there are none, there is no query.
+    It queries after every change of a job, and once a second, for all jobs that are waited for; if
+    there are none, there is no query.
     """
 
     def __init__(self, log: EventLog, health: Health) -> None:
         self._log = log
         self._health = health
         self._waiters: set[_Waiter] = set()
-        self._wanted = asyncio.Event()
-        """There are waiters."""
+        self._wanted, self._changed = asyncio.Event(), asyncio.Event()
+        """There are waiters; there may be something new for them."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._reading: dict[tuple[str, int, int], asyncio.Task[Batch]] = {}
 
     @property
     def closing(self) -> bool:
         """This process shuts down: waiting ends early."""
         return self._health.draining
+
+    def wake(self) -> None:
+        """A job has changed, or this process shuts down. Can be called in any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)
 
     async def until(self, job_id: str, condition: Condition, timeout_s: float) -> bool:
         """Wait until the job meets the condition or is deleted; False after the timeout.
@@ -272,6 +284,7 @@ class Watcher:
         waiter = _Waiter(job_id, condition)
         self._waiters.add(waiter)
         self._wanted.set()
+        self._changed.set()  # the change may have been announced already
         try:
             with anyio.move_on_after(timeout_s):
                 await waiter.woken.wait()
@@ -290,20 +303,24 @@ class Watcher:
         return await asyncio.shield(reading)  # one of them may be canceled
 
     async def run(self) -> None:
-        """Poll until canceled."""
+        """Look until canceled."""
+        self._loop = asyncio.get_running_loop()
         while True:
             await self._wanted.wait()
-            await anyio.sleep(POLL_S)
+            with anyio.move_on_after(POLL_S):
+                await self._changed.wait()
+            self._changed.clear()
             if not self._waiters:
                 self._wanted.clear()
                 continue
             try:
-                await self._poll()
+                await self._look()
+                await anyio.sleep(PAUSE_S)
             except Exception:  # any error: waiting requests must not hang
                 logger.exception("changes of jobs cannot be read")
                 await anyio.sleep(FAILED_S)
 
-    async def _poll(self) -> None:
+    async def _look(self) -> None:
         waiters = tuple(self._waiters)  # others may be added during the query
         if not self.closing:
             job_ids = list({waiter.job_id for waiter in waiters})

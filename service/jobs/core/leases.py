@@ -20,6 +20,7 @@ from service.jobs.core import events
 from service.jobs.core.events import carry_out, change, move, revise
 from service.jobs.core.job import FINAL, MAX_ATTEMPTS_WITHOUT_PROGRESS, WAITING, Job, State
 from service.jobs.core.store import checkpoint_folder
+from service.storage.arrays import Content
 from service.storage.blobs import Blob, Blobs
 from service.storage.database import Database, now, put, transaction_lock
 from service.storage.database.tables import job_parts, job_trace, jobs
@@ -77,6 +78,8 @@ class Report:
     """Training time of all attempts together."""
     trace: list[dict[str, Any]] = field(default_factory=list)
     """Rows of `job_trace` without the job's id; a row seen before is replaced."""
+    trace_begins: bool = False
+    """Whether earlier rows are of a training that the job has replaced."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +176,7 @@ class LeasedRows(ABC):
         with self._database.write() as connection:
             self._write(connection, lease, report, {}, events.progress)
 
-    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
+    def checkpoint(self, lease: Lease, number: int, content: Content, report: Report) -> None:
         """Make `content` what the next attempt begins with.
 
         Once the row has its key, the count of attempts without progress is zero. Callers write a
@@ -229,6 +232,9 @@ class LeasedRows(ABC):
         parameters = {**lease.key, **reported, **values}
         if not self._carry_out(connection, target, parameters, builders):
             raise LeaseLost(lease.job.id)
+        if report.trace_begins:
+            own = job_trace.c.job_id == lease.job.id
+            connection.execute(sa.delete(job_trace).where(own))
         if report.trace:
             newest = {(row["pair"], row["updates"]): row for row in report.trace}
             put(connection, job_trace, [{"job_id": lease.job.id, **row} for row in newest.values()])

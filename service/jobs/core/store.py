@@ -82,16 +82,13 @@ class JobStore:
         queue_limit: int,
         queued_per_caller: int | None = None,
         on_queued: Callable[[], None] = lambda: None,
-        on_ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_queued` is called after a commit by which a job may wait for a worker, `on_ended`
-        after one that ended a job."""
+        """`on_queued` is called after a commit by which a job may wait for a worker."""
         self._database = database
         self._blobs = blobs
         self._queue_limit = queue_limit
         self._queued_per_caller = queued_per_caller
         self._on_queued = on_queued
-        self._on_ended = on_ended
 
     def create(
         self, new: NewJob, caller: str, request_id: str | None = None, also: Also | None = None
@@ -251,7 +248,6 @@ class JobStore:
                     job = _changed(connection, job, update, *builders)
                 record(connection, action, f"jobs/{job.id}", kind=job.kind, state=job.state)
         if ends:
-            self._on_ended()
             self._blobs.delete(checkpoint_folder(job_id))
         if job.state is State.QUEUED:
             self._on_queued()

@@ -1,9 +1,9 @@
 """The supervisor: forks the worker processes of one machine, and replaces those that die.
 
-It has imported what workers need, so that a fork takes milliseconds and shares this memory. It has
-one thread, no connections and no compiled loops: nothing that a fork would break. It lives by its
-standard input: a byte says that work may wait, its end that all must stop. Each worker has a pipe
-in the same sense, so none outlives the supervisor, and the supervisor not the service.
+It has loaded what workers need, libraries and compiled loops, so that a fork takes milliseconds and
+shares this memory. It has one thread and no connections: nothing that a fork would break. It lives
+by its standard input: a byte says that work may wait, its end that all must stop. Each worker has a
+pipe in the same sense, so none outlives the supervisor, and the supervisor not the service.
 
 Jobs belong to the database. When a worker died, its successor releases the job of the dead one and
 takes it.
@@ -52,19 +52,19 @@ def main() -> None:
 
 def forked(settings: Settings) -> Forked:
     """The supervisor as a fork of this process, which imports less: Numba and SciPy's linear
-    algebra are imported after the fork."""
+    algebra, for example, are imported after the fork."""
     return Forked(prepare, partial(run, settings))
 
 
 def prepare() -> None:
-    """Import what workers need, so that a fork takes milliseconds and shares the memory."""
-    worker_process.import_all()
+    """Load what workers need, so that a fork takes milliseconds and shares the memory."""
+    worker_process.load_all()
     gc.collect()
     gc.freeze()  # a collection in a worker would copy the pages that it shares
 
 
 def run(settings: Settings) -> None:
-    """What the process does once it has imported all."""
+    """What the process does once it has loaded all."""
     configure_logging(settings.log_level)
     session_steps_back(worker_process.NICENESS)
     Supervisor(settings).run()
@@ -144,6 +144,7 @@ class Supervisor:
     def _reap(self) -> None:
         if self._compiler is not None and os.waitpid(self._compiler, os.WNOHANG)[0]:
             self._compiler = None
+            prepare()
         for pid in list(self._workers):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended == 0:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import structlog
 
+from service.common.malloc import share_freed_memory
 from service.datasets.store import KeptDatasets
 from service.errors import StorageFull
 from service.jobs.context import RunContext
@@ -32,7 +32,7 @@ from service.jobs.spread import connection
 from service.models.registry import ModelRegistry
 from service.settings import Settings
 from service.storage.blobs import open_blobs
-from service.storage.database import Database, follow_work
+from service.storage.database import WORK, Database, listen
 from service.storage.database.audit import Actor, acting
 from service.subprocesses.working import step_back
 from svm.data.executors import one_blas_thread
@@ -56,12 +56,16 @@ WAKE = b"\xff"
 logger = logging.getLogger(__name__)
 
 
-def import_all() -> None:
-    """What workers need, so that their forks have it. Nothing is compiled."""
-    import_module("scipy.linalg")  # of `newton`; it takes half a second
-    loops = import_module("svm.loops")
-    for module in iter_modules(loops.__path__, "svm.loops."):
-        import_module(module.name)
+def load_all() -> None:
+    """Load what the first jobs need, so that forks have it: libraries and compiled loops. Nothing
+    is compiled, and there are no threads and connections afterwards."""
+    for module in ("scipy.linalg", "joblib"):  # of `newton`, and of files of models
+        import_module(module)
+    for kind in KINDS.values():
+        kind.load()
+    import_module("svm.loops").load_compiled()
+    with one_blas_thread:  # it looks for the libraries
+        pass
 
 
 def run(
@@ -73,6 +77,7 @@ def run(
     `dead` workers are released first.
     """
     step_back(NICENESS)
+    share_freed_memory()
     limit = settings.limits.worker_memory_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
     stopping, woken = threading.Event(), threading.Event()
@@ -113,20 +118,21 @@ class Worker:
         stopping: threading.Event,
         name: str | None = None,
         wake_others: Callable[[], None] = lambda: None,
-        on_left: Callable[[], None] = lambda: None,
+        on_jobs_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_left` is called when a job was left, ended or not."""
+        """`on_jobs_changed` is called after each commit to SQLite by which a job has changed."""
         database = Database(settings.database_url)
+        database.on_jobs_changed = on_jobs_changed
         blobs = open_blobs(settings, make=False)
         self._settings = settings
         self._stopping = stopping
-        self._on_left = on_left
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         most = settings.limits.running_jobs_per_caller
         self._leases = Leases(database, blobs, most)
         self._part_leases = PartLeases(database, blobs, most)
         self._kept = Kept()
-        has_takers = settings.workers != 1 or not settings.sqlite_file
+        shared = not settings.sqlite_file
+        has_takers = settings.workers != 1 or shared
         dask = None
         if settings.dask_address is not None:
             unencrypted = settings.dask_unencrypted
@@ -146,7 +152,7 @@ class Worker:
             KeptDatasets(database, blobs),
             ModelRegistry(database, blobs),
             blobs,
-            Offers(database, blobs, on_offered, has_takers=has_takers),
+            Offers(database, blobs, on_offered, has_takers=has_takers, on_machines=shared),
             settings,
             dask,
         )
@@ -159,7 +165,7 @@ class Worker:
 
     def run(self, woken: threading.Event, dead: Sequence[str], stays: bool) -> bool:
         """Take jobs until the process stops; True if it ended because there were none."""
-        follow_work(self._settings.database_url, woken)
+        listen(self._settings.database_url, WORK, woken.set, self._stopping)
         if dead:
             with suppress(Exception):  # their leases expire in any case
                 self._leases.expire(dead)
@@ -193,7 +199,6 @@ class Worker:
             attempt = Attempt(lease, self._leases, self._settings, self._stopping)
             with keep_lease(attempt), report_compiling(attempt):
                 carry_out(self._runners[attempt.job.kind], attempt, self._stopping)
-        self._on_left()
         return True
 
     def take_next_part(self) -> bool:

@@ -18,6 +18,7 @@ from service.jobs.core.attempts import Work
 from service.jobs.core.job import Job, State
 from service.jobs.core.leases import LEASE_S, Lease, LeasedRows, LeaseLost, Report, waiting_jobs
 from service.jobs.core.store import checkpoint_folder
+from service.storage.arrays import Content
 from service.storage.blobs import Blobs
 from service.storage.database import Database, now, transaction_lock
 from service.storage.database.tables import job_parts, jobs
@@ -117,7 +118,7 @@ class PartLeases(LeasedRows):
         """Leave the part to the job, which meets the same error."""
         self._leave(lease, report, MAX_FAILURES)
 
-    def deliver(self, lease: Lease, content: bytes, report: Report) -> None:
+    def deliver(self, lease: Lease, content: Content, report: Report) -> None:
         """End the part with its result."""
         self._name(lease, report, "result", self._blobs.write(lease.file("result"), content), _LEFT)
 
@@ -212,7 +213,7 @@ class PartWork(Work):
         value: T = self._kept.value
         return value
 
-    def deliver(self, content: bytes) -> None:
+    def deliver(self, content: Content) -> None:
         """End the part with its result. Raises LeaseLost."""
         write = self._leases.deliver
         self.insist(lambda: write(self.lease, content, self.latest_report()))

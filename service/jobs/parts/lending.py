@@ -17,7 +17,7 @@ from service.jobs.core.job import State
 from service.jobs.core.leases import OWNED as JOB_OWNED
 from service.jobs.core.leases import Lease, LeaseLost
 from service.jobs.parts.leases import FREE, part_folder
-from service.storage.arrays import Arrays, unpack
+from service.storage.arrays import Arrays, Content
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database, announce_work
 from service.storage.database.tables import job_parts, jobs
@@ -50,15 +50,16 @@ class Offers:
         on_offered: Callable[[], None] = lambda: None,
         *,
         has_takers: bool = True,
+        on_machines: bool = True,
     ) -> None:
         """`on_offered` is called when there are new parts, to wake other workers; `has_takers` if
-        there can be any."""
-        self.has_takers = has_takers
+        there can be any, `on_machines` if they can be on other ones."""
+        self.has_takers, self.on_machines = has_takers, on_machines
         self._database = database
         self._blobs = blobs
         self._on_offered = on_offered
 
-    def offer(self, lease: Lease, checkpoints: Mapping[int, bytes | None]) -> bool:
+    def offer(self, lease: Lease, checkpoints: Mapping[int, Content | None]) -> bool:
         """Let others do these parts, by number, each from its checkpoint; False if a job waits, so
         that no one would. Raises LeaseLost."""
         with self._database.read() as connection:
@@ -108,7 +109,7 @@ class Offers:
 
     def content(self, part: Part) -> Arrays:
         """What its file holds; empty if it has none. Raises BlobDamaged."""
-        return {} if part.file is None else unpack(self._blobs.read(*part.file))
+        return {} if part.file is None else self._blobs.read_arrays(*part.file)
 
 
 _PARTS = (
@@ -183,6 +184,11 @@ class Lending:
         return self._offers.has_takers and time.monotonic() >= self._lend_at
 
     @property
+    def reaches_machines(self) -> bool:
+        """Whether others than this one can do parts; this one can use all its processors itself."""
+        return self._offers.on_machines
+
+    @property
     def fractions(self) -> dict[int, float]:
         """How much of each part is done, without those whose results were given."""
         return {
@@ -191,7 +197,7 @@ class Lending:
             if number not in self._given
         }
 
-    def offer(self, checkpoints: Mapping[int, bytes | None]) -> bool:
+    def offer(self, checkpoints: Mapping[int, Content | None]) -> bool:
         """Lend these parts, each from its checkpoint; False if it cannot be now, because a job
         waits or the database fails. Raises LeaseLost."""
         lent = False
@@ -205,11 +211,11 @@ class Lending:
         self.look()
         return lent
 
-    def lend(self, ready: Iterable[int], pack: Callable[[int], bytes | None]) -> None:
+    def lend(self, ready: Iterable[int], packed: Callable[[int], Content | None]) -> None:
         """Lend the parts that are ready and not lent, each from its checkpoint, if it is time.
         Raises LeaseLost."""
         self.look()
-        if self.is_due and (new := {n: pack(n) for n in ready if n not in self}):
+        if self.is_due and (new := {n: packed(n) for n in ready if n not in self}):
             self.offer(new)
 
     def look(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from service.common.malloc import return_free_memory
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
@@ -17,7 +18,7 @@ from service.jobs.parts.lending import Lending
 from service.jobs.training import summary, training_sequence
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import JobCreate
-from service.storage.arrays import Arrays, below, pack, under
+from service.storage.arrays import Arrays, below, under
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.model.calibration import cross_fit
@@ -57,6 +58,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         begin = partial(training_sequence.TrainingSequence, attempt, trainings, lending)
         sequence, warnings = context.resume(attempt.job, begin)
         canceled = sequence.run()
+    return_free_memory()  # of the states of all classes
     result = sequence.model
     fitted = result.fitted
     metrics = trainings.metrics(fitted, sequence.folds, sequence.scores)
@@ -136,7 +138,7 @@ def _compare(trainings: training_sequence.JobTrainings, part: PartWork) -> None:
     search = trainings.search
     assert search is not None
     task = search.tasks()[part.number - training_sequence.SEARCH.start]
-    part.deliver(pack({"losses": search.compute(task)}))
+    part.deliver({"losses": search.compute(task)})
 
 
 def help(context: RunContext, part: PartWork) -> None:
@@ -157,8 +159,8 @@ def help(context: RunContext, part: PartWork) -> None:
         pairs = None if number else training.own
         trainings.prepared = None if number else training.prepared
 
-        def packed() -> bytes:
-            return pack(own | under("training", training.checkpoint(pairs)))
+        def packed() -> Arrays:
+            return own | under("training", training.checkpoint(pairs))
 
         with part.saving(packed):
             for progress in training:
@@ -176,4 +178,4 @@ def help(context: RunContext, part: PartWork) -> None:
     }
     if scores is not None:
         arrays["scores"] = scores
-    part.deliver(pack(arrays))
+    part.deliver(arrays)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from service.common.malloc import return_free_memory
 from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Work
@@ -34,7 +35,7 @@ from service.jobs.training.rows import (
 from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.rows.spec import Label
 from service.settings import Settings
-from service.storage.arrays import Arrays, below, pack, under
+from service.storage.arrays import Arrays, below, under
 from svm.data.matrices import Indices, Vector
 from svm.errors import CheckpointMismatch, Interrupted
 from svm.model.measures import Confusion, Errors, Measures
@@ -177,7 +178,7 @@ class JobTrainings:
             prepared=None if number else self.prepared,
             spread=choose_spread(*asked, self._warn),
         )
-        return begin_training(
+        training = begin_training(
             *(self.rows, split.training, like, pipeline, budget_s, how),
             seed=spec.seed,
             validation=None if watched is None else watched[0].of(watched[1], like),
@@ -186,6 +187,8 @@ class JobTrainings:
             bounds_kernel=number == 0,
             trace=spec.trace if number == 0 else None,
         )
+        return_free_memory()  # preparing rows has freed as much as they take
+        return training
 
     def _warn(self, message: str) -> None:
         if message not in self.warnings:
@@ -330,7 +333,15 @@ class TrainingSequence:
         self._forecasts = summary.Forecasts()
         trainings.compare(below("search", saved))
         model, budget_s = below("model", saved), trainings.budget_s / count
-        self._training: Training | None = trainings.begin(0, budget_s, model or None)
+        self._training: Training | None
+        try:
+            self._training = trainings.begin(0, budget_s, model or None)
+        except CheckpointMismatch:
+            if trainings.outcome is None:
+                raise
+            # It ended after the search, before the training of what this has chosen.
+            self._training = trainings.begin(0, budget_s, None)
+            attempt.begin_trace()
         if "folds" in saved:
             if "current" not in saved:
                 raise CheckpointMismatch("the checkpoint is of another release")
@@ -385,6 +396,7 @@ class TrainingSequence:
         self._spent_s += training.elapsed_s
         self._search()
         if self._trainings.pipeline != usual:
+            self._attempt.begin_trace()
             self._training = training = self._trainings.begin(0, self._share_s, None)
             self._train_pairs(training)
             self._spent_s += training.elapsed_s
@@ -411,7 +423,7 @@ class TrainingSequence:
                 left.remove(chosen[0])
                 if self._attempt.checkpoint_is_due:
                     self._attempt.save(self._packed())
-                lending.lend(left, lambda _: pack(trainings.compared))
+                lending.lend(left, lambda _: trainings.compared)
             shown = {"comparing": True, **self._overall(search.fraction)}
             self._attempt.show(self._attempt.progress | shown)
 
@@ -510,6 +522,7 @@ class TrainingSequence:
             return self._trainings.begin(number, self._share_s, None)
 
     def _finish_model(self, training: Training) -> None:
+        return_free_memory()  # of states: the coefficients are a large array
         self.model = training.result()
         if self._count > 1:
             self._finished = under("model", training.checkpoint())
@@ -521,37 +534,37 @@ class TrainingSequence:
         if self._count > 1:
             taken = {self._current, *self._folds}
             left = (k for k in range(1, self._count) if k not in taken)
-            return lending.lend(left, lambda _: pack(own))
+            return lending.lend(left, lambda _: own)
         lending.look()
         lends = any(number in GROUPS for number in lending.numbers)
-        if not lending.is_due or lends or training.threads > 1:
+        if not lending.is_due or lends:
+            return
+        if training.in_threads and not lending.reaches_machines:
             return
         parts = {}
         for number in GROUPS[1:]:  # the first group stays
-            pairs = set(_group(training, number)).intersection(training.unfinished)
+            pairs = set(_group(training, number)).intersection(training.waiting)
             if pairs:
-                parts[number] = pack(own | under("training", training.lend(pairs)))
+                parts[number] = own | under("training", training.lend(pairs))
         if parts and not lending.offer(parts):
             for number in parts:
                 training.take_back(_group(training, number), {})
 
-    def _packed(self) -> bytes:
+    def _packed(self) -> Arrays:
         if not self._has_finished:
             assert self._training is not None
             model = under("model", self._training.checkpoint())
-            return pack({**model, **self._trainings.compared})
+            return {**model, **self._trainings.compared}
         current = {} if self._training is None else self._training.checkpoint()
-        return pack(
-            {
-                **self._finished,
-                **self._trainings.compared,
-                **under("fold", current),
-                **under("scores", {str(k): scores for k, scores in self.scores.items()}),
-                "folds": np.asarray(json.dumps(self._folds)),
-                "spent_s": np.asarray(self._spent_s),
-                "current": np.asarray(self._current),
-            }
-        )
+        return {
+            **self._finished,
+            **self._trainings.compared,
+            **under("fold", current),
+            **under("scores", {str(k): scores for k, scores in self.scores.items()}),
+            "folds": np.asarray(json.dumps(self._folds)),
+            "spent_s": np.asarray(self._spent_s),
+            "current": np.asarray(self._current),
+        }
 
     def _show(self, number: int, progress: Progress, training: Training) -> None:
         attempt = self._attempt

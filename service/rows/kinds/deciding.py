@@ -532,14 +532,12 @@ def undecided(what: str) -> Warned:
 
 def levels_warnings(levels: list[str]) -> Iterator[Warned]:
     """What to say of levels such as `Yes` and `yes`, or of lists in cells."""
+    phrases = len(levels) > MOST_LABELS and are_sentences(levels[:MOST_READ])
     if message := similar("levels", levels):
         yield Warned("similar-levels", message)
     if (mark := separator_of_lists(levels)) is not None:
         message = f"its cells are lists separated by {mark!r}, each a level of its own"
         yield Warned("lists-in-cells", f"{message}; give each element a column of its own")
-    elif sum(map(len, levels)) > SENTENCE * len(levels) or (
-        len(levels) > MOST_LABELS and are_sentences(levels[:MOST_READ])
-    ):
-        message = "its cells are sentences or phrases, each a level of its own"
-        hint = "for their words as features, say in `schema` that its kind is text"
-        yield Warned("many-levels", f"{message}; {hint}")
+    elif phrases or sum(map(len, levels)) > SENTENCE * len(levels):
+        message = "its cells are sentences or phrases, each a level of its own; for their words as"
+        yield Warned("many-levels", f"{message} features, say in `schema` that its kind is text")

@@ -22,6 +22,7 @@ import structlog
 
 from service.errors import ServiceError
 from service.settings import Limits
+from service.storage.arrays import Arrays, Content, pack_into, unpack
 from service.storage.disk import check_room, file_errors_reported
 
 CHUNK_BYTES = 1024 * 1024
@@ -88,9 +89,15 @@ class Blobs(ABC):
         with file_errors_reported(), tempfile.TemporaryDirectory(dir=self.scratch) as name:
             yield Path(name)
 
-    @abstractmethod
-    def write(self, key: str, content: bytes) -> Blob:
-        """Store `content` under `key`, durable when this returns."""
+    def write(self, key: str, content: Content) -> Blob:
+        """Store `content` under `key`, arrays as an NPZ file; durable when this returns."""
+        with self.temporary() as path:
+            with path.open("wb") as file:
+                if isinstance(content, bytes):
+                    file.write(content)
+                else:
+                    pack_into(file, content)
+            return self.adopt(key, path)
 
     @abstractmethod
     def adopt(self, key: str, source: Path) -> Blob:
@@ -104,6 +111,11 @@ class Blobs(ABC):
         """The stored bytes. Raises BlobDamaged."""
         with self.open(key, sha256) as file:
             return file.read()
+
+    def read_arrays(self, key: str, sha256: str) -> Arrays:
+        """The stored arrays. Raises BlobDamaged."""
+        with self.open(key, sha256) as file:
+            return unpack(file)
 
     def check(self, key: str, sha256: str) -> None:
         """Raises BlobDamaged if the store has lost the bytes, even if there is a local copy."""

@@ -31,11 +31,6 @@ class LocalBlobs(Blobs):
         """The path of the file."""
         return self._directory / key
 
-    def write(self, key: str, content: bytes) -> Blob:
-        with self.temporary() as path:
-            path.write_bytes(content)
-            return self.adopt(key, path)
-
     def adopt(self, key: str, source: Path) -> Blob:
         target = self.path(key)
         with file_errors_reported():

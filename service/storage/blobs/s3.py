@@ -18,6 +18,7 @@ from obstore.store import S3Store
 
 from service.errors import StorageFull, Unavailable
 from service.settings import Limits
+from service.storage.arrays import Content
 from service.storage.blobs.base import (
     CHUNK_BYTES,
     Blob,
@@ -116,7 +117,9 @@ class S3Blobs(Blobs):
             self._cache.shrink(0)
             super().check_room()
 
-    def write(self, key: str, content: bytes) -> Blob:
+    def write(self, key: str, content: Content) -> Blob:
+        if not isinstance(content, bytes):
+            return super().write(key, content)
         self._put(key, content)
         return Blob(key, hashlib.sha256(content).hexdigest(), len(content))
 

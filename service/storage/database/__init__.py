@@ -10,13 +10,22 @@ from service.storage.database.database import (
     put,
     transaction_lock,
 )
-from service.storage.database.signals import announce_work, follow_work
+from service.storage.database.signals import (
+    CHANGES,
+    WORK,
+    announce_change,
+    announce_work,
+    listen,
+)
 
 __all__ = [
+    "CHANGES",
+    "WORK",
     "Database",
     "UnusableDatabase",
+    "announce_change",
     "announce_work",
-    "follow_work",
+    "listen",
     "new_id",
     "note_change",
     "now",

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from sqlalchemy.ext.compiler import compiles
 from service.errors import Unavailable
 from service.storage.database.dialects import connect, failures_reported, wait_s
 from service.storage.database.signals import (
+    JOBS_CHANGED,
     ModelChanges,
     PostgresModelChanges,
     SQLiteModelChanges,
@@ -86,6 +87,8 @@ class Database:
             (path.name[:4] for path in (migrations / "versions").glob("[0-9]*.py")), reverse=True
         )
         """Of the tables, the newest first: the names of the migrations' files."""
+        self.on_jobs_changed: Callable[[], None] = lambda: None
+        """Called after each commit to SQLite by which a job has changed."""
         self._migrations = migrations
         # Readers do not wait for writers, and the health check does not wait for either.
         self._reading = connect(url, READERS)
@@ -134,6 +137,8 @@ class Database:
                 yield connection
         if changed and self._model_changes is not None:
             self._model_changes.committed(changed)
+        if JOBS_CHANGED in connection.get_execution_options():
+            self.on_jobs_changed()
 
     @contextmanager
     def reserve_released(self) -> Iterator[None]:

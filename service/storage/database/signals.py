@@ -1,4 +1,5 @@
-"""What processes tell each other through the database: models that changed, and queued jobs.
+"""What processes report to each other through the database: models that changed, queued jobs, and
+jobs that changed.
 
 A process caches the versions that references point to, and asks with every request which of them to
 drop: a comparison of times, and every 20 ms of requests a query. Each change of a model gives its
@@ -11,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 from urllib.parse import quote
 
@@ -20,10 +21,14 @@ import structlog
 
 from service.storage.database.dialects import connect
 
-CHANNEL = "svm_work"
-"""Of PostgreSQL's NOTIFY."""
+WORK, CHANGES = "svm_work", "svm_changes"
+"""Channels of PostgreSQL's NOTIFY: a job or a part may wait for a worker; a job has changed."""
+LISTEN_S = 1.0
+"""How often a thread that listens looks whether it must end."""
 LISTEN_RETRY_S = 5.0
-"""Time until a worker's retry to listen for work."""
+"""Time until a retry to listen."""
+JOBS_CHANGED = "svm_jobs_changed"
+"""Execution option of a transaction: what to call after its commit if it changed a job."""
 POLL_S = 0.02
 """Interval of queries while there are readers: SQLite's answers are at most this old."""
 STALE_S = 0.05
@@ -160,27 +165,43 @@ def announce_work(connection: sa.Connection) -> None:
     whose workers are woken by their supervisor.
     """
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"NOTIFY {CHANNEL}")
+        connection.exec_driver_sql(f"NOTIFY {WORK}")
 
 
-def follow_work(url: str, woken: threading.Event) -> None:
-    """Set `woken` whenever a job was queued, until this process ends. Returns at once."""
+def announce_change(connection: sa.Connection) -> None:
+    """Wake those that wait for a job at the commit of this transaction. Only a hint, too.
+
+    PostgreSQL wakes all processes that listen. With SQLite this process calls
+    `Database.on_jobs_changed`.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"NOTIFY {CHANGES}")
+    else:
+        connection.execution_options(**{JOBS_CHANGED: True})
+
+
+def listen(url: str, channel: str, heard: Callable[[], None], ended: threading.Event) -> None:
+    """Call `heard` in another thread after each announcement on this channel of PostgreSQL, until
+    `ended` is set. Returns at once."""
     if sa.make_url(url).get_backend_name() == "postgresql":
-        threading.Thread(target=_listen, args=(url, woken), name="work", daemon=True).start()
+        given = url, channel, heard, ended
+        threading.Thread(target=_listen, args=given, name=channel, daemon=True).start()
 
 
-def _listen(url: str, woken: threading.Event) -> None:
+def _listen(url: str, channel: str, heard: Callable[[], None], ended: threading.Event) -> None:
     import psycopg  # not needed with SQLite
 
     engine = connect(url, 1)
-    while True:
+    while not ended.is_set():
         try:
             with engine.connect() as connection:
                 listening = connection.connection.driver_connection
                 assert isinstance(listening, psycopg.Connection)
                 listening.set_autocommit(True)
-                listening.execute(f"LISTEN {CHANNEL}")
-                for _ in listening.notifies():
-                    woken.set()
+                listening.execute(f"LISTEN {channel}")
+                while not ended.is_set():
+                    for _ in listening.notifies(timeout=LISTEN_S):
+                        heard()
         except (psycopg.Error, sa.exc.SQLAlchemyError):
-            time.sleep(LISTEN_RETRY_S)  # other connections report the error
+            ended.wait(LISTEN_RETRY_S)  # other connections report the error
+    engine.dispose()

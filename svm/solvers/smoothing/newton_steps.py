@@ -17,6 +17,14 @@ from svm.solvers.smoothing import smoothed_hinge
 from svm.solvers.smoothing.class_sums import EndOfStep, end_of_step, sum_all_rows
 from svm.solvers.smoothing.smoothed_hinge import pass_work
 
+LESS_SMOOTHING = 0.25
+"""Factor from one level of μ to the next, if one step solved it …"""
+LITTLE_LESS_SMOOTHING = 0.5
+"""… or more."""
+SMALLEST_SMOOTHING = 1e-12
+"""μ below which nothing can be gained."""
+ROUNDING = 1e-15
+"""A relative gain of the objective, or change of the weights, that is lost in rounding."""
 ROUGH_GAP = 0.01
 """Relative gap above which a Hessian in single precision is enough …"""
 ROUGH_FROM = 1 << 20

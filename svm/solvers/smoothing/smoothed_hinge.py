@@ -41,6 +41,7 @@ ROUGH_JITTER = 1e-7
 """The same in single precision."""
 MOST_JITTER = 1e-6
 """More than rounding ever needs, even if it needs more than `JITTER`."""
+OUT_OF_RANGE = "a Newton step left the range of floating-point numbers"
 MAX_CONJUGATE_GRADIENTS = 250
 """Most products with the Hessian in one step."""
 LINE_SEARCH = 1e-4
@@ -170,9 +171,7 @@ def _cholesky(
         factor = cho_factor(hessian.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError as error:
         if jitter > MOST_JITTER:
-            raise Diverged(
-                "a Newton step left the range of floating-point numbers", "scale the features"
-            ) from error
+            raise Diverged(OUT_OF_RANGE, "scale the features") from error
         # The factorization has overwritten the Hessian, so it is summed again.
         more = jitter if rough else 100.0 * jitter
         return _cholesky(problem, active, ridge, rough=False, jitter=more)

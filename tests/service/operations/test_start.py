@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from service.settings import Settings
@@ -120,6 +121,10 @@ def test_numba_is_loaded_for_the_first_model_with_a_kernel(
         supervisor = server.processes()[1].pid
         while "llvmlite" not in libraries(supervisor):
             time.sleep(0.05)
+        assert psutil.Process(supervisor).num_threads() == 1
+        assert not any(
+            "service.db" in file.path for file in psutil.Process(supervisor).open_files()
+        )
         for model in ("two", "three"):
             predict(server, model)
         assert libraries(server.process.pid) == set()

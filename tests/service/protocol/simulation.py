@@ -26,6 +26,7 @@ from service.jobs.engine.worker_process import carry_out
 from service.models.files import PreparedVersion
 from service.models.registry import ModelRegistry
 from service.settings import Settings
+from service.storage.arrays import Content
 from service.storage.blobs import Blob, BlobDamaged
 from service.storage.blobs.local import LocalBlobs
 from service.storage.database import Database
@@ -198,9 +199,10 @@ class SimulatedBlobs(LocalBlobs):
         """Progress in each checkpoint, also in those that are deleted."""
         self.writing: dict[Process, str] = {}
 
-    def write(self, key: str, content: bytes) -> Blob:
+    def write(self, key: str, content: Content) -> Blob:
         process = self._turns.process
         assert process is not None
+        assert isinstance(content, bytes)
         if isinstance(process.fault, StorageFull):
             self._turns.fail()
         self.contents[key] = content[0]
@@ -230,7 +232,7 @@ class SimulatedLeases(Leases):
         with self._turns.doing("report"):
             super().report(lease, report)
 
-    def checkpoint(self, lease: Lease, number: int, content: bytes, report: Report) -> None:
+    def checkpoint(self, lease: Lease, number: int, content: Content, report: Report) -> None:
         with self._turns.doing("checkpoint"):
             super().checkpoint(lease, number, content, report)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,16 @@ for dtype in dtypes:
     assert total(np.arange(8, dtype=dtype)[:: 2]) == 12
 print(total.stats.cache_hits.total(), flush=True)
 """
+LOAD = """
+import json, os, sys
+import loop, svm.loops
+
+svm.loops.load_compiled()
+threads = len(os.listdir("/proc/self/task"))
+loaded = [str(overload) for overload in loop.total.overloads]
+print(json.dumps([loaded, loop.total.stats.cache_misses.total(), threads]))
+"""
+ENVIRONMENT = {**os.environ, "NUMBA_CACHE_DIR": "code", "PYTHONPATH": str(REPOSITORY)}
 UNLIMITED = -1
 
 
@@ -58,7 +70,7 @@ def call(
     return subprocess.Popen(
         [sys.executable, "call.py", ",".join(dtypes), "ask" if ask else "-", str(bytes_per_file)],
         cwd=folder,
-        env={**os.environ, "NUMBA_CACHE_DIR": "code", "PYTHONPATH": str(REPOSITORY)},
+        env=ENVIRONMENT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -105,6 +117,24 @@ def test_two_processes_that_compile_at_once_do_not_mix_their_code(folder: Path) 
 
 
 @pytest.mark.long
+def test_all_code_on_disk_is_loaded_at_once(folder: Path) -> None:
+    """So that forks have it. Nothing is compiled, also of a damaged file, and no thread starts."""
+
+    def load() -> list[Any]:
+        command = [sys.executable, "-c", LOAD]
+        run = subprocess.run(command, env=ENVIRONMENT, cwd=folder, stdout=-1, check=True)
+        loaded: list[Any] = json.loads(run.stdout)
+        return loaded
+
+    assert load() == [[], 0, 1]
+    output(call(folder, "float64"))
+    loaded, compiled, threads = load()
+    assert (len(loaded), compiled, threads) == (2, 0, 1)
+    damaged = files(folder)[0]
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert len(load()[0]) == 1
+
+
 def test_damaged_files_are_compiled_again(folder: Path) -> None:
     """Empty, cut, or half of them zeros; what was compiled again is found."""
     hits(call(folder, "float64"))

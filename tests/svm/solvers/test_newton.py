@@ -9,16 +9,21 @@ import pytest
 
 from benchmarks import newton_reads
 from benchmarks.problems import image_like
-from svm import Newton, Pipeline, Stopping
+from svm import Auto, Newton, Pipeline, Stopping, Training
 from svm.data.matrices import Vector
 from svm.hyperparameters import Intercept
+from svm.problem import objectives
 from svm.problem.objectives import dual
 from svm.problem.problem import RUN
 from svm.solvers.newton import SAMPLE_SHARE, SAMPLED_FROM
-from svm.solvers.smoothing.smoothed_hinge import Active, solver_of_hessian
+from svm.solvers.smoothing import newton_steps, small_problems
+from svm.solvers.smoothing.small_problems import ROWS
+from svm.solvers.smoothing.smoothed_hinge import LINE_SEARCH, Active, solver_of_hessian
+from svm.training.checkpoints import flatten
+from svm.training.curve import Trace
 from tests.svm.cases.problems import CASES, FORMS, Case, Form, problem_of
 from tests.svm.cases.stored import stored
-from tests.svm.cases.trainings import train
+from tests.svm.cases.trainings import bits, train, written_and_read
 
 
 @pytest.mark.parametrize("intercept", ["none", "free"])
@@ -50,7 +55,7 @@ def test_gap_takes_few_passes() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_updated_sums_are_those_over_all_rows(form: Form, intercept: Intercept) -> None:
     """At the end the primal value and the bound are summed again: updates had changed neither."""
-    problem = problem_of(CASES["weighted"], intercept, form)
+    problem = problem_of(repeated(CASES["weighted"]), intercept, form)
     solver = Newton(C=1.0, intercept=intercept)
     state = solver.start(problem)
     for _ in range(8):
@@ -60,6 +65,68 @@ def test_updated_sums_are_those_over_all_rows(form: Form, intercept: Intercept) 
         assert renewed.best_dual == pytest.approx(state.best_dual, rel=1e-10, abs=1e-12)
         alpha = problem.weights * renewed.best_slopes
         assert renewed.best_dual == pytest.approx(dual(problem, alpha), rel=1e-10, abs=1e-12)
+
+
+def repeated(case: Case) -> Case:
+    """The same objective, of so many rows that each pass over them is a call."""
+    times = ROWS // len(case.y) + 1
+    X, y, weights = (np.repeat(values, times, axis=0) for values in (case.X, case.y, case.weights))
+    return Case(X, y, weights, case.regularization)
+
+
+@pytest.mark.parametrize("intercept", ["none", "augmented", "free"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_steps_of_small_problems_are_those_in_passes(case: Case, intercept: Intercept) -> None:
+    """The first step is the same, the optimum too; all values belong to the weights, or are sums
+    over the rows of the bound, at every step, with the bits of several steps in one call."""
+    solver = Newton(C=1.0, intercept=intercept)
+    small, large = problem_of(case, intercept), problem_of(repeated(case), intercept)
+    states, passes = [solver.start(small)], [solver.start(large)]
+    while not (states[-1].stopped or len(states) > 60):
+        states.append(solver.advance(small, states[-1]))
+        passes.append(solver.advance(large, passes[-1]))
+        state = states[-1]
+        primal, error = solver.evaluation(small, state)
+        scores = solver.scores(small, state)
+        expected = small.scores(state.best_w, state.best_intercept)
+        np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
+        assert primal == pytest.approx(
+            objectives.primal(small, state.best_w, state.best_intercept), rel=1e-12
+        )
+        assert error == objectives.error_of(small, scores)
+        assert solver.bound(small, state) <= min(state.best_primal, passes[-1].best_primal) + 1e-12
+        assert solver.renew(small, state) == state
+    first, expected_first = states[1], passes[1]
+    near = 4.0 * LINE_SEARCH
+    np.testing.assert_allclose(first.w, expected_first.w, rtol=near, atol=1e-9)
+    assert first.intercept == pytest.approx(expected_first.intercept, rel=near, abs=1e-9)
+    last = states[-1]
+    assert last.best_primal == pytest.approx(passes[-1].best_primal, rel=1e-8)
+    assert last.best_primal - last.best_dual <= 1e-9 * last.best_primal
+    for gap in (0.1, 1e-3):
+        [solved] = small_problems.solve([small], [states[0]], gap, 60)
+        reached = next(s for s in states if newton_steps.relative_gap_of(s) <= gap)
+        assert flatten(solved[0].state, "").keys() == flatten(reached, "").keys()
+        for name, value in flatten(solved[0].state, "").items():
+            np.testing.assert_array_equal(value, flatten(reached, "")[name])
+
+
+def test_many_middle_sized_pairs_have_the_bits_of_one_after_the_other() -> None:
+    """`auto` gives them to newton; a trace, or an interruption between two reports, changes
+    nothing."""
+    y = np.arange(540) % 9
+    X = np.random.default_rng(0).normal(size=(9, 6))[y]
+    X += np.random.default_rng(1).normal(size=X.shape)
+    pipeline = Pipeline(solver=Auto())
+    undisturbed = train(pipeline, X, y).result()
+    assert undisturbed.notes == ("auto chose newton: there are 36 pairs of at most 120 rows",)
+    assert undisturbed.certificate.status == "certified"
+    assert bits(train(pipeline, X, y, trace=Trace()).result()) == bits(undisturbed)
+    some = Training(pipeline, X, y, seed=0)
+    next(iter(some))
+    assert 0 < len(some.unfinished) < 36
+    checkpoint = written_and_read(some.checkpoint())
+    assert bits(train(pipeline, X, y, checkpoint=checkpoint).result()) == bits(undisturbed)
 
 
 def many_rows(n: int) -> tuple[Vector, Vector]:

@@ -12,7 +12,8 @@ from scipy.sparse import csr_array
 from svm import SMO, GaussianKernel, Pipeline, Stopping, Training
 from svm.data.matrices import Indices, Vector
 from svm.kernel.kernels import AnyKernel, LinearKernel, PolynomialKernel
-from svm.solvers.working_sets import SMALL, SolvedPair, solve_together
+from svm.solvers.protocol import SolvedPair
+from svm.solvers.working_sets import SMALL, solve_together
 from svm.training.curve import Trace
 from tests.svm.cases.problems import intercepts_of
 from tests.svm.cases.trainings import bits, train, written_and_read

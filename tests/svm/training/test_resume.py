@@ -141,6 +141,23 @@ def test_checkpoint_between_threads(threads: int) -> None:
         assert bits(again.result()) == expected
 
 
+def test_checkpoints_have_only_what_is_needed() -> None:
+    """Nothing of pairs that have not begun, and of finished ones only what the result needs."""
+    pipeline = Pipeline(solver=DualCoordinateDescent(), multiclass="one-vs-rest")
+    training = Training(pipeline, X, LABELS, seed=0)
+    assert training.checkpoint()["begun"].tolist() == []
+    next(iter(training))
+    begun = training.checkpoint()
+    assert begun["begun"].tolist() == [0]
+    assert not [name for name in begun if name.startswith(("1.", "2."))]
+    again = resumed(training, X)
+    run(training)
+    run(again)
+    assert bits(again.result()) == bits(training.result())
+    assert training.checkpoint()["0.state.w"].size == 0
+    assert bits(resumed(training, X).result()) == bits(training.result())
+
+
 @pytest.mark.parametrize("batch_size", ["all", 4])
 def test_cost_change_rule_is_resumed(batch_size: Any) -> None:
     """The values of the rule are in the checkpoint: a resumed training stops at the same update."""

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from svm import Auto, Pipeline, Search, Training
 from svm.data.matrices import Array, Vector
 from svm.errors import InvalidData
-from svm.training.search import Outcome, sample
+from svm.training.search import Outcome, Task, sample
 
 USUAL = Pipeline(solver=Auto(), scaling="standardize")
 
@@ -71,7 +71,7 @@ def test_the_order_of_tasks_and_an_interruption_change_no_bit() -> None:
     outcome = completed(Search(USUAL, X, labels, seed=3))
     assert completed(Search(USUAL, X, labels, seed=3), backwards=True) == outcome
     first = Search(USUAL, X, labels, seed=3)
-    numbers = {}
+    numbers: dict[int, Task] = {}
     while tasks := first.open_tasks():
         for number, task in enumerate(first.tasks()):  # a task keeps its number
             assert numbers.setdefault(number, task) == task

@@ -13,10 +13,17 @@ import pytest
 
 from svm.errors import Interrupted, InvalidHyperparameter
 from svm.model.pipeline import Pipeline
-from svm.solvers import SOLVERS, GradientDescent, Newton, Pegasos, SubGradient
+from svm.solvers import (
+    SOLVERS,
+    DualCoordinateDescent,
+    GradientDescent,
+    Newton,
+    Pegasos,
+    SubGradient,
+)
 from svm.solvers.options import RandomStart
 from svm.stopping import Stopping
-from svm.training.training import Execution, Training
+from svm.training.training import SEVERAL_FROM, Execution, Training
 from tests.svm.cases.problems import FORMS, SOLVER_INTERCEPTS, Form, blobs, in_form, solver_of
 from tests.svm.cases.trainings import bits, interrupting_at, run, train
 
@@ -104,6 +111,52 @@ def test_threads_are_used() -> None:
     train(Pipeline(solver=Pegasos(), stopping=FEW), X, LABELS, threads=2, interrupted=interrupted)
     assert 1 <= len(seen) <= 2
     assert threading.current_thread().name not in seen
+
+
+def test_threads_can_come_and_go() -> None:
+    """A function gives their number before each slice of a pair, one of which runs in the caller's
+    thread; pairs of few values always run there."""
+    random, caller = np.random.default_rng(0), threading.current_thread().name
+    labels = np.arange(900) % 3
+    large = random.normal(size=(900, SEVERAL_FROM // 900 + 1))
+    pipeline = Pipeline(
+        solver=DualCoordinateDescent(), multiclass="one-vs-rest", stopping=Stopping(max_epochs=3)
+    )
+    expected = bits(train(pipeline, large, labels).result())
+    wanted, seen = [2], set()
+
+    def interrupted() -> None:
+        seen.add(threading.current_thread().name)
+
+    how = Execution(threads=lambda: wanted[0], interrupted=interrupted)
+    training = Training(pipeline, large, labels, seed=0, how=how)
+    for progress in training:
+        if wanted == [2] and progress.epoch == 2:
+            assert caller not in seen
+            wanted[0] = 1
+    assert caller in seen
+    assert bits(training.result()) == expected
+    small = Training(pipeline, large[:, :9], labels, seed=0, how=Execution(threads=lambda: 2))
+    assert training.in_threads
+    assert not small.in_threads
+
+
+def test_pairs_that_run_now_are_not_lent() -> None:
+    """With threads, the pairs that are waiting can be lent between two items, and trained
+    elsewhere."""
+    pipeline = Pipeline(solver=Pegasos(), stopping=FEW)
+    expected = bits(train(pipeline, X, LABELS).result())
+    training = Training(pipeline, X, LABELS, seed=0, how=Execution(threads=2))
+    lent: list[int] = []
+    for _ in training:
+        if not lent:
+            lent = training.waiting
+            assert len(lent) >= len(training.problems) - 2
+            other = Training(pipeline, X, LABELS, seed=0, checkpoint=training.lend(lent))
+    assert training.unfinished == lent
+    run(other)
+    training.take_back(lent, other.checkpoint(lent))
+    assert bits(training.result()) == expected
 
 
 @pytest.mark.parametrize(

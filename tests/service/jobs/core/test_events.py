@@ -20,7 +20,7 @@ from service.jobs.core.events import Event, EventKind, EventLog, Watcher
 from service.jobs.core.job import State
 from service.jobs.core.leases import Leases, Outcome
 from service.jobs.core.store import JobStore
-from service.storage.database import Database
+from service.storage.database import CHANGES, Database, listen
 from service.storage.database.tables import jobs as jobs_table
 from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.rows import MEMORY, queue, report, take, trace_row
@@ -270,6 +270,34 @@ def test_waiting_ends_with_the_job_or_with_the_process(
     assert asyncio.run(wait(lambda: setattr(draining, "draining", True), draining))
     jobs.cancel(job_id, keep_model=False)
     assert asyncio.run(wait(lambda: jobs.delete(job_id), Health()))
+
+
+def test_change_wakes_those_that_wait_for_it(
+    database: Database,
+    jobs: JobStore,
+    log: EventLog,
+    dataset_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At its commit; also if it came between a look at the job and the wait."""
+    monkeypatch.setattr(watcher_module, "POLL_S", 60.0)
+    ended = threading.Event()
+
+    async def wait() -> list[bool]:
+        async with running_tail(log) as tail:
+            database.on_jobs_changed = tail.wake
+            listen(database.url, CHANGES, tail.wake, ended)
+            first, second = (queue(jobs, dataset_id).id for _ in range(2))
+            waiting = asyncio.create_task(tail.until(first, lambda job: job.is_final, 20.0))
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(jobs.cancel, first, keep_model=False)
+            woken = [await waiting]
+            jobs.cancel(second, keep_model=False)
+            await asyncio.sleep(0.5)
+            return [*woken, await tail.until(second, lambda job: job.is_final, 20.0)]
+
+    assert asyncio.run(wait()) == [True, True]
+    ended.set()
 
 
 def test_tail_outlives_a_database_that_is_away(

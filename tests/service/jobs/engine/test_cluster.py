@@ -12,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.jobs.core import events
 from service.jobs.engine.child import Child
 from service.settings import Settings
 from tests.backends import ON_POSTGRES_AND_S3
@@ -116,6 +117,16 @@ def test_queued_job_wakes_a_worker_on_another_machine(
         assert read(client, create(client), wait_s=30)["state"] == "succeeded"
         times.append(time.monotonic() - started)
     assert sorted(times)[2] < 2.0, times
+
+
+def test_end_of_a_job_on_another_machine_wakes_the_reply(
+    client: TestClient, machines: list[Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By NOTIFY, too."""
+    monkeypatch.setattr(events, "POLL_S", 600.0)
+    started = time.monotonic()
+    assert read(client, create(client), wait_s=60)["state"] == "succeeded"
+    assert time.monotonic() - started < 55
 
 
 def _pids(machine: Child) -> list[int]:

@@ -140,6 +140,22 @@ def test_running_job_is_canceled_within_a_second_or_so(client: TestClient, engin
     assert read(client, create(client), wait_s=30)["state"] == "succeeded"
 
 
+def test_worker_reports_every_change_of_its_job(tmp_path: Path) -> None:
+    """To the service, at once: that it was taken, its progress, its end."""
+    changed = threading.Event()
+    engine = Child(ENGINE, settings_in(tmp_path), on_told=changed.set)
+    states: list[str] = []
+    with api(settings_in(tmp_path)) as client:
+        job_id = create(client)
+        engine.start()
+        while states[-1:] != ["succeeded"]:
+            assert changed.wait(60)
+            changed.clear()
+            states.append(read(client, job_id)["state"])
+        engine.stop()
+    assert len(states) >= 2
+
+
 def test_workers_let_requests_go_first(
     client: TestClient, settings: Settings, engine: Child
 ) -> None:
@@ -201,7 +217,7 @@ def test_job_that_takes_too_much_memory_says_so(
 ) -> None:
     """The limit counts the memory that the worker may write to. (The plan of the job fits. What
     breaks it is memory that something else takes in the worker's process.)"""
-    (tmp_path / "sitecustomize.py").write_text(f"kept = b'x' * {200 * MIB}")
+    (tmp_path / "sitecustomize.py").write_text(f"kept = b'x' * {150 * MIB}")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path))
     limits = Limits(worker_memory_bytes=400 * MIB)

@@ -19,6 +19,7 @@ from service.jobs.parts.leases import PartLeases
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.tables import job_parts
+from svm.training import training
 from tests.service.jobs.data import create, csv_of, files, prices, read, upload
 from tests.service.jobs.processes import until
 from tests.service.jobs.stopping import StopAfter
@@ -74,6 +75,11 @@ def numbers(client: TestClient) -> str:
     return create(client, model_name="best", **fields)
 
 
+def search(client: TestClient) -> str:
+    """Settings that `auto` compares, each on a fold."""
+    return ask(client, "jobs", solver={"name": "auto"})
+
+
 def comparison_of_numbers(client: TestClient) -> str:
     upload(client, prices(90)[0])
     return comparison(client)
@@ -82,7 +88,7 @@ def comparison_of_numbers(client: TestClient) -> str:
 Asks = Callable[[TestClient], str]
 JOBS: list[Any] = [
     pytest.param(f, id=f.__name__)
-    for f in (comparison, pairs, folds, numbers, comparison_of_numbers)
+    for f in (comparison, pairs, folds, numbers, comparison_of_numbers, search)
 ]
 
 
@@ -124,7 +130,8 @@ def results(client: TestClient, job_id: str) -> Any:
     assert (job["state"], job["warnings"]) == ("succeeded", []), job
     name, number = job["model"]["name"], job["model"]["version"]
     version = client.get(f"/v1/models/{name}/versions/{number}").json()
-    kept = {name: job[name] for name in ("metrics", "certificate", "updates", "epochs")}
+    names = "metrics", "certificate", "updates", "epochs", "notes"
+    kept = {name: job.get(name) for name in (*names, "search")}
     kept["digest"] = version["digest"]
     if job["kind"] == "compare":
         entries = client.get(f"/v1/comparisons/{job_id}").json()["entries"]
@@ -152,6 +159,20 @@ def test_helper_changes_no_result(client: TestClient, shared: Settings, asks: As
     assert helper.parts >= 1
     assert results(client, job_id) == expected
     assert files(shared, "checkpoints") == []
+
+
+def test_pairs_of_many_values_are_lent_to_other_machines_only(
+    client: TestClient, shared: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One machine trains them in threads: another worker would prepare the rows again, and states
+    of many features would go through files. The results are the same."""
+    expected = undisturbed(client, shared, pairs)
+    monkeypatch.setattr(training, "SEVERAL_FROM", 1)
+    job_id, helper = pairs(client), Helper(shared)
+    with helper.helping():
+        assert Worker(shared, threading.Event()).take_next_job()
+    assert (helper.parts == 0) == (shared.sqlite_file is not None)
+    assert results(client, job_id) == expected
 
 
 @pytest.mark.long

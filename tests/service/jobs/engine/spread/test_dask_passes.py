@@ -176,7 +176,7 @@ def test_lost_scheduler_is_no_failure_of_the_job(spread: Spread) -> None:
 def test_dask_is_imported_only_for_an_address() -> None:
     """Not by the service or its workers; a job that must be spread has a warning why it is not."""
     code = (
-        "import sys, service.app, service.jobs.engine.worker_process as w; w.import_all();"
+        "import sys, service.app, service.jobs.engine.worker_process as w; w.load_all();"
         "assert not {'dask', 'distributed'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
