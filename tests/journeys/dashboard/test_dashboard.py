@@ -67,10 +67,11 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     expect(cost).to_contain_text("3,000 rows, 1 binary problem")
     page.get_by_role("radio", name="Folds").check()
     expect(cost).to_contain_text("in each of 6 trainings")
-    page.get_by_label("C", exact=True).fill("none")
+    weight = page.locator("[name='solver:auto.C']")
+    weight.fill("none")
     expect(cost).to_contain_text("number")
     watched.examine()
-    page.get_by_label("C", exact=True).fill("1")
+    weight.fill("")
     page.get_by_role("radio", name="Hold out rows").check()
     expect(cost).not_to_contain_text("trainings")
     page.get_by_label("Model name").fill("browser clouds")
@@ -78,7 +79,6 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     expect(page.locator("#model_name-fault")).to_contain_text("lower-case letters")
     watched.examine()
     page.get_by_label("Model name").fill("browser-clouds")
-    page.get_by_role("radio", name="Choose a solver").check()
     page.get_by_role("radio", name="pegasos", exact=True).check()
     page.get_by_text("Expert:").click()
     page.get_by_label("Duality gap").fill("1e-12")
@@ -122,7 +122,6 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
 
     page = watched.open("/train")
     page.get_by_label("Model name").fill("browser-clouds")
-    page.get_by_role("radio", name="Choose a solver").check()
     page.get_by_role("radio", name="newton", exact=True).check()
     watched.click("Start the training")
     page.wait_for_url(re.compile("/jobs/job_"))
@@ -243,6 +242,7 @@ def test_table_of_prices_gives_an_interval_by_choosing_its_target(
     watched.click("Keep this table")
     page.wait_for_url(re.compile("/datasets/ds_"))
     watched.click("Train a model", "link")
+    page.get_by_role("radio", name="Hold out rows").check()
     watched.click("Start the training")
     page.wait_for_url(re.compile("/jobs/job_"))
     watched.click("See the model", "link")
@@ -294,7 +294,9 @@ def test_compared_settings_are_bars(chromium: Browser, server: Server) -> None:
             expect(row).to_contain_text(f"{100 * best['score']:.1f} %")
             assert row.locator(".tag").count() == best["chosen"]
             assert row.inner_text().startswith(family)
-            bar, well = (row.locator(f".bar {one}").bounding_box() for one in ("rect + rect", ".well"))
+            bar, well = (
+                row.locator(f".bar {one}").bounding_box() for one in ("rect + rect", ".well")
+            )
             assert bar
             assert well
             assert bar["width"] / well["width"] == pytest.approx(best["score"], abs=0.02)
