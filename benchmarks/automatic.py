@@ -1,4 +1,4 @@
-"""`auto` on tables that nobody tuned for, beside LinearSVC, a searched SVC and gradient boosting.
+"""`auto` on tables that were not tuned for, beside LinearSVC, a searched SVC and gradient boosting.
 
     python -m benchmarks.automatic [COUNT]           # accuracy on new rows, tables of R packages
     python -m benchmarks.automatic expected [COUNT]  # the expected score, on generated data
@@ -34,7 +34,7 @@ SMALL, LARGE = range(300, 1501), range(3000, 10_001)
 LEVELS = 20
 """A text with at most this many is a column."""
 SHARE, CLASSES = 0.05, range(2, 11)
-"""A class has at least this share of the rows, and there are so many of them."""
+"""A class has at least this share of the rows, and there are this many."""
 Rows = tuple[Vector, Array]
 
 

@@ -12,7 +12,17 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt, Predicate
@@ -31,6 +41,8 @@ Intercept = Literal["free", "augmented", "none"]
 """`free`: not penalized. `augmented`: the weight of a constant feature, penalized in ‖w‖².
 `none`: the hyperplane passes through the origin."""
 
+Effort = Literal["quick", "balanced", "thorough"]
+"""Of a comparison of settings."""
 LossName = Literal["hinge", "squared-hinge", "epsilon-insensitive", "squared-epsilon-insensitive"]
 """What a row costs: `svm.problem.losses`. The last two are for numeric targets."""
 NUMERIC_LOSSES: tuple[LossName, ...] = "epsilon-insensitive", "squared-epsilon-insensitive"
@@ -192,6 +204,15 @@ class Hyperparameters(Checked):
     def trained_by(self, n_features: int) -> type[Hyperparameters]:
         """The solver that trains on this many features, as far as that is known."""
         return type(self)
+
+    @property
+    def search_effort(self) -> Effort:
+        """How much is compared before the training; `quick` is nothing."""
+        return "quick"
+
+    def without_search(self) -> Self:
+        """The same, comparing nothing."""
+        return self
 
     @property
     def loss_name(self) -> LossName:

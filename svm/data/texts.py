@@ -6,7 +6,7 @@ texts_of(X[1:]).take([1])  # ["see you"]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +22,10 @@ class Texts(Protocol):
 
     def take(self, positions: Sequence[int]) -> list[str]:
         """The texts at these positions. Raises IndexError."""
+        ...
+
+    def sizes(self, positions: Sequence[int]) -> list[int]:
+        """How long these are, in characters or bytes. Raises IndexError."""
 
 
 class TextList:
@@ -36,6 +40,9 @@ class TextList:
     def take(self, positions: Sequence[int]) -> list[str]:
         texts = self._texts
         return [texts[position] for position in positions]
+
+    def sizes(self, positions: Sequence[int]) -> list[int]:
+        return [*map(len, self.take(positions))]
 
 
 class ReadsBytes(Protocol):
@@ -65,6 +72,13 @@ class StoredTexts:
         runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
         return [text for run in runs for text in self._run(int(run[0]), int(run[-1]) + 1)]
 
+    def sizes(self, positions: Sequence[int]) -> list[int]:
+        ends = self.ends
+        places = np.asarray(positions, dtype=np.int64)
+        before = np.where(places > 0, ends.take(places - 1, mode="wrap"), 0)
+        sizes: list[int] = (ends.take(places) - before).tolist()
+        return sizes
+
     def _run(self, first: int, stop: int) -> list[str]:
         ends = self.ends[first:stop].tolist()
         start = int(self.ends[first - 1]) if first else 0
@@ -89,14 +103,19 @@ class Stacked:
         return int(self._starts[-1])
 
     def take(self, positions: Sequence[int]) -> list[str]:
+        return [text for part, places in self._runs(positions) for text in part.take(places)]
+
+    def sizes(self, positions: Sequence[int]) -> list[int]:
+        return [size for part, places in self._runs(positions) for size in part.sizes(places)]
+
+    def _runs(self, positions: Sequence[int]) -> Iterator[tuple[Texts, list[int]]]:
+        """Neighbors of the same table."""
         places = np.asarray(positions, dtype=np.int64)
         numbers = np.searchsorted(self._starts, places, side="right") - 1
-        taken: list[str] = []
         for run in np.split(np.arange(len(places)), np.flatnonzero(np.diff(numbers)) + 1):
             if len(run):
                 number = int(numbers[run[0]])
-                taken += self._parts[number].take((places[run] - self._starts[number]).tolist())
-        return taken
+                yield self._parts[number], (places[run] - self._starts[number]).tolist()
 
 
 class TextRows(np.ndarray[tuple[int, int], np.dtype[np.float64]]):

@@ -10,7 +10,7 @@ from svm.data.matrices import Array, Indices, Vector
 from svm.data.stored_rows import Rows, StoredRows, pieces
 from svm.data.texts import texts_of
 from svm.encoding.encoder import Encoding
-from svm.encoding.texts import READ_ROWS, Part, TextEncoder, blocks
+from svm.encoding.texts import Part, TextEncoder, blocks_of
 from svm.encoding.tokens import (
     Characters,
     Keys,
@@ -73,16 +73,14 @@ def _chosen(encoding: Encoding, texts: list[str]) -> tuple[PartName, ...]:
 def _texts(X: Rows, column: int, rows: Indices | None = None) -> Iterator[list[str]]:
     """The texts of all rows, or of some, that have one."""
     for piece in _in_memory(X, rows):
-        texts = texts_of(piece)
-        for start in range(0, len(piece), READ_ROWS):
-            cells = np.asarray(piece[start : start + READ_ROWS, column])
-            yield texts.take(cells[~np.isnan(cells)].astype(np.int64).tolist())
+        for texts in blocks_of(texts_of(piece), np.asarray(piece)[:, column]):
+            yield [text for text in texts if text is not None]
 
 
 def _blocks(X: Rows, column: int) -> Iterator[Characters]:
     for texts in _texts(X, column):
-        for block in blocks(texts):
-            yield Characters(list(map(canonical, texts[block])))
+        if texts:
+            yield Characters(list(map(canonical, texts)))
 
 
 def _in_memory(X: Rows, rows: Indices | None) -> Iterator[Vector]:

@@ -9,7 +9,8 @@ and `analyzer="char_wb", ngram_range=(2, 4)`.
 The key of a token is a polynomial in an odd number, modulo 2⁶⁴, with its characters as the
 coefficients (M. O. Rabin, R. M. Karp 1987), so that all windows of a text are hashed by one
 cumulative sum. There is no term of degree 0: the last character, too, moves the highest bits, by
-which keys are found.
+which keys are found. Keys serve many characters at a time, and the training. Of single texts, words
+and pairs and the runs of a few new pieces are looked up as they are; tests compare both ways.
 """
 
 from __future__ import annotations
@@ -41,11 +42,29 @@ OF_WORDS = np.uint64(0xD1B54A32D192ED03)
 """Added to the keys of words and pairs: they are other tokens than the same characters."""
 UNICODE = unicodedata.unidata_version
 _WORD = re.compile(r"\w+")
+_TOKEN = re.compile(rf"\w{{{SHORTEST_WORD},}}")
+AFTER_WORDS = 0x40000
+"""No later character of Unicode is part of a word."""
+
+
+def pieces(text: str) -> list[str]:
+    """What stands between blanks, in the form in which a text counts."""
+    return (text if text.isascii() else unicodedata.normalize("NFKC", text)).lower().split()
+
+
+def words_of(piece: str) -> list[str]:
+    """The words in a piece."""
+    return _TOKEN.findall(piece)
+
+
+def pairs_of(words: Iterable[str]) -> Iterator[str]:
+    """The pairs of the words of a text, which are in order."""
+    return map(" ".join, pairwise(words))
 
 
 def canonical(text: str) -> str:
     """The form in which a text counts."""
-    return " ".join(unicodedata.normalize("NFKC", text).lower().split())
+    return " ".join(pieces(text))
 
 
 def word_spans(text: str) -> list[tuple[int, int, str]]:
@@ -173,7 +192,7 @@ class Characters:
         return keys
 
     def _words(self) -> Iterator[Found]:
-        word = _is_word().take(self.points)
+        word = are_of_words(self.points)
         edges = (word[1:] != word[:-1]).nonzero()[0]
         before, last = edges[::2], edges[1::2]  # each text begins and ends with a blank
         lengths = last - before
@@ -196,13 +215,17 @@ class Characters:
         yield found
 
 
+def are_of_words(points: npt.NDArray[np.uint32]) -> Mask:
+    """Whether `\\w` matches each of these characters."""
+    return _is_word().take(points, mode="clip")
+
+
 @cache
 def _is_word() -> Mask:
-    """(0x110000,) whether `\\w` matches the character."""
-    mask = np.zeros(0x110000, dtype=bool)
-    everything = "".join(map(chr, range(0x110000)))
-    for run in _WORD.finditer(everything):
-        mask[run.start() : run.end()] = True
+    """(AFTER_WORDS + 1,) the same for every character."""
+    some = map(chr, range(AFTER_WORDS + 1))
+    mask = np.fromiter(map(str.isalnum, some), bool, AFTER_WORDS + 1)
+    mask[ord("_")] = True
     return mask
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from svm.data.executors import IN_THIS_THREAD, Executor
-from svm.data.matrices import Indices, Matrix, Vector
+from svm.data.matrices import Indices, Mask, Matrix, Vector
 from svm.kernel.kernels import AnyKernel
 from svm.kernel.row_products import KernelEvaluator
 
 CACHE_BYTES = 1 << 29
 """Size of the cache, for all binary problems of a training together."""
+BLOCKS = 8
+"""Matrices of working sets that are kept: 4 MiB."""
 ENTRY_BYTES = 400
 """Overhead of a cached row."""
 PIECE = 64
@@ -57,6 +59,7 @@ class KernelRows:
         self._bytes, self._most_bytes = 0, cache_bytes
         self._lock = Lock()
         self._evaluators: dict[int, KernelEvaluator] = {}
+        self._blocks: OrderedDict[bytes, Vector] = OrderedDict()
 
     def groups_of(self, rows: Indices) -> list[tuple[int, Indices]]:
         """Each group with rows among `rows`, and their positions there. `rows` are ascending, and
@@ -98,6 +101,38 @@ class KernelRows:
                 self._bytes -= ENTRY_BYTES + kept.popitem(last=False)[1].values.nbytes
         return [row for row in cached if row is not None]
 
+    def holds(self, rows: Indices, groups: Sequence[int]) -> Mask:
+        """Which rows are kept, with those of all of these groups."""
+        keys = [(group * self._X.shape[0] + rows).tolist() for group in set(groups)]
+        kept = [all(map(self._kept.__contains__, of_row)) for of_row in zip(*keys, strict=True)]
+        return np.array(kept, dtype=bool)
+
+    def block(
+        self, rows: Indices, columns: Indices, interrupted: Callable[[], None], executor: Executor
+    ) -> Vector:
+        """k(xᵢ, xⱼ) for some rows i and j, with the bits of `get`; not kept."""
+        if len(rows) == 0:
+            return np.empty((0, len(columns)))
+        kernel = KernelEvaluator(self._kernel, self._X[columns])
+        return np.vstack(self._evaluated(kernel, rows, interrupted, executor))
+
+    def keep_block(self, rows: Indices, gram: Vector) -> None:
+        """Keep the end of a matrix of kernel values, of these rows, for the next working set."""
+        with self._lock:
+            self._blocks[rows.tobytes()] = gram[-len(rows) :, -len(rows) :].copy()
+            if len(self._blocks) > BLOCKS:
+                self._blocks.popitem(last=False)
+
+    def take_block(self, rows: Indices, gram: Vector) -> int:
+        """Copy the block of these rows to the beginning of a matrix. Returns how many they are, or
+        0 if it is not kept."""
+        with self._lock:
+            block = self._blocks.pop(rows.tobytes(), None)
+        if block is None:
+            return 0
+        gram[: len(rows), : len(rows)] = block
+        return len(rows)
+
     def _members(self, group: int) -> Matrix:
         return self._X if self._groups is None else self._X[np.flatnonzero(self._groups == group)]
 
@@ -108,11 +143,22 @@ class KernelRows:
         interrupted: Callable[[], None],
         executor: Executor,
     ) -> list[KernelRow]:
-        def compute(piece: Indices) -> list[KernelRow]:
+        computed = self._evaluated(kernel, rows, interrupted, executor)
+        # Each row is a separate array: a view would keep the whole block in memory.
+        return [_row(values.copy()) for some in computed for values in some]
+
+    def _evaluated(
+        self,
+        kernel: KernelEvaluator,
+        rows: Indices,
+        interrupted: Callable[[], None],
+        executor: Executor,
+    ) -> list[Vector]:
+        """The kernel values of some rows, piece by piece."""
+
+        def compute(piece: Indices) -> Vector:
             interrupted()
-            some = self._X[piece].astype(np.float64, copy=False)
-            # Each row is a separate array: a view would keep the whole block in memory.
-            return [_row(values.copy()) for values in kernel(some)]
+            return kernel(self._X[piece].astype(np.float64, copy=False))
 
         most = max(1, min(PIECE, PIECE_WORK // max(1, kernel.stored_values)))
         # As many for each thread, so that all end at about the same time.
@@ -121,8 +167,7 @@ class KernelRows:
         if rounds > 1:  # products of four rows at a time are the fastest
             size = min(most, -(-size // 4) * 4)
         pieces = [rows[start : start + size] for start in range(0, len(rows), size)]
-        computed = executor.map(compute, pieces)
-        return [row for some in computed for row in some]
+        return executor.map(compute, pieces)
 
 
 def _row(values: Vector) -> KernelRow:

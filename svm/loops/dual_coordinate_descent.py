@@ -29,14 +29,15 @@ def sweep(
     intercept: float,
     alpha: Vector,
     rest: Counts,
+    resting: Counts,
 ) -> tuple[float, float, float]:
     """One step in one αᵢ at a time, for every i in `order`.
 
     αᵢ ← clip(αᵢ - step[i] (yᵢ f(xᵢ) - qᵢ + ridgeᵢ αᵢ), 0, upperᵢ), and w, kept equal to `scale`
     Σ αᵢ yᵢ xᵢ. `ridge` is None if it is 0, `margins` if all are 1; code for that is compiled apart.
-    `rest` grows from 0 to 1, 3, 7 … `LONGEST_REST` if a variable is at a bound and its gradient
-    keeps it there, and becomes 0 if it moves. α, w and `rest` change in place. Returns (intercept,
-    largest and smallest projected gradient).
+    `rest` and `resting` grow from 0 to 1, 3, 7 … `LONGEST_REST` if a variable is at a bound and its
+    gradient keeps it there, and become 0 if it moves. α, w and these change in place. Returns
+    (intercept, largest and smallest projected gradient).
     """
     largest, smallest = -np.inf, np.inf
     for k in range(len(order)):
@@ -56,9 +57,9 @@ def sweep(
         largest = max(largest, projected)
         smallest = min(smallest, projected)
         if projected == 0.0:
-            rest[i] = min(2 * rest[i] + 1, LONGEST_REST)
+            rest[i] = resting[i] = min(2 * rest[i] + 1, LONGEST_REST)
             continue
-        rest[i] = 0
+        rest[i] = resting[i] = 0
         new = min(max(old - gradient * step[i], 0.0), bound)
         alpha[i] = new
         change = (new - old) * label * scale

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from svm.data.matrices import Floats, Indices, Signs, Vector
 from svm.loops import compiled
 from svm.loops.row_operations import add, dot
+from svm.loops.short_rows import TOGETHER, add_short, is_short
 
 
 @compiled
@@ -47,6 +50,21 @@ def slope_and_curvature(
 
 
 @compiled
+def slopes(
+    y: Signs,
+    margins: Vector | None,
+    scores: Vector,
+    centers: Vector,
+    smoothing: float,
+    out: Vector,
+) -> None:
+    """out[i] = aᵢ."""
+    for i in range(len(y)):
+        short = (1.0 if margins is None else margins[i]) - y[i] * scores[i]
+        out[i] = min(max(centers[i] + short / smoothing, 0.0), 1.0)
+
+
+@compiled
 def near_margin(
     edges: Indices,
     y: Signs,
@@ -56,36 +74,38 @@ def near_margin(
     centers: Vector,
     smoothing: float,
     following: float,
-    starts: Indices,
     positions: Indices,
     changes: Vector,
     out: Vector,
-) -> None:
+) -> int:
     """The rows with 0 < aᵢ < 1, and cᵢ = sᵢ yᵢ (a of the smoothing `following`, not clipped, - aᵢ).
 
-    Writes Σ sᵢ aᵢ yᵢ of all rows, their Σ cᵢ and their number into out[k]; and, if `positions` is
-    not empty, their numbers and cᵢ to positions[starts[k]:] and changes[starts[k]:].
+    Writes their positions and cᵢ, and Σ sᵢ aᵢ yᵢ of all rows of each leaf, their Σ cᵢ and their
+    number into out[k]. Returns how many there are.
     """
+    count = 0
     for k in range(len(edges) - 1):
         leaf = slice(edges[k], edges[k + 1])
         labels, f, c = y[leaf], scores[leaf], centers[leaf]
         q = f if margins is None else margins[leaf]
         s = weights[leaf] if len(weights) == len(y) else weights[: len(labels)]
         total = change = 0.0
-        count = 0
-        for i in range(len(labels)):
-            margin = 1.0 if margins is None else q[i]
-            short = margin - labels[i] * f[i]
+        number = 0
+        for i in range(len(labels)):  # in vector registers, without the next loop's positions
+            short = (1.0 if margins is None else q[i]) - labels[i] * f[i]
             slope = min(max(c[i] + short / smoothing, 0.0), 1.0)
             total += s[i] * slope * labels[i]
             if 0.0 < slope < 1.0:
-                more = s[i] * labels[i] * (c[i] + short / following - slope)
-                if len(positions):
-                    positions[starts[k] + count] = edges[k] + i
-                    changes[starts[k] + count] = more
-                change += more
-                count += 1
-        out[k, 0], out[k, 1], out[k, 2] = total, change, count
+                change += s[i] * labels[i] * (c[i] + short / following - slope)
+                number += 1
+        out[k, 0], out[k, 1], out[k, 2] = total, change, number
+        for i in range(len(labels)):
+            short = (1.0 if margins is None else q[i]) - labels[i] * f[i]
+            slope = min(max(c[i] + short / smoothing, 0.0), 1.0)
+            positions[count] = edges[k] + i  # whether it is or not, as in `end_of_step`
+            changes[count] = s[i] * labels[i] * (c[i] + short / following - slope)
+            count += (slope > 0.0) & (slope < 1.0)
+    return count
 
 
 @compiled
@@ -134,21 +154,33 @@ def scores_and_sums(
     """scores[i] = ⟨x of rows[i], w⟩ + intercept, and sums over the rows of each class k: sums[k] +=
     Σ sᵢ aᵢ xᵢ, totals[k] += Σ sᵢ aᵢ, largest[k] = max aᵢ; totals[2] += Σ sᵢ max(0, qᵢ - yᵢ fᵢ), and
     with margins totals[3 + k] += Σ sᵢ aᵢ qᵢ."""
-    for i in range(len(rows)):
-        s, k = weights[i], (1 if y[i] > 0 else 0)
-        if margins is not None and i > 0 and rows[i] == rows[i - 1]:
-            scores[i] = scores[i - 1]
-        else:
-            scores[i] = dot(operand, rows[i], w) + intercept
-        short = (1.0 if margins is None else margins[i]) - y[i] * scores[i]
-        slope = min(max(centers[i] + short / smoothing, 0.0), 1.0)
-        totals[2] += s * max(short, 0.0)
-        if slope > 0.0:
-            add(operand, rows[i], s * slope, sums[k])
+    n, at_once = len(rows), is_short(operand)
+    size = min(n, TOGETHER) if at_once else n
+    chosen, factors = np.empty(TOGETHER, np.int64), np.empty((2, TOGETHER))
+    for first in range(0, n, max(1, size)):
+        count = 0
+        for i in range(first, min(first + size, n)):
+            s, positive = weights[i], y[i] > 0
+            if margins is not None and i > 0 and rows[i] == rows[i - 1]:
+                scores[i] = scores[i - 1]
+            else:
+                scores[i] = dot(operand, rows[i], w) + intercept
+            short = (1.0 if margins is None else margins[i]) - y[i] * scores[i]
+            slope = min(max(centers[i] + short / smoothing, 0.0), 1.0)
+            totals[2] += s * max(short, 0.0)
+            k = 1 if positive else 0
+            if at_once:
+                chosen[count] = rows[i]  # whether it is or not: a branch would be taken at random
+                factors[0, count] = s * slope * (not positive)
+                factors[1, count] = s * slope * positive
+                count += slope > 0.0
+            elif slope > 0.0:
+                add(operand, rows[i], s * slope, sums[k])
             totals[k] += s * slope
             largest[k] = max(largest[k], slope)
             if margins is not None:
                 totals[3 + k] += s * slope * margins[i]
+        add_short(operand, chosen[:count], factors, sums)
 
 
 @compiled
@@ -242,6 +274,19 @@ def add_changes(
 ) -> None:
     """sums[0, k] += Σ changes[i] · x of rows[i], over the rows of class k; the same for `further`
     and sums[1]."""
+    if is_short(operand):
+        factors, last = np.empty((2, TOGETHER)), 0
+        for first in range(0, len(rows), TOGETHER):
+            last = min(first + TOGETHER, len(rows))
+            for part, values in enumerate((changes, further)):
+                moved = False
+                for i in range(first, last):
+                    moved |= values[i] != 0.0
+                    factors[0, i - first] = values[i] * (y[i] <= 0)
+                    factors[1, i - first] = values[i] * (y[i] > 0)
+                if moved:
+                    add_short(operand, rows[first:last], factors, sums[part])
+        return
     for i in range(len(rows)):
         k = 1 if y[i] > 0 else 0
         if changes[i] != 0.0:

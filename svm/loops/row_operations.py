@@ -210,3 +210,13 @@ def weighted_squares(operand: Any, rows: Indices, coefficients: Vector, out: Vec
     """out += Σ coefficients[i] · x² of rows[i], entry by entry."""
     for i in range(len(rows)):
         add_squares(operand, rows[i], coefficients[i], out)
+
+
+@compiled
+def in_groups(items: Indices, groups: Indices, size: int, out: Indices) -> None:
+    """out = the items group by group: group g has items[g · size], … items[g · size + size - 1]."""
+    k = 0
+    for first in groups * size:
+        for i in range(first, min(first + size, len(items))):
+            out[k] = items[i]
+            k += 1

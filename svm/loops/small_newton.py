@@ -50,7 +50,7 @@ def combination(Z: Vector, coefficients: Vector, out: Vector) -> None:
 @compiled
 def solve(h: Vector, x: Vector, jitter: float) -> bool:
     """x becomes the solution of (H + jitter) s = x by Cholesky's method; False if H is not positive
-    definite. H has a diagonal of ones, and stands above the diagonal of h; its factor below."""
+    definite. H has a diagonal of ones, and is above the diagonal of h; its factor below."""
     n = len(x)
     roots = np.empty(n)
     for i in range(n):
@@ -134,9 +134,10 @@ def line_search(
             following = min(following, 4.0 * t)
         if not low < following < high:
             following = 2.0 * t if high == np.inf else 0.5 * (low + high)
-        if abs(following - t) <= near * t:
-            break
+        near_enough = abs(following - t) <= near * t
         t = following
+        if near_enough:
+            break
     return t
 
 

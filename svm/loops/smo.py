@@ -156,13 +156,31 @@ def add_values(
 
 @compiled
 def take_values(
-    addresses: Indices, length: int, positions: Indices, columns: Indices, out: Vector
+    addresses: Indices,
+    length: int,
+    positions: Indices,
+    columns: Indices,
+    rows: Indices,
+    gram: Vector,
 ) -> None:
-    """out[k, columns[i]] = valuesₖ[positions[i]], with the `length` values at addresses[k]."""
+    """gram[rows[k], columns[i]] = valuesₖ[positions[i]], with the `length` values at addresses[k],
+    on the diagonal and to the left of it; `columns` are ascending."""
     for k in range(len(addresses)):
-        values, row = carray(_values(addresses[k]), length), out[k]
+        values, row = carray(_values(addresses[k]), length), gram[rows[k]]
         for i in range(len(positions)):
+            if columns[i] > rows[k]:
+                break
             row[columns[i]] = values[positions[i]]
+
+
+@compiled
+def mirror(gram: Vector, first: int) -> None:
+    """gram[j, i] = gram[i, j] for j < i, from the row `first` on."""
+    n, tile = len(gram), 16  # columns of a tile stay in the nearest cache
+    for left in range(0, n, tile):
+        for i in range(max(first, left + 1), n):
+            for j in range(left, min(left + tile, i)):
+                gram[j, i] = gram[i, j]
 
 
 @compiled
@@ -192,7 +210,8 @@ def solve_sets(
     for p in range(len(rows)):
         for i in range(size):
             for j in range(size):
-                gram[i, j] = values[rows[p, i], rows[p, j]] + (1.0 if augmented else 0.0)
+                value = values[rows[p, max(i, j)], rows[p, min(i, j)]]
+                gram[i, j] = value + (1.0 if augmented else 0.0)
         some = working[p]
         own_y, own_a = y[p][some], a[p][some]
         inside = own_y, own_y, upper[p][some], own_a, scores[p][some], tolerance[p], most_steps

@@ -38,7 +38,8 @@ def rows_and_sides(
 ) -> Iterator[tuple[Indices | None, Signs]]:
     """For each split the rows whose class `codes` (n_samples,) are in it, None for all; and ±1 for
     each of them."""
-    counts = np.bincount(codes[codes >= 0]).tolist()  # code -1 is no class
+    known = codes if codes.dtype.kind == "u" else codes[codes >= 0]  # code -1 is no class
+    counts = np.bincount(known).tolist()
     rows_of = cache(lambda k: np.flatnonzero(codes == k))
     for split in splits:
         classes, rows = (*split.negative, split.positive), None
@@ -46,7 +47,7 @@ def rows_and_sides(
             rows = np.concatenate([rows_of(k) for k in classes])
             rows.sort(kind="stable")  # merges the ascending runs
         positive = (codes if rows is None else codes[rows]) == split.positive
-        yield rows, np.where(positive, np.int8(1), np.int8(-1))
+        yield rows, 2 * positive.view(np.int8) - np.int8(1)
 
 
 def splits_of(scheme: MulticlassName, n_classes: int) -> list[BinarySplit]:

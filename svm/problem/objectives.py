@@ -54,7 +54,7 @@ SIDE = 512
 
 def primal_at_scores(problem: Problem, penalized: float, scores: Vector) -> float:
     """P from known scores fᵢ and the penalized ‖w‖²."""
-    return primal_of(problem, penalized, _losses_and_errors(problem, scores)[0])
+    return _primal_and_error(problem, penalized, scores)[0]
 
 
 def primal_of(problem: Problem, penalized: float, losses: float) -> float:
@@ -72,8 +72,7 @@ def at_zero(problem: Problem) -> tuple[float, float]:
     """P and `error_of` with w = 0 and b = 0."""
     if problem.margins is None:
         return mean_weight(problem), float(np.count_nonzero(problem.y > 0) / problem.n_samples)
-    zeros = np.zeros(problem.n_samples)
-    return primal_at_scores(problem, 0.0, zeros), error_of(problem, zeros)
+    return _primal_and_error(problem, 0.0, np.zeros(problem.n_samples))
 
 
 def primal(problem: Problem, w: Vector, intercept: float) -> float:
@@ -103,8 +102,8 @@ def scores_of(problem: Problem, classifier: Classifier) -> Vector:
 
 def evaluate(
     problem: Problem, classifier: Classifier, scores: Vector | None = None
-) -> tuple[float, Vector]:
-    """(P, scores of all rows) of a classifier; `scores` if they are known."""
+) -> tuple[float, float, Vector]:
+    """(P, `error_of`, scores of all rows) of a classifier; `scores` if they are known."""
     if scores is None:
         scores = scores_of(problem, classifier)
     match classifier:
@@ -112,7 +111,7 @@ def evaluate(
             penalized = squared_norm(problem, w, intercept)
         case KernelClassifier(support=support, coefficients=coefficients):
             penalized = float(coefficients @ (scores[support] - _free_part(problem, classifier)))
-    return primal_at_scores(problem, penalized, scores), scores
+    return *_primal_and_error(problem, penalized, scores), scores
 
 
 def _free_part(problem: Problem, classifier: KernelClassifier) -> float:
@@ -124,22 +123,18 @@ def _free_part(problem: Problem, classifier: KernelClassifier) -> float:
 def error_of(problem: Problem, scores: Vector) -> float:
     """Share of the rows on the wrong side, or the mean error of numeric targets: see
     `Loss.mean_error`."""
-    total = _losses_and_errors(problem, scores)[1]
-    return problem.loss.mean_error(total, problem.n_samples)
+    return _primal_and_error(problem, 0.0, scores)[1]
 
 
-def error_and_inside(problem: Problem, scores: Vector) -> tuple[float, Mask | None]:
-    """`error_of`, and (n_samples,) whether a row is on or inside its margin: yᵢ fᵢ ≤ qᵢ; None if
-    the scores are elsewhere."""
-    if problem.cluster is not None:
-        return error_of(problem, scores), None
-    inside = np.empty(problem.n_samples, dtype=np.bool_)
+def inside(problem: Problem, scores: Vector) -> Mask:
+    """(n_samples,) whether a row is on or inside its margin: yᵢ fᵢ ≤ qᵢ."""
+    mask = np.empty(problem.n_samples, dtype=np.bool_)
     for first, last in pairwise(problem.leaves.tolist()):
         leaf = slice(first, last)
         margins = None if problem.margins is None else problem.margins[leaf]
         short = shortfalls(problem.y[leaf], margins, scores[leaf])
-        np.greater_equal(short, 0.0, out=inside[leaf])
-    return error_of(problem, scores), inside
+        np.greater_equal(short, 0.0, out=mask[leaf])
+    return mask
 
 
 def count_inside(problem: Problem, scores: Vector) -> int:
@@ -147,11 +142,11 @@ def count_inside(problem: Problem, scores: Vector) -> int:
     return int(problem.compute(Pass(_count_inside, notes=1, together=0), [scores]).notes.sum())
 
 
-def _losses_and_errors(problem: Problem, scores: Vector) -> tuple[float, float]:
-    """The sum of the losses, and the total error."""
+def _primal_and_error(problem: Problem, penalized: float, scores: Vector) -> tuple[float, float]:
     notes = problem.compute(Pass(_losses, (problem.loss,), notes=2, together=0), [scores]).notes
     losses, wrong = tree_sum(notes).tolist()
-    return losses, wrong
+    error = problem.loss.mean_error(wrong, problem.n_samples)
+    return primal_of(problem, penalized, losses), error
 
 
 def _losses(run: Run, loss: Loss) -> None:

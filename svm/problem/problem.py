@@ -65,6 +65,10 @@ BLOCK_VALUES = 1 << 16
 BLOCKS_TOGETHER = 16
 """Blocks whose rows are shuffled together: 8 MiB, which the processor's cache holds."""
 
+OVER_RELAXATION = 1.5
+"""Length of a step in one αᵢ relative to the step to the minimum: 0.7 of the epochs on sparse
+data."""
+
 RUN = 256
 """Neighbors that a sample takes together: files are read in runs of rows."""
 
@@ -172,6 +176,17 @@ class Problem:
     def ridge(self) -> Vector | None:
         """(n_samples,) what a squared loss adds to the curvature of -n D in αᵢ; None if nothing."""
         return self.loss.ridge(self.weights)
+
+    @cached_property
+    def steps(self) -> Vector:
+        """(n_samples,) the step in αᵢ for a derivative of -n D of 1, over-relaxed."""
+        scale = 1.0 / (self.regularization * self.n_samples)
+        curvature = scale * (self.squared_norms + (1.0 if self.intercept == "augmented" else 0.0))
+        if self.ridge is not None:
+            curvature += self.ridge
+        # A row of zeros without a constant feature: its αᵢ goes to sᵢ at once, with any step.
+        steps: Vector = OVER_RELAXATION / np.maximum(curvature, 1e-300, out=curvature)
+        return steps
 
     @cached_property
     def zeros(self) -> Vector:
@@ -474,15 +489,16 @@ class Problem:
         ).tolist()
         return edges
 
-    def permutation(self, epoch: int, n: int | None = None) -> Indices:
-        """The order of one epoch: a permutation of 0 … n - 1 (default n_samples).
+    def permutation(self, epoch: int, items: Indices | None = None) -> Indices:
+        """The items in the order of one epoch; default 0 … n_samples - 1.
 
-        From `GROUPED_FROM` rows on it shuffles groups of neighbors (`docs/decisions`): fetching
+        From `GROUPED_FROM` items on it shuffles groups of neighbors (`docs/decisions`): fetching
         single rows in random order takes two to three times as long.
         """
-        n = self.n_samples if n is None else n
-        if n < GROUPED_FROM:
-            return self.random(epoch).permutation(n)
-        groups = self.random(epoch).permutation(-(-n // GROUP))
-        order: Indices = (groups[:, None] * GROUP + np.arange(GROUP)).ravel()
-        return order[order < n] if n % GROUP else order
+        from svm.loops.row_operations import in_groups
+
+        items = np.arange(self.n_samples) if items is None else items
+        size = GROUP if len(items) >= GROUPED_FROM else 1
+        groups, order = self.random(epoch).permutation(-(-len(items) // size)), np.empty_like(items)
+        in_groups(items, groups, size, order)
+        return order

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from svm.data.stored_rows import StoredRows, is_csr
-from svm.hyperparameters import Doc, Hyperparameters, Intercept, Loss
+from svm.hyperparameters import Doc, Effort, Hyperparameters, Intercept, Loss
 from svm.kernel.kernels import AnyKernel, LinearKernel
 from svm.problem.problem import Problem
 from svm.solvers.dual_coordinate_descent import DualCoordinateDescent
@@ -19,7 +19,6 @@ from svm.solvers.smoothing.small_problems import are_many, is_small
 from svm.solvers.smoothing.smoothed_hinge import row_work, step_work
 from svm.solvers.working_sets import LONG, SMOState, small_ones
 
-Effort: TypeAlias = Literal["quick", "balanced", "thorough"]
 MODERATE = 3.0
 """C times the mean ‖x‖² up to which coordinate descent needs few epochs."""
 MODERATE_BROAD = 100.0
@@ -80,9 +79,12 @@ class Auto(Hyperparameters):
             object.__setattr__(self, "kernel", None)
 
     @property
-    def searches(self) -> bool:
-        """Whether settings are compared before the training: nothing is given that decides."""
-        return self.effort != "quick" and (self.kernel, self.C, self.lambda_) == (None, None, None)
+    def search_effort(self) -> Effort:
+        given = (self.kernel, self.C, self.lambda_) != (None, None, None)
+        return "quick" if given else self.effort
+
+    def without_search(self) -> Self:
+        return replace(self, effort="quick")
 
     @property
     def streams(self) -> bool:

@@ -22,8 +22,6 @@ from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers import options
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolverState
 
-OVER_RELAXATION = 1.5
-"""Length of a step relative to the step to the minimum: 0.7 of the epochs on sparse data."""
 MEMORY = 0.6
 """Share of the average so far in the next one."""
 FIRST_TOLERANCE = 0.1
@@ -72,10 +70,10 @@ class DualCoordinateDescent(Hyperparameters):
     suggestion: ClassVar = "give a smaller C or scale the features"
     starts_from: ClassVar[tuple[str, ...]] = ("dual-coordinate-descent",)
     inherits: ClassVar = "the dual variables of the rows"
-    evaluation_growth: ClassVar = 1.5
+    evaluation_growth: ClassVar = 2.0
     certifies: ClassVar = True
     streaming_option: ClassVar = options.STREAMING_OPTION
-    row_values: ClassVar = (12, 6)
+    row_values: ClassVar = (12, 7)
     kept_vectors: ClassVar = 2  # it proves its own gap: the certifier is rarely needed
     passing_vectors: ClassVar = 3
     samples_rows: ClassVar = False
@@ -135,13 +133,9 @@ class DualCoordinateDescent(Hyperparameters):
 
         augmented = problem.intercept == "augmented"
         scale = 1.0 / (problem.regularization * problem.n_samples)
-        curvature = scale * (problem.squared_norms + (1.0 if augmented else 0.0))
-        if problem.ridge is not None:
-            curvature += problem.ridge
-        # A row of zeros without a constant feature: its αᵢ goes to sᵢ at once, with any step.
-        step = OVER_RELAXATION / np.maximum(curvature, 1e-300)
         alpha, w, intercept = state.alpha.copy(), state.w.copy(), state.intercept
-        rest = state.rest.copy()
+        rest, resting = state.rest.copy(), np.maximum(state.resting, 1)
+        resting -= 1
         awake = np.flatnonzero(state.resting == 0)
         updates = problem.updates_left(state.updates, len(awake))
         whole = updates == len(awake)
@@ -155,17 +149,16 @@ class DualCoordinateDescent(Hyperparameters):
                 problem.margins,
                 problem.upper,
                 problem.ridge,
-                step,
+                problem.steps,
                 scale,
                 augmented,
                 w,
                 intercept,
                 alpha,
                 rest,
+                resting,
             )
             largest, smallest = max(largest, high), min(smallest, low)
-        resting = np.maximum(state.resting, 1) - 1
-        resting[awake] = rest[awake]
         tolerance, stopped = state.tolerance, NOT_STOPPED
         if len(awake) == 0 or (whole and largest - smallest <= tolerance):
             if len(awake) == problem.n_samples:  # the tolerance is met by all rows
@@ -175,6 +168,8 @@ class DualCoordinateDescent(Hyperparameters):
             resting[:] = 0
         # At the optimum the average would still lag behind.
         memory = MEMORY if state.epoch and not stopped else 0.0
+        average = memory * state.average
+        average += (1.0 - memory) * w
         return DualCoordinateDescentState(
             epoch=state.epoch + int(whole),
             updates=state.updates + updates,
@@ -182,7 +177,7 @@ class DualCoordinateDescent(Hyperparameters):
             alpha=alpha,
             w=w,
             intercept=float(intercept),
-            average=memory * state.average + (1.0 - memory) * w,
+            average=average,
             average_intercept=memory * state.average_intercept + (1.0 - memory) * float(intercept),
             resting=resting,
             rest=rest,
@@ -194,7 +189,7 @@ class DualCoordinateDescent(Hyperparameters):
     ) -> Iterator[tuple[Any, Indices, Indices]]:
         """As `Problem.visits`: at most this many, of rows that are awake."""
         if self.order == "each-epoch":
-            order = awake[problem.permutation(state.epoch, len(awake))][:most]
+            order = problem.permutation(state.epoch, awake)[:most]
             for part in problem.blocks(len(order)):
                 yield problem.operand, problem.rows, order[part]
             return

@@ -27,6 +27,9 @@ from svm.solvers import working_sets
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolvedPair
 from svm.solvers.working_sets import WORKING_SET, SMOState
 
+WIDE = 4
+"""A row of at least this many times the values of a working set is computed only once its variable
+changes."""
 SHARED_WORK = 1 << 18
 """Operations that are worth several threads."""
 
@@ -85,7 +88,7 @@ class SMO(Hyperparameters):
         support = np.flatnonzero(a)
         for start in range(0, len(support), WORKING_SET):
             some = support[start : start + WORKING_SET]
-            _add_rows(problem, _kernel_rows(problem, some), a[some] * problem.y[some], scores)
+            _add_rows(problem, some, a[some] * problem.y[some], scores)
         return replace(state, a=a, scores=scores, w=_weights(problem, a))
 
     def advance(self, problem: Problem, state: SMOState) -> SMOState:
@@ -100,8 +103,7 @@ class SMO(Hyperparameters):
         if violation <= rounding_of_scores(problem, state.a):
             return replace(state, stopped="converged", epoch=state.epoch + 1)
         working = working_sets.working_set(state.working, up, down)
-        kernel_rows = _kernel_rows(problem, working)
-        gram = _gram(problem, kernel_rows, working)
+        gram = _gram(problem, state.working, working)
         if problem.ridge is not None:
             gram[np.diag_indices(len(working))] += _ridge_of(problem, problem.ridge)[working]
         a, scores = state.a[working], curved[working]
@@ -112,7 +114,7 @@ class SMO(Hyperparameters):
         steps = solve(gram, *sides, upper[working], a, scores, tolerance, most)
         changes = (a - state.a[working]) * y[working]
         everywhere = state.scores.copy()
-        _add_rows(problem, kernel_rows, changes, everywhere)
+        _add_rows(problem, working, changes, everywhere)
         dual = state.a.copy()
         dual[working] = a
         sets = state.sets + 1
@@ -190,11 +192,22 @@ def _kernel_rows(problem: Problem, rows: Indices) -> KernelRowParts:
     return parts
 
 
-def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vector:
-    """k(xᵢ, xⱼ) for the `rows` i and j of the problem, from their `kernel_rows`."""
-    from svm.loops.smo import take_values
+def _gram(problem: Problem, latest: Indices, rows: Indices) -> Vector:
+    """k(xᵢ, xⱼ) for the `rows` i and j of a working set, as the row of the later one has it; those
+    of the `latest` set that stay are not computed again."""
+    from svm.loops.smo import mirror, take_values
 
-    gram = np.empty((len(rows), len(rows)))
+    kernel_rows, numbers, size = problem.kernel_rows, problem.rows[rows], len(rows)
+    gram = np.empty((size, size))
+    stay = numbers[: size - size // 2] if len(latest) == size else numbers[:0]
+    known = kernel_rows.take_block(stay, gram)
+    places = np.arange(known, size)
+    if problem.n_samples >= WIDE * size:
+        groups = [group for group, _ in problem.kernel_groups]
+        held = kernel_rows.holds(numbers[known:], groups)
+        rare, places = places[~held], places[held]
+        given = numbers[rare], numbers, problem.interrupted, problem.executor
+        gram[rare] = kernel_rows.block(*given)
 
     def take(inside: Indices, addresses: Indices) -> None:
         positions = np.searchsorted(inside, rows)
@@ -202,21 +215,23 @@ def _gram(problem: Problem, kernel_rows: KernelRowParts, rows: Indices) -> Vecto
         positions = positions[columns]
 
         def of_rows(some: slice) -> None:
-            take_values(addresses[some], len(inside), positions, columns, gram[some])
+            take_values(addresses[some], len(inside), positions, columns, places[some], gram)
 
-        problem.executor.map(of_rows, _shares(problem, len(rows), len(positions)))
+        problem.executor.map(of_rows, _shares(problem, len(places), len(positions)))
 
-    for inside, _, addresses in kernel_rows:
+    parts = _kernel_rows(problem, rows[places])  # keeps the values at these addresses
+    for inside, _, addresses in parts:
         take(inside, addresses)
+    mirror(gram, known)
+    kernel_rows.keep_block(numbers[size // 2 :], gram)
     if problem.intercept == "augmented":
         gram += 1.0
     return gram
 
 
-def _add_rows(
-    problem: Problem, kernel_rows: KernelRowParts, changes: Vector, scores: Vector
-) -> None:
-    """scores += Σ changesₖ k(xₖ, ·), for the rows k of `kernel_rows`."""
+def _add_rows(problem: Problem, rows: Indices, changes: Vector, scores: Vector) -> None:
+    """scores += Σ changesₖ k(xₖ, ·), for these rows k. Those that do not change are not computed:
+    most rows that end as no support vector."""
     from svm.loops.smo import add_values
 
     changed = np.flatnonzero(changes)
@@ -230,8 +245,9 @@ def _add_rows(
 
     if problem.intercept == "augmented":
         scores += changes.sum()
-    for inside, _, addresses in kernel_rows:
-        add(inside, addresses[changed])
+    parts = _kernel_rows(problem, rows[changed])  # keeps the values at these addresses
+    for inside, _, addresses in parts:
+        add(inside, addresses)
 
 
 def _shares(problem: Problem, n: int, each: int) -> list[slice]:

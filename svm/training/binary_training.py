@@ -12,7 +12,7 @@ import numpy as np
 from svm.data.matrices import Array, Mask, Vector
 from svm.errors import Diverged
 from svm.problem.certificate import relative_gap
-from svm.problem.objectives import error_and_inside, evaluate, scores_of
+from svm.problem.objectives import evaluate, inside, scores_of
 from svm.problem.problem import LinearClassifier, Problem
 from svm.solvers import certifier_of
 from svm.solvers.auto import is_to_be_replaced
@@ -106,8 +106,8 @@ class BinaryTraining:
     """The state of `certifier_of(problem)`; of a solver that needs none its own."""
     progress: PairProgress = PairProgress()
     inside: Mask | None = None
-    """(n_samples,) rows on or inside the margin at the latest evaluation, unless the solver
-    knows its cost and error without the scores; not in checkpoints."""
+    """(n_samples,) rows on or inside the margin after the solver has stopped, unless it knows its
+    cost and error without the scores; not in checkpoints."""
     successor: Solver | None = None
     """Takes over from a solver that is slow or stalls; None if the solver was asked for."""
 
@@ -190,8 +190,8 @@ class BinaryTraining:
             return known
         return scores_of(self.problem, self.solver.classifier(self.problem, self.state))
 
-    def evaluate(self) -> tuple[float, Vector]:
-        """(Primal value, scores of all rows) of the classifier so far."""
+    def evaluate(self) -> tuple[float, float, Vector]:
+        """(Primal value, error, scores of all rows) of the classifier so far."""
         classifier = self.solver.classifier(self.problem, self.state)
         return evaluate(self.problem, classifier, self._known_scores())
 
@@ -203,13 +203,12 @@ class BinaryTraining:
         self, at_limit: bool, out_of_time: bool, *, renewed: bool = False
     ) -> BinaryTraining:
         now, stopping = self.progress, self.stopping
-        inside = None
+        scores = None
         if isinstance(self.solver, UpdatesSums):
             value, error = self.solver.evaluation(self.problem, self.state)
         else:
             with np.errstate(over="ignore"):  # reported as a divergence
-                value, scores = self.evaluate()
-            error, inside = error_and_inside(self.problem, scores)
+                value, error, scores = self.evaluate()
         if not math.isfinite(value):
             raise Diverged(
                 "the objective is no longer a finite number", self.solver.advice(self.problem)
@@ -227,7 +226,7 @@ class BinaryTraining:
                 dual=bound,
             ),
         )
-        training = replace(self, progress=now, inside=inside)
+        training = replace(self, progress=now)
         target = stopping.duality_gap
         if not self.solver.certifies and not out_of_time:
             training = training._tighten(CERTIFIED_GAP if target is None else target)
@@ -258,6 +257,8 @@ class BinaryTraining:
         if reason and not renewed and isinstance(self.solver, UpdatesSums):
             return self._renew()._evaluate(at_limit, out_of_time, renewed=True)
         training = replace(training, progress=replace(now, stop_reason=reason, finished=finished))
+        if reason and scores is not None and self.problem.cluster is None:
+            return replace(training, inside=inside(self.problem, scores))
         return training.switch() if not reason and training._is_slow(before) else training
 
     def _renew(self) -> BinaryTraining:

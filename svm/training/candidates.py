@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from svm.hyperparameters import Effort
 from svm.kernel.kernels import Gamma, GaussianKernel
 from svm.model.pipeline import Pipeline
-from svm.solvers.auto import Effort
 from svm.transforms.features import Nystroem, Splines
 from svm.transforms.scaling import ScalingName
 

@@ -266,14 +266,14 @@ class Tracer:
         for pair, state, epoch, updates in self._due(before, after):
             problem = pair.problem
             with np.errstate(over="ignore", invalid="ignore"):
-                primal, scores = evaluate(problem, pair.solver.classifier(problem, state))
+                primal, error, _ = evaluate(problem, pair.solver.classifier(problem, state))
             if not math.isfinite(primal):  # the training will report it
                 continue
             yield Evaluation.of(
                 *(pair, primal, before.progress.dual),
                 epoch=epoch,
                 updates=updates,
-                train_error=error_of(problem, scores),
+                train_error=error,
                 validation_error=None if validation is None else validation.error(pair, state),
                 elapsed_s=elapsed_s + time.monotonic() - started,
             )

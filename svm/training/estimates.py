@@ -87,7 +87,11 @@ class DataSize:
         values, texts = (
             count * n // self.n_samples for count in (self.stored_values, self.text_bytes)
         )
-        return replace(self, n_samples=n, stored_values=values, text_bytes=texts)
+        table = self.table and [
+            replace(column, characters=column.characters * n // self.n_samples)
+            for column in self.table
+        ]
+        return replace(self, n_samples=n, stored_values=values, text_bytes=texts, table=table)
 
 
 def rows_bytes(size: DataSize) -> int:

@@ -43,6 +43,8 @@ PreprocessingKey: TypeAlias = tuple[Any, ...]
 """The settings of a pipeline that decide what solvers see of given rows."""
 DENSE_OUTPUTS = 64
 """Up to this number of outputs of an encoder, a linear solver sees them as a dense matrix."""
+FIRST_LABELS = 1000
+"""If there are two classes among these, the other labels need no sorting."""
 NARROW_KERNEL = (
     "most kernel values between different rows are almost 0: the model may fit its training rows "
     "and predict others by chance; if its accuracy on other rows is low, scale the features, or "
@@ -254,7 +256,8 @@ def prepare(
     else:
         classes = _classes(labels)
         # Sorting with the inverse takes ten times as long.
-        codes = np.searchsorted(classes, labels).astype(np.min_scalar_type(len(classes)))
+        above = labels > classes[0] if len(classes) == 2 else np.searchsorted(classes, labels)
+        codes = above.astype(np.min_scalar_type(len(classes)))
         if len(classes) < 2:
             raise InvalidData("single-class", "only one class: all rows have the same label")
     earlier: FittedPipeline | None = None
@@ -332,7 +335,9 @@ def _places(spec: AnyFeatures, encoder: AnyEncoder) -> dict[str, int] | None:
 def _classes(labels: Array) -> Array:
     """The distinct labels, sorted. Raises InvalidData (`bad-labels`)."""
     try:
-        classes = np.unique(labels)
+        classes = np.unique(labels[:FIRST_LABELS])
+        if len(classes) != 2 or not ((labels == classes[0]) | (labels == classes[1])).all():
+            classes = np.unique(labels)
     except TypeError as error:
         raise InvalidData("bad-labels", "labels must all be numbers or all be texts") from error
     if classes.dtype.kind == "f" and np.isnan(classes).any():

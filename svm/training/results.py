@@ -19,7 +19,7 @@ from svm.problem.certificate import (
     for_moved_rows,
     for_moved_rows_squared,
 )
-from svm.problem.objectives import at_zero, count_inside, error_and_inside, squared_norm
+from svm.problem.objectives import at_zero, count_inside, inside, squared_norm
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import certifier_of
 from svm.solvers.protocol import HasDualCoefficients
@@ -269,15 +269,14 @@ def _better_model(
 def _count_support_vectors(pairs: Sequence[BinaryTraining]) -> int:
     if pairs[0].problem.cluster is not None:  # a single pair; its scores stay where they are
         return count_inside(pairs[0].problem, pairs[0].scores())
-    inside = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
+    counted = np.zeros(pairs[0].problem.X.shape[0], dtype=bool)
     for pair in pairs:
         problem = pair.problem
         near = pair.inside
         if near is None:  # or it ended before the checkpoint that was resumed
-            _, near = error_and_inside(problem, pair.scores())
-            assert near is not None
+            near = inside(problem, pair.scores())
         if problem.some_rows is None:
-            inside |= near
+            counted |= near
         else:
-            inside[problem.some_rows[near]] = True
-    return int(inside.sum())
+            counted[problem.some_rows[near]] = True
+    return int(counted.sum())

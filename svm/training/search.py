@@ -26,10 +26,10 @@ from svm.data.randomness import generator
 from svm.data.splitting import fold_numbers
 from svm.data.stored_rows import StoredRows, is_csr, stored_values
 from svm.errors import Diverged, InvalidData
+from svm.hyperparameters import Effort
 from svm.kernel.kernels import GaussianKernel
 from svm.model.multiclass import label_name
 from svm.model.pipeline import Pipeline
-from svm.solvers.auto import Effort
 from svm.stopping import Stopping
 from svm.training.candidates import (
     AMOUNTS,

@@ -335,7 +335,7 @@ def test_unlucky_evaluation_does_not_postpone_the_next_one() -> None:
     where the best gap so far, falling as before, would be small enough."""
     X, y = load_iris(return_X_y=True)
     pipeline = Pipeline(solver=DualCoordinateDescent(C=0.1))
-    training = Training(pipeline, X[y > 0], y[y > 0], seed=2)
+    training = Training(pipeline, X[y > 0], y[y > 0], seed=4)
     points = [now.evaluation for now in training if now.evaluation is not None]
     unlucky = [
         after.updates / now.updates

@@ -19,7 +19,6 @@ from service.jobs.training.schemas import (
     JobCreate,
     TrainingOptions,
     ValidationSplit,
-    without_search,
 )
 from svm.data.matrices import Indices
 from svm.data.randomness import generator
@@ -73,7 +72,7 @@ def _entry(body: ComparisonCreate, spec: EntryCreate) -> JobCreate:
     return JobCreate(
         dataset_id=body.dataset_id,
         model_name=body.model_name or NAMELESS,
-        solver=without_search(spec.solver),
+        solver=spec.solver.without_search(),
         validation=body.validation,
         **fields,
     )
@@ -145,27 +144,38 @@ class Chain:
     """Trainings on one split that differ in λ: one worker does all of them."""
 
     steps: tuple[ChainStep, ...]
+    """None of the last chain, if it trains only the best entry of all others."""
     needs: tuple[int, ...]
     """The numbers of the chains that come before: those of the folds, if this one makes models."""
 
+    @property
+    def trainings(self) -> int:
+        return max(1, len(self.steps))
+
+
+def data_of(entry: JobCreate, in_files: bool, split: int) -> tuple[Any, ...]:
+    """The `data` of a step."""
+    return preprocessing_key(entry.pipeline()), in_files, size_of(entry), split
+
 
 def chains_of(
-    entries: Sequence[JobCreate], n_splits: int, in_files: Sequence[bool], warm_starts: bool
+    body: ComparisonCreate, entries: Sequence[JobCreate], n_splits: int, in_files: Sequence[bool]
 ) -> list[Chain]:
     """Entries with the same prepared data come together, split by split. Of those that differ in λ
     the largest comes first. So a training reuses the prepared data and kernel rows of the one
     before and can begin with its model. The models come after the folds, when the best entry is
     known.
     """
+    warm_starts = body.warm_starts and not body.sizes
+    models = [0] if n_splits == 1 or body.refit == "all" else []
     groups: dict[Any, dict[str, list[int]]] = {}
     for k, entry in enumerate(entries):
-        way = preprocessing_key(entry.pipeline()), in_files[k], size_of(entry)
-        group = groups.setdefault(way, {})
+        group = groups.setdefault(data_of(entry, in_files[k], 0)[:-1], {})
         group.setdefault(key_of(entry, regularized=False), []).append(k)
     done: list[Chain] = []
     for way, chains in groups.items():
         of_folds: dict[str, list[int]] = {key: [] for key in chains}
-        for split in [*range(1, n_splits), 0]:
+        for split in [*range(1, n_splits), *models]:
             for key, chain in chains.items():
                 before, steps = None, []
                 # λ for any number of rows: C and λ are ordered by the same measure.
@@ -174,6 +184,8 @@ def chains_of(
                     before = k if warm_starts and accepts_any_start(entries[k]) else None
                 done.append(Chain(tuple(steps), () if split else tuple(of_folds[key])))
                 of_folds[key].append(len(done) - 1)
+    if not models and body.model_name is not None:
+        done.append(Chain((), tuple(range(len(done)))))
     return done
 
 

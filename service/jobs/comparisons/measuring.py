@@ -10,7 +10,8 @@ import numpy as np
 from service.jobs.comparisons.results import ComparisonState, place_of
 from service.jobs.training.rows import LabeledRows, Split
 from svm.data.matrices import Indices, Vector
-from svm.model.measures import mean_difference
+from svm.model.measures import Errors, Measures, mean_difference
+from svm.model.target import Target
 
 MEASURED_ROWS = 20_000
 """For which a comparison keeps the predictions of each model of numbers."""
@@ -38,13 +39,20 @@ class ValidationRows:
         ]
         return np.concatenate([rows for rows, _ in parts]), np.concatenate([p for _, p in parts])
 
+    def of_folds(self, state: ComparisonState, data: LabeledRows, entry: int) -> Measures:
+        """Those of all folds together, in the order of the folds."""
+        if not state.predicted:
+            return state.results[entry].confusion
+        rows, predicted = self.predicted(state, entry)
+        return Errors(data.numbers(rows), predicted, Target(0.0, 1.0), None)
+
     def behind(self, state: ComparisonState, data: LabeledRows, best: int) -> dict[int, Any]:
         """Of models of numbers, by entry: how much larger the errors are than those of the best."""
         if not state.predicted:
             return {}
         errors = {}
         for entry, each in enumerate(state.results):
-            if each.model is not None:
+            if each.is_finished:
                 rows, predicted = self.predicted(state, entry)
                 errors[entry] = np.abs(data.numbers(rows) - predicted)
         least = errors.pop(best)

@@ -88,9 +88,10 @@ class EntryResult:
     warm_start_from: int | None = None
     """Position of the entry with whose model it began."""
     model: dict[str, Any] | None = None
-    """What `model_result` gives of the training of the model; then the entry has finished."""
+    """What `model_result` gives of the training that the entry shows."""
     validation: dict[str, Any] | None = None
-    """The metrics of the validation set, in the same form as a job's; then, too."""
+    """The metrics of the validation set or, once all are measured, of the folds, in the same form
+    as a job's."""
     curve: list[list[float]] = field(default_factory=list)
     objective: str = ""
     """Equal for equal objectives."""
@@ -109,6 +110,10 @@ class EntryResult:
         newer = other if other.model is not None else self
         error = self.error or other.error
         return replace(newer, splits=self.splits | other.splits, error=error)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.model is not None and self.validation is not None and self.error is None
 
     @property
     def _in_order(self) -> list[SplitResult]:
@@ -134,11 +139,13 @@ class EntryResult:
 
     def score(self, rank_by: RankBy) -> float | None:
         """None until the entry has finished."""
-        return None if self.validation is None else self.validation[rank_by]
+        assert self.validation is not None or not self.is_finished
+        return self.validation[rank_by] if self.validation and self.is_finished else None
 
     def sort_key(self, rank_by: RankBy) -> tuple[float, ...]:
         """Ascending from the best: of equal scores the smaller model, then the larger λ, then the
-        fewer updates. Times do not count, so that the same comparison always has the same order."""
+        fewer updates, of the trainings that entries show. Times do not count, so that the same
+        comparison always has the same order."""
         score = self.score(rank_by)
         assert self.model is not None
         size, updates = self.model["size_bytes"], self.model["updates"]
@@ -183,8 +190,7 @@ def report(
 ) -> dict[str, Any]:
     """The JSON of `ComparisonResults`, complete or so far. `behind` gives what the entries have of
     the same name, from the best one."""
-    ranked = [k for k, each in enumerate(results) if each.model is not None]
-    ranked.sort(key=lambda k: (*results[k].sort_key(rank_by), k))
+    ranked = ranking(results, rank_by)
     distances = behind(ranked[0]) if ranked else {}
     ranks = {k: rank for rank, k in enumerate(ranked, start=1)}
     by_objective: dict[str, list[int]] = {}
@@ -214,25 +220,31 @@ def report(
     }
 
 
+def ranking(results: Sequence[EntryResult], rank_by: RankBy) -> list[int]:
+    """The positions of those that have finished, the best first."""
+    finished = [k for k, each in enumerate(results) if each.is_finished]
+    return sorted(finished, key=lambda k: (*results[k].sort_key(rank_by), k))
+
+
 def _entry(result: EntryResult, rank_by: RankBy) -> dict[str, Any]:
-    validation = None
-    if result.validation is not None:
+    validation, finished = None, result.is_finished
+    if finished and result.validation is not None:
         validation = scores_in(result.validation)
         folds = [fold[next(iter(validation))] for fold in result.folds]
         validation["folds"] = folds or None
     begun = result.elapsed_s > 0
-    state = "failed" if result.error else "waiting" if result.model is None else "finished"
+    state = "failed" if result.error else "finished" if finished else "waiting"
     return {
         "warnings": [],
         "notes": [],
-        **(result.model or {}),
+        **(result.model or {} if finished else {}),
         "state": state,
         "score": result.score(rank_by),
         "validation": validation,
         "warm_start_from": None if result.warm_start_from is None else result.warm_start_from + 1,
         "elapsed_s": result.elapsed_s if begun else None,
         "cpu_s": result.cpu_s if begun else None,
-        "trace": {"columns": list(COLUMNS), "rows": result.curve} if result.curve else None,
+        "trace": {"columns": list(COLUMNS), "rows": result.curve} if finished else None,
         "error": result.error,
     }
 
@@ -263,7 +275,8 @@ class Model:
     entry: int
     warm_start: WarmStart
     record: dict[str, Any]
-    """`spec` and `result` of a model version; empty if it does not become one."""
+    """`spec`, `result` and `n_support_vectors` of a model version; empty if it does not become
+    one."""
 
 
 @dataclass(kw_only=True)
@@ -413,3 +426,25 @@ def read_results(file: IO[bytes]) -> list[EntryResult] | None:
             return [EntryResult.of(each) for each in plain["results"]]
         except (KeyError, TypeError):
             return None
+
+
+def headline(best: dict[str, Any], made: Any) -> dict[str, Any]:
+    """The fields of lists; those about a training are those of the model that it made."""
+    scores = scores_in(best["validation"])
+    return {
+        "best": best["number"],
+        "score": best["score"],
+        "metrics": {
+            "train": best["train"] if made is best else scores_in(made["metrics"]["train"]),
+            "validation": scores,
+        },
+        "epochs": made["epochs"],
+        "updates": made["updates"],
+    }
+
+
+def all_failed(entries: Sequence[EntryResult]) -> Error:
+    """The error of a comparison without a result."""
+    first = next(each.error for each in entries if each.error is not None)
+    detail = f"none of the {len(entries)} entries could be trained; the first: {first['detail']}"
+    return {**first, "detail": detail}

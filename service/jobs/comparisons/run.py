@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from service.jobs.comparisons.entries import (
     Chain,
     ChainStep,
     chains_of,
+    data_of,
     entries_of,
     part_of,
     size_of,
@@ -33,13 +34,14 @@ from service.jobs.parts.lending import Lending
 from service.jobs.training import summary
 from service.jobs.training.admission import labeled_as, rows_stay_in_files
 from service.jobs.training.rows import LabeledRows, Split, rare_classes, unscaled_columns
-from service.jobs.training.training_sequence import SHORTEST_S, begin_training, threads_of
+from service.jobs.training.training_sequence import SHORTEST_S
+from service.jobs.training.trainings import begin_training, threads_of
 from service.storage.arrays import Arrays
 from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
-from svm.model.measures import Errors, Measures
+from svm.model.measures import Baseline, Errors, Measures
 from svm.model.metrics import explain_unpredicted
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
@@ -65,21 +67,22 @@ def run(context: RunContext, attempt: Attempt) -> None:
         seen, total = work.trained_rows()
         warnings += summary.warn_of_trained_rows(seen, total, "validation rows")
         warnings += unscaled_columns(best["spec"]["scaling"], dataset)
-    attempt.show(summary.final_progress(attempt, canceled, best))
+    made = best if state.best is None else state.best.record["result"]
+    attempt.show(summary.final_progress(attempt, canceled, made))
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
-        result=None if best is None else _headline(best) | {"trained_rows": seen},
+        result=None if best is None else {**results.headline(best, made), "trained_rows": seen},
         warnings=(*rare_classes(body.validation, dataset.only(body.classes)), *warnings),
-        error=_all_failed(state.results) if final is State.FAILED else None,
+        error=results.all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(reported)),
     )
     if state.best is None:
         return attempt.finish(outcome)
-    metrics = state.best.record["result"]["metrics"]
+    spec, result, n_support_vectors = state.best.record.values()
+    metrics = result["metrics"]
     metrics["validation"]["trained_rows"] = seen
-    spec = state.best.record["spec"]
     classes = state.best.warm_start.fitted.classes.tolist()
     said = explain_unpredicted(metrics, classes, spec["class_weight"])
     outcome = replace(outcome, warnings=(*outcome.warnings, *said))
@@ -92,8 +95,8 @@ def run(context: RunContext, attempt: Attempt) -> None:
         dataset=dataset,
         rows=work.splits[0].training,
         spec=spec,
-        result=state.best.record["result"],
-        n_support_vectors=best and best["n_support_vectors"],
+        result=result,
+        n_support_vectors=n_support_vectors,
     )
 
 
@@ -117,24 +120,6 @@ def help(context: RunContext, part: PartWork) -> None:
     part.deliver(work.packed())
 
 
-def _headline(best: dict[str, Any]) -> dict[str, Any]:
-    """The fields of lists."""
-    scores = results.scores_in(best["validation"])
-    return {
-        "best": best["number"],
-        "score": best["score"],
-        "metrics": {"train": best["train"], "validation": scores},
-        "epochs": best["epochs"],
-        "updates": best["updates"],
-    }
-
-
-def _all_failed(entries: Sequence[results.EntryResult]) -> results.Error:
-    first = next(each.error for each in entries if each.error is not None)
-    detail = f"none of the {len(entries)} entries could be trained; the first: {first['detail']}"
-    return {**first, "detail": detail}
-
-
 ATTEMPTS_FOR_AN_ENTRY = MAX_ATTEMPTS_WITHOUT_PROGRESS - 1
 WORKER_LOST: results.Error = {
     "code": "worker-lost",
@@ -154,7 +139,7 @@ class ComparisonSequence:
         self._entries, self._chains = self.work.entries, self.work.chains
         self._rank_by = self.work.body.ranking
         self._lending = Lending(context.offers, attempt)
-        self._trainings = sum(len(chain.steps) for chain in self._chains)
+        self._trainings = sum(chain.trainings for chain in self._chains)
         self._forecasts = summary.Forecasts()
         if not state.done and state.chain is None:
             state.left = self._trainings
@@ -197,6 +182,7 @@ class ComparisonSequence:
                 else:
                     self.state.absorb(part, self._chains[number], self._rank_by)
                     self.state.done.append(number)
+                    self.work.sum_up(self._chains[number])
 
     def _choose(self) -> None:
         """Begin the next chain that is not lent, or claim one that no one does, or wait."""
@@ -294,6 +280,7 @@ class ChainRun:
         """`show` is called at each progress. Raises what the stores raise."""
         self.body = body = ComparisonCreate.from_spec(work.job.spec)
         assert body.seed is not None
+        self._by = body.ranking
         self.entries = entries = entries_of(body)
         found = context.datasets.get(work.job.dataset_id)
         limits = context.settings.limits
@@ -320,9 +307,9 @@ class ChainRun:
         self.splits = splits = some.splits(body.validation, body.seed)
         numeric = entries[0].pipeline().predicts_numbers
         self._validation = ValidationRows(splits, numeric=numeric)
-        self.chains = chains_of(
-            entries, len(self.splits), in_files, body.warm_starts and not body.sizes
-        )
+        self.chains = chains_of(body, entries, len(self.splits), in_files)
+        self._shown = 0 if len(splits) == 1 or body.refit == "all" else 1
+        """The split of the trainings that entries show."""
         self._prepared: tuple[Any, Prepared] | None = None
         self._training: Training | None = None
         self._narrowed: tuple[tuple[bool, int | None], LabeledRows] | None = None
@@ -349,7 +336,8 @@ class ChainRun:
         if saved:
             with suppress(CheckpointMismatch):  # of another release: only time is lost
                 part, self._saved = results.ComparisonState.unpacked(saved, self.entries)
-                state.resume(part, self.chains[number], self.body.ranking)
+                state.resume(part, self.chains[number], self._by)
+                self.sum_up(self.chains[number])
         if self.body.sizes is not None and self.step() is not None:
             self._warm_up(self.chains[number].steps[0])
 
@@ -372,8 +360,12 @@ class ChainRun:
         """The training that comes next; None if the current chain is done."""
         state = self.state
         assert state.chain is not None
-        steps = self.chains[state.chain].steps
-        return steps[state.position] if state.position < len(steps) else None
+        if steps := self.chains[state.chain].steps:
+            return steps[state.position] if state.position < len(steps) else None
+        if state.best is not None or not (ranked := results.ranking(state.results, self._by)):
+            return None
+        best = ranked[0]
+        return ChainStep(best, 0, data_of(self.entries[best], self._in_files[best], 0), None)
 
     def take(self, step: ChainStep) -> None:
         """Do one training of the current chain. Raises Interrupted."""
@@ -423,9 +415,9 @@ class ChainRun:
         began = time.process_time() - state.cpu_s
         for progress in training:
             state.cpu_s = time.process_time() - began
-            _draw(state, step, training)
+            self._draw(step, training)
             self._show(step, progress, training)
-        _draw(state, step, training)  # other threads may have continued since
+        self._draw(step, training)  # other threads may have continued since
         return training.result()
 
     def _begin(self, step: ChainStep) -> Training:
@@ -486,44 +478,65 @@ class ChainRun:
         )
         before = state.results[step.entry]
         now = replace(before, splits={**before.splits, step.split: done})
-        best = None
-        if step.split == 0:
+        train: dict[str, Any] = {}
+        if step.split in (0, self._shown):
             train = rows.measures(fitted, chosen, baseline).metrics()
-            if measures is None and fitted.target is None:
-                measures = now.confusion
-            elif measures is None:
-                predicted = self._validation.predicted(state, step.entry)
-                measures = rows.measures_of(fitted, *predicted, baseline)
-            entry, start = self.entries[step.entry], _start(state, step)
+        if step.split == self._shown:
+            start = _start(state, step)
             now = replace(
                 now,
                 model=results.model_result(result, train),
-                validation=summary.metrics_of_folds(measures, now.folds),
+                validation=measures.metrics() if measures and not step.split else now.validation,
                 curve=state.curve,
-                objective=results.objective_of(entry, result),
+                objective=results.objective_of(self.entries[step.entry], result),
                 regularization=float(result.warm_start.regularization[0]),
                 warm_start_from=None if start is None else start.entry,
             )
-            if self.body.model_name is not None:
-                subsets = {"train": train, "validation": now.validation}
-                notes = () if fitted.target is None else (NO_INTERVALS,)
-                named = entry.model_copy(update={"set_alias": self.body.set_alias})
-                spec = named.trained_by(result.warm_start.pipeline)
-                record = {"spec": spec, "result": summary.result_of(result, subsets, notes)}
-                best = results.Model(step.entry, result.warm_start, record)
-        if isinstance(measures, Errors) and some is not None:
+        if isinstance(measures, Errors):
             state.predicted[results.place_of(step.entry, step.split)] = measures.predicted
         state.results[step.entry] = now
+        assert state.chain is not None
+        self.sum_up(self.chains[state.chain])
         state.latest = results.Model(step.entry, result.warm_start, {})
-        if best is not None:
-            state.keep_if_best(best, self.body.ranking)
+        if step.split == 0 and self.body.model_name is not None:
+            state.keep_if_best(self._model(step.entry, result, train, baseline), self._by)
+
+    def sum_up(self, chain: Chain) -> None:
+        """The metrics of all folds together, of the entries of which a chain had the last one."""
+        state = self.state
+        for k in {step.entry for step in chain.steps}:
+            result = state.results[k]
+            if result.validation is None and len(result.folds) == len(self.splits) - 1 > 0:
+                measures = self._validation.of_folds(state, next(iter(self._rows.values())), k)
+                metrics = summary.metrics_of_folds(measures, result.folds)
+                state.results[k] = replace(result, validation=metrics)
+
+    def _model(
+        self, number: int, result: TrainingResult, train: dict[str, Any], baseline: Baseline | None
+    ) -> results.Model:
+        """The model of an entry as it is kept."""
+        state, entry, fitted = self.state, self.entries[number], result.fitted
+        now = state.results[number]
+        validation = now.validation
+        if now.folds and fitted.target is not None:
+            given = self._validation.predicted(state, number)
+            measures = self._rows[self._in_files[number]].measures_of(fitted, *given, baseline)
+            validation = summary.metrics_of_folds(measures, now.folds)
+        notes = () if fitted.target is None else (NO_INTERVALS,)
+        named = entry.model_copy(update={"set_alias": self.body.set_alias})
+        subsets = {"train": train, "validation": validation}
+        record = {
+            "spec": named.trained_by(result.warm_start.pipeline),
+            "result": summary.result_of(result, subsets, notes),
+            "n_support_vectors": result.n_support_vectors,
+        }
+        return results.Model(number, result.warm_start, record)
+
+    def _draw(self, step: ChainStep, training: Training) -> None:
+        costs = training.mean_costs
+        if step.split == self._shown and costs is not None:
+            results.add_point(self.state.curve, training.elapsed_s, *costs)
 
 
 def _start(state: results.ComparisonState, step: ChainStep) -> results.Model | None:
     return state.latest if step.starts_from is not None else None
-
-
-def _draw(state: results.ComparisonState, step: ChainStep, training: Training) -> None:
-    costs = training.mean_costs
-    if step.split == 0 and costs is not None:
-        results.add_point(state.curve, training.elapsed_s, *costs)

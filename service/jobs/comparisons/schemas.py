@@ -87,7 +87,11 @@ class ComparisonCreate(training.TrainingOptions):
     """And every combination of these."""
     validation: training.Validation = training.ValidationSplit(fraction=0.2)
     """The same for all entries: a `fraction` of the rows as a validation set, or cross-validation
-    with `folds`, which trains every entry once for each fold and again on all rows."""
+    with `folds`, which trains every entry once for each fold."""
+    refit: Literal["best", "all"] = "best"
+    """With folds, which entries are trained again, on all rows: the best one, if `model_name` keeps
+    it, or all. An entry shows its training on all rows if all have one, else that of the first
+    fold."""
     sizes: Annotated[Sizes | None, Field(examples=[{"rows": [100, 1000, 10000]}])] = None
     """Train every entry on parts of the training rows or of the features, to measure how its time
     grows. All trainings begin at zero, are measured on the same validation set, and no model is
@@ -210,7 +214,9 @@ EntryState = Literal["waiting", "running", "finished", "failed"]
 
 
 class EntryRead(ReadModel):
-    """One training, or with folds several, and the result."""
+    """One training, or with folds several, and the result. With folds, the fields about a training
+    (`train`, `certificate` … `size_bytes`, `trace`) are those of the first fold, unless `refit` is
+    `all`: then of the training on all rows."""
 
     number: int
     """Its place in the request, from 1: `specs` first, then the combinations of the `grid`."""
@@ -242,7 +248,7 @@ class EntryRead(ReadModel):
     warm_start_from: int | None
     """The entry with whose model it began."""
     elapsed_s: float | None
-    """Time of its trainings, those of folds included."""
+    """Time of its trainings: those of folds, and that on all rows."""
     cpu_s: float | None
     """Processor time of the same, of all threads."""
     trace: TraceRead | None
@@ -335,5 +341,5 @@ class ComparisonPlanRead(ReadModel):
     """The plan of a comparison."""
 
     trainings: int
-    """Of all entries together, those of folds included."""
+    """Of all entries together, those of folds and that of the model included."""
     entries: list[EntryPlanRead]

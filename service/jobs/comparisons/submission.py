@@ -40,9 +40,12 @@ class Comparisons(Submission[ComparisonCreate]):
     def plan(self, body: ComparisonCreate) -> ComparisonPlanRead:
         """What `queue` would queue. Raises as it does."""
         body, dataset, entries, refusals = self._check(body)
-        each = 1 + (body.validation.folds if isinstance(body.validation, Folds) else 0)
+        each, models = 1, 0
+        if isinstance(body.validation, Folds):
+            each = body.validation.folds + (body.refit == "all")
+            models = int(body.refit == "best" and body.model_name is not None)
         return ComparisonPlanRead(
-            trainings=each * refusals.count(None),
+            trainings=each * refusals.count(None) + models,
             entries=[
                 _plan(number, entry, refusal, dataset, self.stores.limits.worker_memory_bytes)
                 for number, (entry, refusal) in enumerate(

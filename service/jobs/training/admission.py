@@ -21,7 +21,6 @@ from service.jobs.training.schemas import (
     TrainingOptions,
     ValidationSplit,
     require_class,
-    without_search,
 )
 from service.models.registry import ModelRegistry
 from service.rows.faults import listed
@@ -35,7 +34,6 @@ from svm.errors import InvalidData
 from svm.model.measures import ERROR_BYTES
 from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
-from svm.solvers.auto import Auto
 from svm.solvers.protocol import HasDualCoefficients
 from svm.training.candidates import EXACT_ROWS, first_candidates, possible_ends, sample_sizes
 from svm.training.estimates import DataSize, rows_bytes, training_bytes
@@ -263,7 +261,7 @@ def affordable(spec: JobCreate, dataset: Dataset, limit: int) -> JobCreate:
     """The request; if a worker of `limit` bytes cannot compare settings, as one that does not."""
     if not spec.searches or peak_bytes(spec, dataset, in_files=True) <= int(USABLE * limit):
         return spec
-    quick = spec.model_copy(update={"solver": without_search(spec.solver)})
+    quick = spec.model_copy(update={"solver": spec.solver.without_search()})
     return quick.on(dataset)
 
 
@@ -327,14 +325,15 @@ def peak_bytes(
 
 def _training_bytes(spec: JobCreate, size: DataSize, *, in_files: bool) -> int:
     """Of the training, and of what `auto` compares before it."""
-    usual, solver = spec.pipeline(), spec.solver
-    if not spec.searches or not isinstance(solver, Auto):
+    usual = spec.pipeline()
+    if not spec.searches:
         return training_bytes(usual, size, in_files=in_files)
     sparse = size.sparse or bool(size.text_bytes)
     first = first_candidates(usual, size.n_features, sparse=sparse, unscaled=False)
     ends = possible_ends(first, usual, exact=size.n_samples <= EXACT_ROWS and not in_files)
     final = max(training_bytes(end, size, in_files=in_files) for end in ends)
-    sample = size.part(sample_sizes(solver.effort, size.n_samples, size.stored_values)[1])
+    effort = spec.solver.search_effort
+    sample = size.part(sample_sizes(effort, size.n_samples, size.stored_values)[1])
     exact = possible_ends(first, usual, exact=True)
     compared = max(training_bytes(end, sample, in_files=False) for end in exact)
     return max(final, compared + 2 * rows_bytes(sample))

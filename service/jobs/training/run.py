@@ -18,6 +18,7 @@ from service.jobs.parts.lending import Lending
 from service.jobs.training import summary, training_sequence
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import JobCreate
+from service.jobs.training.trainings import JobTrainings
 from service.storage.arrays import Arrays, below, under
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
@@ -51,7 +52,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     Raises what the training raises, Interrupted after the checkpoint was saved, and LeaseLost.
     """
     attempt.check()
-    trainings = training_sequence.JobTrainings(context, attempt)
+    trainings = JobTrainings(context, attempt)
     spec = trainings.spec
     with file_errors_reported():  # rows that stay in files are copied to a scratch file
         lending = Lending(context.offers, attempt)
@@ -133,7 +134,7 @@ def _calibrated(
     return calibrated, calibration_metrics(probabilities, labels, codes), warnings
 
 
-def _compare(trainings: training_sequence.JobTrainings, part: PartWork) -> None:
+def _compare(trainings: JobTrainings, part: PartWork) -> None:
     """Do a task of a search."""
     search = trainings.search
     assert search is not None
@@ -144,7 +145,7 @@ def _compare(trainings: training_sequence.JobTrainings, part: PartWork) -> None:
 def help(context: RunContext, part: PartWork) -> None:
     """Train a fold, or some pairs of the model, for another worker. Raises as `run`."""
     part.check()
-    trainings = part.once(lambda: training_sequence.JobTrainings(context, part))
+    trainings = part.once(lambda: JobTrainings(context, part))
     trainings.work = part
     saved: Arrays = context.checkpoint(part.job) or {}
     number = 0 if part.number in training_sequence.GROUPS else part.number

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -34,7 +33,6 @@ from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
 from svm.model.target import TargetScale
 from svm.solvers import CHOICES, AnyChoice
-from svm.solvers.auto import Auto
 from svm.stopping import Stopping
 from svm.training.candidates import FEWEST_ROWS
 from svm.training.curve import Trace
@@ -174,11 +172,6 @@ def loss_for(solver: AnyChoice, dataset: Dataset) -> AnyChoice:
     if dataset.target_kind == "numbers":
         return pipeline.for_numbers().solver
     return pipeline.for_texts().solver if dataset.text_columns else solver
-
-
-def without_search(solver: AnyChoice) -> AnyChoice:
-    """The solver; `auto` as one that compares nothing."""
-    return replace(solver, effort="quick") if isinstance(solver, Auto) else solver
 
 
 def stratified(validation: Any, dataset: Dataset) -> Any:
@@ -322,7 +315,7 @@ class JobCreate(TrainingOptions):
         """Whether settings are compared before the training: nothing is given that decides."""
         begun = self.warm_start_from, self.trace, self.stopping.patience
         free = begun == (None, None, None) and isinstance(self.features, Identity)
-        return free and isinstance(self.solver, Auto) and self.solver.searches
+        return free and self.solver.search_effort != "quick"
 
     @property
     def target_kind(self) -> TargetKind:
@@ -337,8 +330,8 @@ class JobCreate(TrainingOptions):
         made = super().on(dataset)
         values: dict[str, Any] = {"validation": stratified(self.validation, dataset)}
         if not made.searches or dataset.n_samples < FEWEST_ROWS:
-            values["solver"] = without_search(self.solver)
-        elif not dataset.sparse:
+            values["solver"] = self.solver.without_search()
+        elif not (dataset.sparse or dataset.text_columns):
             values["scaling"] = self.scaling
         return made.model_copy(update=values)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -188,14 +187,12 @@ def _near_margin(run: Run, smoothing: float, following: float) -> None:
 
     scores, centers = run.of
     rows = run.inner, run.y, run.margins, run.weights, scores, centers
-    starts, none = np.zeros(len(run.notes) + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
-    near_margin(*rows, smoothing, following, starts, none, np.empty(0), run.notes)
-    starts[1:] = np.cumsum(run.notes[:, 2])
-    positions, changes = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
-    # Its sums can have other bits, as the compiler may add in another order.
-    near_margin(*rows, smoothing, following, starts, positions, changes, np.empty_like(run.notes))
+    # Only the part that is written takes memory.
+    positions, changes = np.empty(len(run.y), dtype=np.int64), np.empty(len(run.y))
+    count = near_margin(*rows, smoothing, following, positions, changes, run.notes)
+    positions = positions[:count]
     positions += run.rows.start
-    run.chosen = Chosen(positions, changes)
+    run.chosen = Chosen(positions, changes[:count])
 
 
 def _every(problem: Problem, stride: int, chosen: RowValues, counts: Vector) -> RowValues:
@@ -223,11 +220,10 @@ def slopes_of(problem: Problem, scores: RowValues, centers: RowValues, mu: float
 
 
 def _slopes(run: Run, mu: float) -> None:
-    (scores, centers), (slopes,) = run.of, run.made
-    for first, last in pairwise(run.inner.tolist()):
-        leaf = slice(first, last)
-        short = run.shortfalls(leaf, scores[leaf])
-        np.clip(centers[leaf] + short / mu, 0.0, 1.0, out=slopes[leaf])
+    from svm.loops.newton import slopes
+
+    (scores, centers), (out,) = run.of, run.made
+    slopes(run.y, run.margins, scores, centers, mu, out)
 
 
 def zeros(problem: Problem) -> RowValues:

@@ -51,7 +51,7 @@ def is_small(problem: Problem) -> bool:
 
 
 def are_many(problems: Sequence[Problem]) -> bool:
-    """Whether so many are small that they are worth one report for several."""
+    """Whether enough are small to be worth one report for several."""
     return sum(map(is_small, problems)) >= MANY
 
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,11 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from svm.data.matrices import Array, Vector
-from svm.data.texts import TextList, with_texts
+from svm.data.texts import Stacked, StoredTexts, TextList, with_texts
 from svm.encoding.encoder import Encoding
 from svm.encoding.fitting_texts import fit_text
-from svm.encoding.texts import TextEncoder
-from svm.encoding.tokens import Characters, word_spans
+from svm.encoding.texts import BLOCK_CHARACTERS, TextEncoder, blocks_of
+from svm.encoding.tokens import Characters, are_of_words, word_spans
 from tests.svm.cases.texts import strange_texts
 
 TWINS: dict[str, dict[str, Any]] = {
@@ -122,6 +123,43 @@ def test_other_texts_of_a_batch_change_no_bit(sublinear: bool) -> None:
         pieces = [order[start : start + size] for start in range(0, len(order), size)]
         found = [bits for piece in pieces for bits in _bits(encoder, [texts[k] for k in piece])]
         assert found == [once[k] for k in order]
+
+
+@pytest.mark.parametrize("tokens", [*TWINS, "both"])
+def test_what_was_scored_before_changes_no_bit(tokens: str) -> None:
+    """What is remembered of pieces, found one by one or many at once, and forgotten."""
+    texts = strange_texts(500)
+    encoder = learned(texts[:250], tokens=tokens)
+    one_by_one, at_once = replace(encoder), replace(encoder)
+    alone = [entries for text in texts for entries in _bits(one_by_one, [text])]
+    assert alone == _bits(at_once, texts)
+    words = [one_by_one.entries([text]).unknown_words.item() for text in texts]
+    assert words == at_once.entries(texts).unknown_words.tolist()
+    _bits(one_by_one, ["".join(map(chr, range(0x100, 0xD000))) * 10])
+    assert [entries for text in texts for entries in _bits(one_by_one, [text])] == alone
+
+
+def test_characters_of_words() -> None:
+    """The table for many characters has those of the expression."""
+    everything = np.arange(0x110000, dtype=np.uint32)
+    expected = [one.span() for one in re.finditer(r"\w+", "".join(map(chr, everything)))]
+    edges = np.flatnonzero(np.diff(are_of_words(everything), prepend=False, append=False))
+    np.testing.assert_array_equal(edges.reshape(-1, 2), expected)
+
+
+def test_stored_texts_are_read_by_their_size() -> None:
+    """Long ones one by one, short ones together."""
+    texts = ["äb" * 5000, "short", "", "c" * 9000, *("few words" for _ in range(700))]
+    octets = [text.encode() for text in texts]
+    data = np.frombuffer(b"".join(octets), dtype=np.uint8)
+    stored = StoredTexts(data, np.cumsum([*map(len, octets)]))
+    both = Stacked([stored, TextList(texts)])
+    cells = np.array([*range(len(both)), np.nan, 3.0])
+    blocks = list(blocks_of(both, cells))
+    assert [text for block in blocks for text in block] == [*texts, *texts, None, "c" * 9000]
+    for block in blocks:
+        assert len(block) == 1 or sum(len(text or "") for text in block) <= BLOCK_CHARACTERS
+    assert both.sizes([0, 2, len(texts)]) == [15000, 0, 10000]
 
 
 @pytest.mark.parametrize("tokens", TWINS)

@@ -115,9 +115,8 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool, sided: bool)
     skipped for longer and longer."""
     problem, X = part_of(form, "augmented" if augmented else "none", sided=sided)
     n, scale = len(X), 1.0 / (problem.regularization * len(X))
-    step = 1.5 / (scale * (problem.squared_norms + (1.0 if augmented else 0.0)))
     alpha, w, intercept = np.zeros(n), np.zeros(4), 0.0
-    rest = np.zeros(n, dtype=np.int8)
+    rest, resting = np.zeros((2, n), dtype=np.int8)
     for epoch in range(8):
         order = problem.permutation(epoch)
         expected, projected = twins.dual_coordinate_descent(
@@ -134,15 +133,17 @@ def test_dual_coordinate_descent_sweep(form: Form, augmented: bool, sided: bool)
             problem.margins,
             problem.weights,
             None,
-            step,
+            problem.steps,
             scale,
             augmented,
             w,
             intercept,
             alpha,
             rest,
+            resting,
         )
         np.testing.assert_array_equal(rest, rests)
+        np.testing.assert_array_equal(resting, rests)
         close(alpha, expected, form)
         close([largest, smallest], [projected.max(), projected.min()], form)
         close(w, scale * twins.combination(X, alpha * problem.y), form)
@@ -160,7 +161,7 @@ def test_dual_coordinate_descent_epochs(form: Form) -> None:
     due = np.zeros(n, dtype=np.int64)
     for epoch in range(12):
         awake = np.flatnonzero(due == epoch)
-        awake = awake[problem.permutation(epoch, len(awake))]
+        awake = problem.permutation(epoch, awake)
         expected, _ = twins.dual_coordinate_descent(
             X, problem.y, problem.weights, problem.regularization, True, state.alpha, awake
         )
@@ -323,17 +324,14 @@ def test_rows_near_the_margin(weighted: bool, smoothing: float, following: float
     slopes = twins.slopes(y, scores, centers, smoothing)
     near = np.flatnonzero((slopes > 0.0) & (slopes < 1.0))
     further = weights * y * (centers + (1.0 - y * scores) / following - slopes)
-    starts = np.searchsorted(near, EDGES)
-    for positions, changes in (
-        (np.empty(0, dtype=np.int64), np.empty(0)),
-        (np.empty(len(near), dtype=np.int64), np.empty(len(near))),
-    ):
-        newton.near_margin(
-            EDGES, *rows, smoothing, following, starts[:-1], positions, changes, totals
-        )
-    np.testing.assert_array_equal(positions, near)
-    np.testing.assert_allclose(changes, further[near], rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(totals[:, 2], np.diff(starts))
+    positions, changes = np.empty(50, dtype=np.int64), np.empty(50)
+    count = newton.near_margin(EDGES, *rows, smoothing, following, positions, changes, totals)
+    np.testing.assert_array_equal(positions[:count], near)
+    np.testing.assert_allclose(changes[:count], further[near], rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(totals[:, 2], np.diff(np.searchsorted(near, EDGES)))
+    out = np.empty(50)
+    newton.slopes(y, None, scores, centers, smoothing, out)
+    np.testing.assert_allclose(out, slopes, rtol=1e-12)
     signed, near_sums = weights * slopes * y, np.isin(np.arange(50), near) * further
     for k, (first, last) in enumerate(pairwise(EDGES)):
         expected = signed[first:last].sum(), near_sums[first:last].sum()
@@ -394,9 +392,7 @@ def test_margins_are_offsets_of_scores() -> None:
     for q, f in ((margins, scores), (None, other)):
         positions, further, totals = np.empty(50, np.int64), np.empty(50), np.empty((3, 3))
         rows = y, q, weights, f, centers
-        starts = np.zeros(3, np.int64)
-        newton.near_margin(EDGES[::3], *rows, mu, 0.3, starts, positions, further, totals[:1])
-        count = int(totals[0, 2])
+        count = newton.near_margin(EDGES[::3], *rows, mu, 0.3, positions, further, totals[:1])
         found.append([positions[:count], further[:count], totals[0]])
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
@@ -505,3 +501,25 @@ def test_add_changes(form: Form) -> None:
         for factors in (changes, further)
     ]
     close(sums, np.array(expected), form)
+
+
+@pytest.mark.parametrize("d", [8, 18, 32])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_short_rows_are_added_in_registers_with_the_same_bits(d: int, dtype: str) -> None:
+    """As longer rows, whose further features are 0, one by one: with more rows than are added at
+    once, in any order."""
+    random, n = np.random.default_rng(9), 700
+    X = random.normal(size=(n, d)).astype(dtype)
+    longer = np.hstack([X, np.zeros((n, 33 - d), dtype)])
+    rows, y = random.permutation(n), np.where(random.random(n) < 0.3, 1, -1).astype(np.int8)
+    changes, further = random.normal(size=(2, n))
+    further[:300] = 0.0
+    sums = np.ones((2, 2, d)), np.ones((2, 2, 33))
+    w, centers, scores = np.zeros(33), random.uniform(size=n), np.empty(n)
+    of_all = np.ones((2, d)), np.ones((2, 33))
+    for data, moved, some in zip((X, longer), sums, of_all, strict=True):
+        newton.add_changes(data, rows, changes, further, y, moved)
+        at = y, None, np.ones(n), centers, 0.5, scores, some, np.zeros(3), np.zeros(2)
+        newton.scores_and_sums(data, rows, w[: data.shape[1]], 0.9, *at)
+    np.testing.assert_array_equal(sums[0], sums[1][:, :, :d])
+    np.testing.assert_array_equal(of_all[0], of_all[1][:, :d])

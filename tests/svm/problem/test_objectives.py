@@ -15,9 +15,9 @@ from svm.hyperparameters import Intercept
 from svm.problem.losses import HINGE
 from svm.problem.objectives import (
     dual,
-    error_and_inside,
     error_of,
     feasible,
+    inside,
     primal,
     primal_at_scores,
     primal_point,
@@ -176,10 +176,7 @@ def test_cost_and_errors_at_scores(weights: Vector | None) -> None:
     losses = (1.0 if weights is None else weights) * np.array([0.0, 0.0, 1.0, 1.0, 1.5])
     assert primal_at_scores(problem, 3.0, scores) == 3.0 + losses.mean()
     assert error_of(problem, scores) == 0.4
-    error, inside = error_and_inside(problem, scores)
-    assert error == 0.4
-    assert inside is not None
-    assert inside.tolist() == [False, True, True, True, True]
+    assert inside(problem, scores).tolist() == [False, True, True, True, True]
 
 
 @pytest.mark.parametrize("solver", get_args(AnySolver), ids=lambda k: k.name)

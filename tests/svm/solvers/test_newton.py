@@ -68,7 +68,7 @@ def test_updated_sums_are_those_over_all_rows(form: Form, intercept: Intercept) 
 
 
 def repeated(case: Case) -> Case:
-    """The same objective, of so many rows that each pass over them is a call."""
+    """The same objective, with enough rows that each pass over them is a call."""
     times = ROWS // len(case.y) + 1
     X, y, weights = (np.repeat(values, times, axis=0) for values in (case.X, case.y, case.weights))
     return Case(X, y, weights, case.regularization)

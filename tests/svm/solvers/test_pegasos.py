@@ -111,7 +111,7 @@ def test_kernel_pegasos(intercept: Intercept, form: Form) -> None:
     result = solver.classifier(problem, state)
     assert isinstance(result, KernelClassifier)
     scores = K @ (counts * y) / (lam * 1200) + (b if intercept == "free" else 0.0)
-    np.testing.assert_allclose(evaluate(problem, result)[1], scores, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(evaluate(problem, result)[2], scores, rtol=1e-9, atol=1e-9)
 
 
 def test_subgradient_is_pegasos_at_twice_the_regularization() -> None:

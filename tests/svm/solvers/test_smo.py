@@ -12,6 +12,7 @@ from svm.kernel.kernels import AnyKernel, LinearKernel, PolynomialKernel
 from svm.kernel.row_products import kernel_values
 from svm.loops.smo import solve_pairs, solve_singles
 from svm.problem.objectives import dual, evaluate
+from svm.problem.problem import Problem
 from svm.solvers import smo
 from svm.solvers.working_sets import WORKING_SET
 from svm.training.training import Execution
@@ -108,8 +109,8 @@ def test_scores_and_bound_of_the_state(intercept: str) -> None:
     for _ in range(3):
         state = solver.advance(problem, state)
         classifier = solver.classifier(problem, state)
-        value, scores = evaluate(problem, classifier)
-        known, same = evaluate(problem, classifier, solver.scores(problem, state))
+        value, _, scores = evaluate(problem, classifier)
+        known, _, same = evaluate(problem, classifier, solver.scores(problem, state))
         np.testing.assert_allclose(same, scores, rtol=1e-9, atol=1e-11)
         assert known == pytest.approx(value, rel=1e-12)
         alpha = state.a * problem.regularization * problem.n_samples
@@ -170,3 +171,22 @@ def test_tolerances_follow_the_size_of_the_problem(size: float, C: float) -> Non
     worst = certificate.worst
     rounding = 1e-14 * worst.zero_cost  # of hinge losses
     assert worst.gap <= 1e-3 * worst.primal + rounding
+
+
+@pytest.mark.parametrize("n", [900, 2100])
+def test_matrix_of_a_working_set_has_the_same_bits_kept_or_computed(n: int) -> None:
+    """Of rows that stay in the set it is kept; of many rows, those whose variables do not change
+    are not computed. A state after a restart, with nothing kept, is the same."""
+    X, y = two_clouds(n)
+
+    def problem() -> Problem:
+        return Training(Pipeline(solver=SMO(kernel=GAUSSIAN)), X, y, seed=0).problems[0]
+
+    solver, kept = SMO(kernel=GAUSSIAN), problem()
+    state = again = solver.start(kept)
+    for _ in range(6):
+        state, again = solver.advance(kept, state), solver.advance(problem(), again)
+        np.testing.assert_array_equal(again.a, state.a)
+        np.testing.assert_array_equal(again.scores, state.scores)
+    asked = WORKING_SET + 5 * WORKING_SET // 2
+    assert len(kept.kernel_rows._kept) < (n if n < asked else asked)

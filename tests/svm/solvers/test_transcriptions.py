@@ -240,7 +240,7 @@ def test_kernel_pegasos_of_the_paper(
         averaging=averaging,
     )
     coefficients, b = average_of(path, first)
-    scores = evaluate(problem, trained(solver, problem, 5))[1]
+    scores = evaluate(problem, trained(solver, problem, 5))[2]
     np.testing.assert_allclose(
         scores, K @ coefficients + b, rtol=0.0, atol=1e-12 * np.abs(scores).max()
     )

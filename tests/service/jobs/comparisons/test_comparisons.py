@@ -164,17 +164,16 @@ def test_warm_starts_make_no_entry_worse(client: TestClient, worker: Worker, sol
         assert primal <= other_primal * (1 + 1.5e-3)
 
 
-def test_folds_measure_every_row_once(client: TestClient, worker: Worker) -> None:
-    """As a job's folds do; the kept model is trained on all rows."""
+@pytest.mark.parametrize("refit", ["best", "all"])
+def test_folds_measure_every_row_once(client: TestClient, worker: Worker, refit: str) -> None:
+    """As a job's folds do; the kept model is trained on all rows. Entries show its training on all
+    rows if all have one, else that of the first fold."""
     upload(client, csv_of(60, 2))
-    found = compared(
-        client,
-        worker,
-        specs=linear(0.01, 1.0),
-        validation={"folds": 3},
-        model_name="best",
-        rank_by="macro_f1",
-    )
+    fields = {"specs": linear(0.01, 1.0), "validation": {"folds": 3}, "rank_by": "macro_f1"}
+    fields |= {"model_name": "best", "refit": refit}
+    found = compared(client, worker, **fields)
+    plan = ask(client, {"validate_only": "true"}, **fields).json()
+    assert plan["trainings"] == {"best": 2 * 3 + 1, "all": 2 * 3 + 2}[refit]
     kept = client.get("/v1/models/best/versions/1/card").json()
     assert "folds" in str(kept)
     for entry in found["entries"]:
@@ -186,7 +185,39 @@ def test_folds_measure_every_row_once(client: TestClient, worker: Worker) -> Non
         assert [fold["accuracy"] for fold in metrics["validation"]["folds"]] == (
             entry["validation"]["folds"]
         )
-        assert metrics["train"]["accuracy"] == entry["train"]["accuracy"]
+        same = metrics["train"]["accuracy"] == entry["train"]["accuracy"]
+        assert same or refit == "best"
+        if entry["rank"] == 1 and refit == "best":
+            export = "versions/1/export?format=json"
+            models = [client.get(f"/v1/models/{m}/{export}").json()["model"] for m in ("best", "m")]
+            assert models[0]["coefficients"] == models[1]["coefficients"]
+        client.delete("/v1/models/m")
+
+
+def test_next_best_is_trained_on_all_rows_if_the_best_cannot_be(
+    client: TestClient, settings: Settings, worker: Worker
+) -> None:
+    """Two workers are lost while they train it: the entry has failed, and the next one is kept."""
+    upload(client, csv_of(60, 2))
+    endless = {"max_epochs": 300, "duality_gap": 1e-300}
+    specs = [{"solver": {"name": "pegasos", "C": C}, "stopping": endless} for C in (1e-5, 1.0)]
+    job_id = asked(client, specs=specs, validation={"folds": 2}, model_name="best")
+    for _ in range(100):
+        Worker(settings, StopAfter(10)).take_next_job()
+        states = [entry["state"] for entry in shown(client, job_id)["entries"]]
+        if states == ["finished"] * 2:
+            break
+    best, other = (entry["number"] for entry in shown(client, job_id)["entries"])
+    assert read(client, job_id)["state"] == "queued"
+    for _ in range(2):  # leases that run out
+        assert worker._leases.take("dies", -1.0) is not None
+    job = carry_out(client, worker, job_id)
+    assert job["state"] == "succeeded", job["error"]
+    found = shown(client, job_id)
+    assert [(e["number"], e["rank"]) for e in found["entries"]] == [(other, 1), (best, None)]
+    assert found["entries"][1]["error"]["code"] == "worker-lost"
+    assert found["entries"][1]["certificate"] is None
+    assert (found["best"], found["model"]) == (other, {"name": "best", "version": 1})
 
 
 def test_validation_rows_that_were_trained_on_are_counted(

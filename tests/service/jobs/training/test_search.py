@@ -1,0 +1,103 @@
+"""Jobs without a named solver compare settings before they train."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from service.jobs.engine.worker_process import Worker
+from service.settings import Settings
+from tests.service.jobs.data import read, upload
+from tests.service.jobs.stopping import StopAfter
+
+pytestmark = pytest.mark.one_application(checkpoint_s=0.02, lease_s=30.0)
+
+
+def ring(n: int) -> str:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, 2)).round(4)
+    inside = np.square(X).sum(axis=1) < 1.4
+    rows = [f"{a},{b},{'in' if near else 'out'}" for (a, b), near in zip(X, inside, strict=True)]
+    return "\n".join(["a,b,label", *rows])
+
+
+def queued(client: TestClient, **fields: Any) -> dict[str, Any]:
+    body = {"dataset_id": "latest", "model_name": "rings", "seed": 1, **fields}
+    reply = client.post("/v1/jobs", json=body)
+    assert reply.status_code == 202, reply.text
+    job: dict[str, Any] = reply.json()
+    return job
+
+
+def test_it_keeps_what_fits_and_reports_it(client: TestClient, settings: Settings) -> None:
+    upload(client, ring(200))
+    job = queued(client)
+    assert job["spec"]["solver"]["effort"] == "balanced"
+    assert job["spec"]["scaling"] is None
+    assert Worker(settings, threading.Event()).take_next_job()
+    job = read(client, job["id"])
+    assert job["state"] == "succeeded", job["error"]
+    search = job["search"]
+    assert search["tried"][0]["folds"] == 5
+    assert [each["family"] for each in search["tried"] if each["chosen"]] != ["linear"]
+    assert search["score"] > 0.9
+    assert search["summary"] in job["notes"]
+    version = client.get("/v1/models/rings/versions/1").json()
+    assert version["search"] == search
+    assert version["spec"]["scaling"] == "standardize"
+    assert version["spec"]["solver"]["name"] != "auto"
+    queued(client, **{k: version["spec"][k] for k in ("solver", "scaling", "features")})
+    assert Worker(settings, threading.Event()).take_next_job()
+    again = client.get("/v1/models/rings/versions/2").json()
+    assert again["digest"] == version["digest"]
+    assert again["search"] is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"solver": {"name": "auto", "effort": "quick"}},
+        {"solver": {"name": "auto", "C": 2.0}},
+        {"solver": {"name": "auto", "kernel": "rbf"}},
+        {"features": {"name": "splines"}},
+        {"stopping": {"patience": 3}, "validation": {"fraction": 0.3}},
+    ],
+    ids=str,
+)
+def test_what_is_given_is_not_compared(
+    client: TestClient, settings: Settings, fields: dict[str, Any]
+) -> None:
+    """The request that is shown reports it."""
+    upload(client, ring(120))
+    job = queued(client, **fields)
+    assert job["spec"]["solver"]["effort"] == "quick"
+    assert job["spec"]["scaling"] == "standardize"
+    assert Worker(settings, threading.Event()).take_next_job()
+    job = read(client, job["id"])
+    assert (job["state"], job["search"]) == ("succeeded", None), job["error"]
+
+
+def test_few_rows_are_not_compared(client: TestClient) -> None:
+    upload(client, ring(40))
+    assert queued(client)["spec"]["solver"]["effort"] == "quick"
+
+
+def test_a_canceled_search_keeps_the_linear_model(client: TestClient, settings: Settings) -> None:
+    upload(client, ring(300))
+    job = queued(client)
+    looks = 0
+    while read(client, job["id"])["progress"].get("comparing") is not True:
+        looks += 40
+        assert Worker(settings, StopAfter(looks)).take_next_job()
+    client.post(f"/v1/jobs/{job['id']}/cancel", json={"keep_model": True})
+    Worker(settings, threading.Event()).take_next_job()
+    job = read(client, job["id"])
+    assert job["state"] == "canceled"
+    assert job["search"] is None
+    version = client.get("/v1/models/rings/versions/1").json()
+    assert "kernel" not in version["spec"]["solver"]
+    assert version["certificate"]["status"] == "certified"
