@@ -313,8 +313,9 @@ class JobCreate(TrainingOptions):
     @property
     def searches(self) -> bool:
         """Whether settings are compared before the training: nothing is given that decides."""
-        begun = self.warm_start_from, self.trace, self.stopping.patience
-        free = begun == (None, None, None) and isinstance(self.features, Identity)
+        stopping = self.stopping
+        given = self.warm_start_from, self.trace, stopping.patience, stopping.time_budget_s
+        free = not any(given) and isinstance(self.features, Identity)
         return free and self.solver.search_effort != "quick"
 
     @property

@@ -64,6 +64,7 @@ def test_it_keeps_what_fits_and_reports_it(client: TestClient, settings: Setting
         {"solver": {"name": "auto", "C": 2.0}},
         {"solver": {"name": "auto", "kernel": "rbf"}},
         {"features": {"name": "splines"}},
+        {"stopping": {"time_budget_s": 60.0}},
         {"stopping": {"patience": 3}, "validation": {"fraction": 0.3}},
     ],
     ids=str,
