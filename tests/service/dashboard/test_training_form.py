@@ -82,10 +82,12 @@ def test_expert_settings_are_folded_unless_used(browser: Browser) -> None:
     folded = '<details class="fine"><summary>Expert'
     browser.go("/train")
     assert folded in browser.page.html
-    browser.send("/train", **{"solver:auto.C": "wrong"})
+    wrong: dict[str, Any] = {"solver:auto.C": "wrong"}
+    browser.send("/train", **wrong)
     assert folded in browser.page.html
     browser.go("/train")
-    browser.send("/train", **{"solver:auto.epsilon": "wrong"})
+    wrong = {"solver:auto.epsilon": "wrong"}
+    browser.send("/train", **wrong)
     assert "<details open><summary>More settings of auto" in browser.page.html
     browser.go("/train")
     assert "<details open>" not in browser.page.html
