@@ -170,7 +170,7 @@ class Hyperparameters(Checked):
     C: Annotated[
         Moderate | None,
         Doc(
-            "Weight of the sum of losses: λ = 1/(nC), of `subgradient` 2/(nC), with the n rows of "
+            "Weight of the losses: λ = 1/(nC), of `subgradient` 2/(nC), with the n rows of "
             "a binary problem. Default: 1, unless λ is given."
         ),
     ] = None
@@ -181,8 +181,8 @@ class Hyperparameters(Checked):
     epsilon: Annotated[
         NonNegative | None,
         Doc(
-            "ε of the losses of numeric targets, in their unit (or that of the logarithm): smaller "
-            "errors cost nothing. Default: half the robust spread of the errors of a first fit."
+            "ε of the losses of numeric targets, in their unit (or their logarithm's): smaller "
+            "errors cost nothing. Default: half the robust spread of a first fit's errors."
         ),
     ] = None
 
