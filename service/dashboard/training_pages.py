@@ -35,7 +35,7 @@ from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from svm.model.multiclass import splits_of
 from svm.solvers import CHOICES
-from svm.solvers.auto import Auto
+from svm.solvers.protocol import ChoosesSolver
 from svm.training.candidates import AMOUNTS, FEWEST_ROWS, sample_sizes
 
 VERSION = rf"^{NAME.pattern}/[1-9][0-9]{{0,8}}$"
@@ -161,7 +161,7 @@ def _about_seconds(body: JobCreate, plan: JobPlanRead, dataset: Dataset) -> floa
     The constants fit 100 to 100,000 rows with up to 300 columns on one core. With a kernel, C
     matters: it decides how many rows become support vectors.
     """
-    if not isinstance(body.solver, Auto):
+    if not isinstance(body.solver, ChoosesSolver):
         return None
     share = 1.0
     n_classes = len(body.classes or dataset.classes or (0, 0))
@@ -173,9 +173,10 @@ def _about_seconds(body: JobCreate, plan: JobPlanRead, dataset: Dataset) -> floa
         each = 2e-8 * (share * plan.n_samples) ** 2 * max(1.0, body.solver.C or 1.0) ** 0.5
     search = 0.0
     if body.searches and plan.n_samples >= FEWEST_ROWS:
-        first, last = sample_sizes(body.solver.effort, plan.n_samples, dataset.size_bytes // 8)
+        effort = body.solver.search_effort
+        first, last = sample_sizes(effort, plan.n_samples, dataset.size_bytes // 8)
         rows = first + 0.5 * last if first < plan.n_samples else plan.n_samples
-        search = 7e-4 * (1 + AMOUNTS[body.solver.effort].rounds) * rows
+        search = 7e-4 * (1 + AMOUNTS[effort].rounds) * rows
     return search + plan.trainings * plan.binary_problems * (0.01 + each)
 
 

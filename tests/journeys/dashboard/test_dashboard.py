@@ -276,7 +276,7 @@ def test_message_of_the_sample_is_routed(watched: Watched) -> None:
 
 def test_compared_settings_are_bars(chromium: Browser, server: Server) -> None:
     """On the pages of the job and of the model, on a phone in dark mode; while settings are
-    compared, the progress says so."""
+    compared, the progress reports it."""
     lines = (SAMPLES / "circle.csv").read_text().splitlines(keepends=True)
     circle = server.upload("".join(lines[:301]).encode())["id"]
     search = (job := server.trained(circle, "circle", seed=1))["search"]
