@@ -85,9 +85,9 @@ class ByName:
 
 
 _LOSSES = Doc(
-    "For classes `hinge`: max(0, 1 - m) of the margin m = y f(x), the default but for texts; "
-    "`squared-hinge`: its square. For numeric targets `epsilon-insensitive`, the default: "
-    "max(0, |t - f(x)| - ε); `squared-epsilon-insensitive`: its square."
+    "For classes `hinge`, max(0, 1 - y f(x)), the default but for texts; `squared-hinge`, its "
+    "square. For numbers `epsilon-insensitive`, max(0, |t - f(x)| - ε), the default; "
+    "`squared-epsilon-insensitive`, its square."
 )
 Loss = Annotated[LossName | None, _LOSSES]
 """The field of a solver that solves all of them."""
@@ -170,8 +170,8 @@ class Hyperparameters(Checked):
     C: Annotated[
         Moderate | None,
         Doc(
-            "Weight of the sum of the losses: λ = 1/(nC), of `subgradient` 2/(nC), with the rows n "
-            "of each binary problem. 1 if λ is not given either."
+            "Weight of the losses: λ = 1/(nC), of `subgradient` 2/(nC), with the n rows of "
+            "a binary problem. Default: 1, unless λ is given."
         ),
     ] = None
     dtype: Annotated[
@@ -181,9 +181,8 @@ class Hyperparameters(Checked):
     epsilon: Annotated[
         NonNegative | None,
         Doc(
-            "ε of the losses of numeric targets, in the unit of the target (or of its logarithm): "
-            "smaller errors cost nothing. By default half the robust spread of the errors of a "
-            "first fit."
+            "ε of the losses of numeric targets, in their unit (or their logarithm's): smaller "
+            "errors cost nothing. Default: half the robust spread of a first fit's errors."
         ),
     ] = None
 

@@ -145,7 +145,9 @@ def train(
     dataset: Annotated[
         str | None, typer.Option(help="Id of a dataset. Default: the last upload.")
     ] = None,
-    solver: Annotated[str | None, typer.Option(help="Default: auto, chosen by the data.")] = None,
+    solver: Annotated[
+        str | None, typer.Option(help="Default: auto, which finds what suits the data.")
+    ] = None,
     scaling: Scaling = None,
     validation: Annotated[
         float | None, typer.Option(help="Share of the rows for the validation set.")

@@ -109,6 +109,9 @@ class JobMembers:
     is proven, `rough`: at most 10 % above, `open`), `kernel` (`approximated` if features stand for
     a kernel), `exact` (the values of the model with the kernel itself, if they are known),
     `summary` (a sentence), and `pairs`."""
+    search: dict[str, Any] | None
+    """What `auto` compared, null if nothing: `summary` (a sentence), `score` (accuracy, of numbers
+    `mae`) that is expected on new rows, and the settings `tried` with their scores."""
 
 
 class ModelMembers:
@@ -151,6 +154,8 @@ class ModelVersionMembers:
     """By subset of the data: `train`, and `validation` if there is a validation set."""
     certificate: dict[str, Any]
     """What is proven about the cost, as in the job."""
+    search: dict[str, Any] | None
+    """What `auto` compared, as in the job."""
     converged: bool | None
     stop_reason: str | None
     epochs: int | None

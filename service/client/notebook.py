@@ -294,6 +294,8 @@ def _detail(job: JobMembers) -> str:
     texts = []
     if job.state not in ENDED and job.progress.get("compiling"):
         texts.append("compiling for this machine, once")
+    if job.state not in ENDED and job.progress.get("comparing"):
+        texts.append("comparing settings")
     if epoch := job.progress.get("epoch"):
         texts.append(f"epoch {epoch:,}")
     if (gap := job.progress.get("relative_gap")) is not None:

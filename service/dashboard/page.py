@@ -36,6 +36,7 @@ from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.http.compression import versioned
 from service.web.problems import PROBLEMS, status_of
+from svm.training.candidates import TITLES
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
@@ -87,7 +88,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals.update(asset=asset, release=__version__)
+    environment.globals.update(asset=asset, release=__version__, families=TITLES)
     environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
     environment.tests["of_numbers"] = formatting.are_of_numbers
     environment.filters["precision_recall"] = precision_recall

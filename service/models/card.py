@@ -259,6 +259,11 @@ def _quality(version: ModelVersion) -> list[str]:
                 "calibration error), each row measured with a calibration that was fitted on "
                 "others."
             )
+    if search := version.result.get("search"):
+        sentences.append(
+            f"{search['summary']} That is cross-fitted: the rows of each fold count with "
+            "the setting that the other folds would choose, trained without them."
+        )
     sentences.extend(
         intervals_in_words(version) if version.predicts == "numbers" else _none(version)
     )
@@ -326,7 +331,7 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         sentences.append(
             "Nothing was measured here: evaluate it on labeled rows before you rely on it."
         )
-    elif not metrics.get("validation"):
+    elif not metrics.get("validation") and not version.result.get("search"):
         measure, worse = "accuracy on new rows is", "lower"
         if version.predicts == "numbers":
             measure, worse = "errors on new rows are", "larger"

@@ -455,8 +455,8 @@ class Client:
     ) -> Job:
         """Queue a training of a new version of `model_name`.
 
-        `solver` is a name (`auto` chooses by the data), a mapping such as
-        `{"name": "pegasos", "lambda": 0.01}`, or one of the classes of `svm.solvers`;
+        `solver` is a name (`auto` finds what suits the data), a mapping such as
+        `{"name": "auto", "effort": "quick"}`, or one of the classes of `svm.solvers`;
         `svm.transforms.features` and `svm.stopping` have classes for `features` and `stopping`.
         """
         body = calls.training(dataset, model_name, solver, **spec)

@@ -131,7 +131,7 @@
       put("primal", short(now.primal)); put("dual", short(now.dual)); put("gap", percent(now.relative_gap));
       put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
       put("elapsed", seconds(now.elapsed_s));
-      put("eta", now.compiling ? "compiling for this machine, once" : now.eta_s == null ? "" : `about ${left(now.eta_s)} left`);
+      put("eta", now.compiling ? "compiling for this machine, once" : now.comparing ? "comparing settings" : now.eta_s == null ? "" : `about ${left(now.eta_s)} left`);
       if (now.primal == null || now.dual == null) return;
       const last = data[0].length - 1;
       if (last > 0 && data[1][last] === now.primal && data[2][last] === now.dual

@@ -23,6 +23,9 @@ SAMPLES = Path(str(resources.files("service.dashboard"))) / "samples"
 
 __all__ = ["chromium"]
 
+KINDS = ("linear", "splines", "Gaussian")
+PHONE: ViewportSize = {"width": 390, "height": 800}
+
 pytestmark = IN_A_BROWSER
 
 
@@ -64,10 +67,11 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     expect(cost).to_contain_text("3,000 rows, 1 binary problem")
     page.get_by_role("radio", name="Folds").check()
     expect(cost).to_contain_text("in each of 6 trainings")
-    page.get_by_label("C", exact=True).fill("none")
+    weight = page.locator("[name='solver:auto.C']")
+    weight.fill("none")
     expect(cost).to_contain_text("number")
     watched.examine()
-    page.get_by_label("C", exact=True).fill("1")
+    weight.fill("")
     page.get_by_role("radio", name="Hold out rows").check()
     expect(cost).not_to_contain_text("trainings")
     page.get_by_label("Model name").fill("browser clouds")
@@ -75,7 +79,6 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     expect(page.locator("#model_name-fault")).to_contain_text("lower-case letters")
     watched.examine()
     page.get_by_label("Model name").fill("browser-clouds")
-    page.get_by_role("radio", name="Choose a solver").check()
     page.get_by_role("radio", name="pegasos", exact=True).check()
     page.get_by_text("Expert:").click()
     page.get_by_label("Duality gap").fill("1e-12")
@@ -119,7 +122,6 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
 
     page = watched.open("/train")
     page.get_by_label("Model name").fill("browser-clouds")
-    page.get_by_role("radio", name="Choose a solver").check()
     page.get_by_role("radio", name="newton", exact=True).check()
     watched.click("Start the training")
     page.wait_for_url(re.compile("/jobs/job_"))
@@ -240,6 +242,7 @@ def test_table_of_prices_gives_an_interval_by_choosing_its_target(
     watched.click("Keep this table")
     page.wait_for_url(re.compile("/datasets/ds_"))
     watched.click("Train a model", "link")
+    page.get_by_role("radio", name="Hold out rows").check()
     watched.click("Start the training")
     page.wait_for_url(re.compile("/jobs/job_"))
     watched.click("See the model", "link")
@@ -269,6 +272,51 @@ def test_message_of_the_sample_is_routed(watched: Watched) -> None:
     expect(page.locator("#words")).to_be_visible()
     watched.examine()
     watched.assert_no_errors()
+
+
+def test_compared_settings_are_bars(chromium: Browser, server: Server) -> None:
+    """On the pages of the job and of the model, on a phone in dark mode; while settings are
+    compared, the progress reports it."""
+    lines = (SAMPLES / "circle.csv").read_text().splitlines(keepends=True)
+    circle = server.upload("".join(lines[:301]).encode())["id"]
+    search = (job := server.trained(circle, "circle", seed=1))["search"]
+    [kept] = [one for one in search["tried"] if one["chosen"]]
+    assert kept["family"] != "linear"
+    context = chromium.new_context(color_scheme="dark", viewport=PHONE)
+    watched = Watched(context, server)
+    for path in (f"/jobs/{job['id']}", "/models/circle"):
+        page = watched.open(path)
+        assert page.get_by_text(search["summary"]).count() == 1
+        expect(page.locator(".headline")).to_contain_text("is expected")
+        widths = []
+        for row, family in zip(page.locator(".ladder tbody tr").all(), KINDS, strict=True):
+            best = next(one for one in search["tried"] if one["family"] == family.lower())
+            expect(row).to_contain_text(f"{100 * best['score']:.1f} %")
+            assert row.locator(".tag").count() == best["chosen"]
+            assert row.inner_text().startswith(family)
+            bar, well = (
+                row.locator(f".bar {one}").bounding_box() for one in ("rect + rect", ".well")
+            )
+            assert bar
+            assert well
+            assert bar["width"] / well["width"] == pytest.approx(best["score"], abs=0.02)
+            widths.append(bar["width"])
+        assert widths[0] < widths[1]
+        page.get_by_text(f"All {len(search['tried'])} settings").click()
+        rows = page.get_by_role("region", name="All settings").locator("tbody tr")
+        expect(rows).to_have_count(len(search["tried"]))
+        watched.examine()
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    long = server.train(
+        server.upload(csv_of(n_samples=3000, n_features=8, seed=7).encode())["id"],
+        "long",
+        solver={"name": "auto", "effort": "thorough"},
+    )
+    page = watched.open(f"/jobs/{long['id']}")
+    expect(page.locator("#eta")).to_have_text("comparing settings")
+    watched.click("Cancel")
+    watched.assert_no_errors()
+    context.close()
 
 
 class Documentation:

@@ -25,8 +25,8 @@ Object.fromEntries([...document.querySelectorAll("#train :is(input, select, text
   .map(one => [one.name, one.value]))
 """
 SENT = "new URLSearchParams(new FormData(document.getElementById('train'))).toString()"
-BOUNDARIES = ("automatic", "straight", "curved", "solver")
-STRENGTHS = ("C", "sweep", "lambda")
+SOLVERS = ("auto", "newton", "pegasos", "smo")
+STRENGTHS = ("", "C", "lambda")
 SOLVER = {"name": "smo", "lambda": 0.02, "kernel": {"name": "gaussian", "gamma": 0.3}}
 
 
@@ -60,20 +60,14 @@ def test_every_choice_is_what_is_sent(watched: Watched, server: Server, starts: 
     page = watched.page
     for number, start in enumerate(starts):
         watched.open(start)
-        page.evaluate("document.querySelector('#train details').open = true")
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert page.locator("[name=seed]").input_value() == ("7" if number else "")
-        every = itertools.product(BOUNDARIES, STRENGTHS)
-        for boundary, strength in zip(BOUNDARIES, STRENGTHS * 2, strict=False) if number else every:
-            weight = strength.replace("sweep", "C")
-            page.locator(f"[name=boundary][value={boundary}]").check()
-            page.locator(f"[name=strength][value={weight}]").check()
-            page.locator(f"[name={weight}]").fill("0.5")
-            if weight == "C":
-                page.locator("[name=sweep]").set_checked(strength == "sweep")
-            shown = page.evaluate(SHOWN)
-            assert ("solver" in shown) == (boundary == "solver")
-            assert ("sweep" in shown) == (strength == "sweep")
-            compare(shown, queued(server, page))
+        every = itertools.product(SOLVERS, STRENGTHS)
+        for solver, strength in zip(SOLVERS, STRENGTHS * 2, strict=False) if number else every:
+            page.locator(f"[name=solver][value={solver}]").check()
+            for name in STRENGTHS[1:]:
+                page.locator(f"[name='solver:{solver}.{name}']").fill("0.5" * (name == strength))
+            compare(page.evaluate(SHOWN), queued(server, page))
     watched.assert_no_errors()
 
 
@@ -82,17 +76,16 @@ def test_choices_of_before_are_not_sent(
 ) -> None:
     """What was entered for an answer counts only while the answer is chosen."""
     page = watched.open(starts[0])
-    page.locator("[name=boundary][value=solver]").check()
     page.locator("[name=solver][value=pegasos]").check()
-    page.locator("[name=sweep]").check()
-    page.locator("[name=strength][value=lambda]").check()
-    page.locator("[name=lambda]").fill("0.5")
-    page.locator("[name=strength][value=C]").check()
-    page.locator("[name=sweep]").uncheck()
-    page.locator("[name=boundary][value=straight]").check()
+    page.locator("[name='solver:pegasos.lambda']").fill("0.5")
+    page.locator("[name=validation][value=folds]").check()
+    page.locator("[name=validation][value='']").check()
+    page.locator("[name=solver][value=auto]").check()
     spec = queued(server, page)
     compare(page.evaluate(SHOWN), spec)
-    assert (spec["solver"]["name"], spec["solver"]["C"]) == ("auto", 1)
+    solver = spec["solver"]
+    assert (solver["name"], solver["effort"], solver["lambda"]) == ("auto", "balanced", None)
+    assert spec["validation"] is None
 
 
 def queued(server: Server, page: Page) -> dict[str, Any]:
@@ -101,34 +94,30 @@ def queued(server: Server, page: Page) -> dict[str, Any]:
     reply = server.http.post("/train", content=page.evaluate(SENT), headers=form)
     refusal = re.search(r'<p class="fault".*?</p>', reply.text)
     assert reply.status_code == 303, refusal and refusal[0]
-    job = ok(server.http.get(f"/v1{reply.headers['Location']}"), 200, 404)
-    if "spec" not in job:
-        id = reply.headers["Location"].rpartition("/")[2]
-        job = ok(server.http.get(f"/v1/comparisons/{id}"), 200)
-    kind = "jobs" if job["kind"] == "train" else "comparisons"
-    server.http.post(f"/v1/{kind}/{job['id']}/cancel")
+    job = ok(server.http.get(f"/v1{reply.headers['Location']}"), 200)
+    server.http.post(f"/v1/jobs/{job['id']}/cancel")
     spec: dict[str, Any] = job["spec"]
     return spec
 
 
 def compare(shown: dict[str, str], spec: dict[str, Any]) -> None:
     """The inputs that can be seen, and the request."""
-    solver = spec["grid"]["solver"][0] if "sweep" in shown else spec["solver"]
-    names = {"automatic": "auto", "straight": "auto", "curved": "auto"}
-    assert solver["name"] == names.get(shown["boundary"], shown.get("solver"))
-    own = f"solver:{solver['name']}.kernel"
-    kernel = "gaussian" if shown["boundary"] == "curved" else shown.get(own, "")
-    assert (solver.get("kernel") or {"name": ""})["name"] == kernel
-    if "gamma" in (solver.get("kernel") or {}) and shown["boundary"] == "solver":
-        assert str(solver["kernel"]["gamma"]) == shown[f"{own}:gaussian.gamma"]
-    if "sweep" in shown:
-        assert spec["grid"]["C"] == [0.005, 0.05, 0.5, 5, 50]
-    elif shown["strength"] == "C":
-        assert (solver["C"], solver["lambda"]) == (float(shown["C"]), None)
-    else:
-        assert (solver["C"], solver["lambda"]) == (None, float(shown["lambda"]))
+    solver = spec["solver"]
+    own = f"solver:{shown['solver']}"
+    assert solver["name"] == shown["solver"]
+    assert (solver.get("kernel") or {"name": ""})["name"] == shown.get(f"{own}.kernel", "")
+    if "gamma" in (solver.get("kernel") or {}):
+        assert str(solver["kernel"]["gamma"]) == shown[f"{own}.kernel:gaussian.gamma"]
+    for name in STRENGTHS[1:]:
+        given = shown[f"{own}.{name}"]
+        assert solver[name] == (float(given) if given else None)
+    decided = [solver["C"], solver["lambda"], solver.get("kernel"), spec["features"]["name"]]
+    searches = solver["name"] == "auto" and decided == [None, None, None, "identity"]
+    if solver["name"] == "auto":
+        assert solver["effort"] == (shown[f"{own}.effort"] if searches else "quick")
     if shown.get("seed"):
         assert spec["seed"] == int(shown["seed"])
-    assert spec["scaling"] == (shown["scaling"] or "standardize")  # iris is dense
+    usual = None if searches else "standardize"  # iris is dense
+    assert spec["scaling"] == (shown["scaling"] or usual)
     for name in ("model_name", "dataset_id"):
         assert spec[name] == shown[name], name

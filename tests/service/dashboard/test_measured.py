@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from svm.model.metrics import roc_curve
 from tests.service.dashboard.browser import Browser
 
 pytestmark = pytest.mark.one_application
+
+QUICK: dict[str, Any] = {"solver:auto.effort": "quick", "validation": "validation-split"}
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 5), (35, 36), (1, 1), (950, 1000), (500, 1000)])
@@ -70,7 +73,7 @@ def test_lists_show_how_good_each_model_is(
     browser.send("/samples/moons")
     for check in ("validation-split", ""):
         browser.go("/train")
-        browser.send("/train", validation=check)
+        browser.send("/train", **{**QUICK, "validation": check})
         assert worker.take_next_job()
     metrics = client.get("/v1/models/moons/versions/1").json()["metrics"]
     accuracy = f"{100 * metrics['validation']['accuracy']:.1f} %"
@@ -107,7 +110,7 @@ def test_accuracy_is_shown_with_what_it_is_worth(browser: Browser, worker: Worke
     """Its interval, and what the most frequent class alone would give; of job and version."""
     browser.send("/samples/iris")
     browser.go("/train")
-    browser.send("/train", seed="1")
+    browser.send("/train", seed="1", **QUICK)
     job = browser.page.path
     assert worker.take_next_job()
     worth = (
@@ -145,7 +148,7 @@ def test_thresholds_of_two_classes_are_on_the_page(
     """With the counts of the classes, from which scripts compute precision and accuracy."""
     browser.send("/samples/moons")
     browser.go("/train")
-    browser.send("/train")
+    browser.send("/train", **QUICK)
     assert worker.take_next_job()
     browser.go("/models/moons")
     browser.send("/models/moons/versions/1/evaluate")
@@ -166,7 +169,7 @@ def test_pages_of_a_numeric_target(browser: Browser, client: TestClient, worker:
     browser.follow("Train a model")
     assert "Predict price regression: a number is predicted" in browser.page.text
     assert "Class weights" not in browser.page.text
-    browser.send("/train", validation="validation-split")
+    browser.send("/train", **QUICK)
     assert worker.take_next_job()
     for path in ("/models/flats/versions/1", "/jobs", "/models", "/models/flats/versions/1/card"):
         text = browser.go(path).text

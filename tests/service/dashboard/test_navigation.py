@@ -21,7 +21,7 @@ from tests.service.jobs.data import csv_of
 
 pytestmark = pytest.mark.one_application
 
-QUICK: dict[str, Any] = {"stopping.max_epochs": "5"}
+QUICK: dict[str, Any] = {"solver:auto.effort": "quick", "stopping.max_epochs": "5"}
 
 
 def _upload(browser: Browser, text: str | bytes, name: str = "clouds.csv", **fields: Any) -> None:
@@ -47,7 +47,7 @@ def test_upload_train_predict_by_forms(browser: Browser, worker: Worker) -> None
     assert "3 classes" in browser.page.text
     assert "<h1>My Clouds.csv</h1>" in browser.page.html
     browser.follow("Train a model")
-    assert browser.page.form("/train").fields["validation"] == ["validation-split"]
+    assert browser.page.form("/train").fields["validation"] == [""]
     assert browser.page.form("/train").fields["model_name"] == ["my-clouds"]
     browser.send("/train", model_name="clouds")
     assert re.fullmatch(r"/jobs/job_[0-9a-f]{32}", browser.page.path)
@@ -125,20 +125,15 @@ def test_refused_training_shows_errors_at_the_fields(browser: Browser) -> None:
     """The entries are kept, and each error is next to its input."""
     browser.send("/samples/moons")
     browser.go("/train")
-    changes: dict[str, Any] = {
-        "strength": "lambda",
-        "lambda": "minus one",
-        "model_name": "Bad Name",
-    }
+    changes: dict[str, Any] = {"solver:auto.lambda": "minus one", "model_name": "Bad Name"}
     browser.send("/train", **changes)
     assert browser.page.status == 400
     browser.send("/train", **{**changes, "model_name": "good"})
     assert browser.page.status == 422
     form = browser.page.form("/train")
-    assert form.fields["strength"] == ["lambda"]
-    assert form.fields["lambda"] == ["minus one"]
-    assert 'id="lambda-fault"' in browser.page.html
-    assert "λ is &#34;minus one&#34;; give a positive number" in browser.page.html
+    assert form.fields["solver:auto.lambda"] == ["minus one"]
+    fault = browser.page.html.partition('id="solver:auto.lambda-fault">')[2]
+    assert "number" in fault.partition("</p>")[0]
     assert browser.page.headers["hx-retarget"] == "#train"  # scripts show it there
 
 
@@ -159,7 +154,7 @@ def test_refused_prediction_names_the_column(browser: Browser, worker: Worker) -
 def test_linear_model_shows_weights_and_explanations(browser: Browser, worker: Worker) -> None:
     """A weight for each feature, and its contribution to a score."""
     browser.send("/samples/iris")
-    _trained(browser, worker, boundary="solver", solver="newton")
+    _trained(browser, worker, solver="newton")
     browser.go("/models/iris")
     assert "Weights" in browser.page.text
     browser.send("/models/iris/versions/1/predict")
@@ -169,7 +164,7 @@ def test_linear_model_shows_weights_and_explanations(browser: Browser, worker: W
 def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: TestClient) -> None:
     """The card has sentences; the exports can be downloaded."""
     browser.send("/samples/iris")
-    _trained(browser, worker, boundary="solver", solver="newton")
+    _trained(browser, worker, solver="newton")
     browser.go("/models/iris")
     assert {"ONNX", "NPZ"} <= browser.page.links.keys()
     assert client.get(browser.page.links["JSON"]).json()["origin"]["name"] == "iris"
@@ -184,7 +179,7 @@ def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: T
 def test_wide_model_has_one_input(browser: Browser, worker: Worker, client: TestClient) -> None:
     """With many features, rows are entered as lines; each has a prediction."""
     _upload(browser, csv_of(n_features=30))
-    _trained(browser, worker, model_name="wide", boundary="solver", solver="newton")
+    _trained(browser, worker, model_name="wide", solver="newton")
     browser.go("/models/wide")
     row = browser.page.form("/models/wide/versions/1/predict").fields["rows"][0].strip()
     assert len(row.split(",")) == 30
@@ -201,8 +196,8 @@ def test_calibrated_model_shows_probabilities(
         browser,
         worker,
         model_name="sure",
+        validation="validation-split",
         calibration="sigmoid",
-        boundary="solver",
         solver="newton",
     )
     browser.go("/models/sure")
@@ -267,10 +262,8 @@ def test_training_can_start_from_the_settings_of_another(browser: Browser, worke
     """Of a job or a version: with the seed, too."""
     browser.send("/samples/circle")
     changes: dict[str, Any] = {
-        "boundary": "solver",
         "solver": "pegasos",
-        "strength": "lambda",
-        "lambda": "0.02",
+        "solver:pegasos.lambda": "0.02",
         "features": "square",
         "seed": "7",
     }
@@ -279,8 +272,8 @@ def test_training_can_start_from_the_settings_of_another(browser: Browser, worke
         browser.go(page)
         browser.follow("Train with changes")
         fields = browser.page.form("/train").fields
-        assert (fields["boundary"], fields["solver"]) == (["solver"], ["pegasos"])
-        assert (fields["strength"], fields["lambda"]) == (["lambda"], ["0.02"])
+        assert fields["solver"] == ["pegasos"]
+        assert fields["solver:pegasos.lambda"] == ["0.02"]
         assert fields["features"] == ["square"]
         assert fields["stopping.max_epochs"] == ["5"]
         assert fields["seed"] == ["7"]
@@ -289,10 +282,9 @@ def test_training_can_start_from_the_settings_of_another(browser: Browser, worke
 def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) -> None:
     """Costs relative to one bound; the page says if they cannot be compared."""
     browser.send("/samples/moons")
-    chosen = [_trained(browser, worker, boundary="solver", solver="newton", seed="1")]
+    chosen = [_trained(browser, worker, solver="newton", seed="1")]
     chosen += [
-        _trained(browser, worker, boundary="solver", solver=solver, seed="1", **QUICK)
-        for solver in ("pegasos", "smo")
+        _trained(browser, worker, solver=solver, seed="1", **QUICK) for solver in ("pegasos", "smo")
     ]
     browser.go("/compare")
     browser.send("/compare", job=chosen[:2])
@@ -310,7 +302,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
 def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
     """Other jobs are not listed, and a request for one is refused with the reason."""
     browser.send("/samples/iris")
-    trained = _trained(browser, worker, boundary="solver", solver="newton")
+    trained = _trained(browser, worker, solver="newton")
     browser.go("/models/iris")
     browser.send("/models/iris/versions/1/evaluate")
     other = browser.page.path.rpartition("/")[2]
@@ -350,7 +342,7 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
     """On labeled data, by a job whose page shows the metrics; the plots are embedded."""
     browser.send("/samples/iris")
     iris = browser.page.path.rpartition("/")[2]
-    _trained(browser, worker, boundary="solver", solver="newton")
+    _trained(browser, worker, solver="newton", validation="validation-split")
     _upload(browser, csv_of(n_features=4))  # of other classes
     page = browser.go("/models/iris/versions/1")
     evaluate = "/models/iris/versions/1/evaluate"

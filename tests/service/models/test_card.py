@@ -61,7 +61,8 @@ def test_card_of_numbers_has_errors_beside_those_of_a_constant(examples: Example
     """Errors with intervals, ε, the scale of the cost, and what prediction intervals cover."""
     lines = [f"{x},{x % 7},{2 * x + (x % 7) ** 3}.5" for x in range(150)]
     dataset = examples.upload("\n".join(["a,b,price", *lines]) + "\n")
-    examples.train("numbers", dataset, validation={"fraction": 0.2})
+    quick = {"name": "auto", "effort": "quick"}
+    examples.train("numbers", dataset, solver=quick, validation={"fraction": 0.2})
     sections = card(examples.client, "numbers")
     measured = sections["version"]["metrics"]["validation"]
     quality = " ".join(sections["quality"])
@@ -80,6 +81,17 @@ def test_card_of_numbers_has_errors_beside_those_of_a_constant(examples: Example
     assert "classifier" not in said
     assert "predicts one of its classes" not in said
     assert "Decision values" not in said
+
+
+def test_card_says_what_auto_compared(examples: ExampleModels) -> None:
+    """With what it expects on new rows, which then is not unknown."""
+    lines = [f"{x},{x % 7},{'in' if x % 7 in (2, 3, 4) else 'out'}" for x in range(60)]
+    dataset = examples.upload("\n".join(["a,b,where", *lines]) + "\n")
+    examples.train("searched", dataset, solver={"name": "auto", "effort": "balanced"})
+    sections = card(examples.client, "searched")
+    summary = sections["version"]["search"]["summary"]
+    assert [one for one in sections["quality"] if one.startswith(summary) and "cross-fitted" in one]
+    assert "not known" not in " ".join(sections["limits"])
 
 
 @pytest.mark.parametrize("model", NUMERIC)
