@@ -171,7 +171,7 @@ def _consistent(model: FittedPipeline) -> bool:
         and model.intercepts.shape == (n_problems,)
         and all(vector.shape == (d,) for vector in scaling)
         and (directions is None or directions.shape == (model.features.n_outputs, d))
-        and (weights is None or len(weights) == model.features.n_outputs)
+        and (weights is None or len(weights) == model.features.n_weights)
     )
 
 

@@ -58,9 +58,8 @@ class Auto(Hyperparameters):
 
     name: Literal["auto"] = "auto"
     effort: Effort = field(default="balanced", repr=False)
-    """What is compared before the training, where C, λ, kernel and features are not given: `quick`
-    nothing, `balanced` some 12 settings on at most 3,000 rows and the best of them on 10,000,
-    `thorough` more settings on three times as many rows."""
+    """What is compared first, if C, λ, kernel and features are not given: `quick` nothing,
+    `balanced` 12 settings on 3,000 rows, the best on 10,000, `thorough` more on more rows."""
     kernel: Annotated[
         AnyKernel | None,
         Doc(

@@ -163,6 +163,11 @@ class FeatureMap:
         return n_outputs(self.spec, self.n_inputs)
 
     @property
+    def n_weights(self) -> int:
+        """Rows of `weights`, if there are any."""
+        return self.n_inputs if isinstance(self.spec, Splines) else self.n_outputs
+
+    @property
     def sources(self) -> Indices | None:
         """(n_outputs,) the input feature that each output depends on; None if it is not one."""
         match self.spec:

@@ -89,9 +89,8 @@ class ComparisonCreate(training.TrainingOptions):
     """The same for all entries: a `fraction` of the rows as a validation set, or cross-validation
     with `folds`, which trains every entry once for each fold."""
     refit: Literal["best", "all"] = "best"
-    """With folds, which entries are trained again, on all rows: the best one, if `model_name` keeps
-    it, or all. An entry shows its training on all rows if all have one, else that of the first
-    fold."""
+    """With folds, which entries are trained on all rows, too: the best, if `model_name` keeps it,
+    or all. An entry shows that training if all have one, else that of the first fold."""
     sizes: Annotated[Sizes | None, Field(examples=[{"rows": [100, 1000, 10000]}])] = None
     """Train every entry on parts of the training rows or of the features, to measure how its time
     grows. All trainings begin at zero, are measured on the same validation set, and no model is

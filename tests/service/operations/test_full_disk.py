@@ -122,12 +122,13 @@ def test_job_without_space_for_its_model_fails(small_disk: Path, settings: Setti
     """With a hint, and not because of a lost worker."""
     settings = settings.model_copy(update={"blob_url": str(small_disk / "blobs")})
     with running(settings) as client:
-        upload(client)
-        job_id = create(client)
+        upload(client, csv_of(n_features=500))  # a small model is in the database
+        job_id = create(client, solver={"name": "smo"})
         fill(small_disk)
         assert Worker(settings, threading.Event()).take_next_job()
         job = read(client, job_id)
-        assert (job["state"], job["error"]["code"]) == ("failed", "storage-full")
+        assert job["state"] == "failed"
+        assert job["error"]["code"] == "storage-full"
         assert "free disk space" in job["error"]["hint"]
 
 
