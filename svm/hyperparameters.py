@@ -170,8 +170,8 @@ class Hyperparameters(Checked):
     C: Annotated[
         Moderate | None,
         Doc(
-            "Weight of the losses: λ = 1/(nC), of `subgradient` 2/(nC), with the n rows of "
-            "a binary problem. Default: 1, unless λ is given."
+            "Weight of the losses: λ = 1/(nC), of `subgradient` 2/(nC), with n rows in a "
+            "binary problem. 1 if λ is not given."
         ),
     ] = None
     dtype: Annotated[
@@ -182,7 +182,7 @@ class Hyperparameters(Checked):
         NonNegative | None,
         Doc(
             "ε of the losses of numeric targets, in their unit (or their logarithm's): smaller "
-            "errors cost nothing. Default: half the robust spread of a first fit's errors."
+            "errors cost nothing. Default: half the robust spread of those of a first fit."
         ),
     ] = None
 
