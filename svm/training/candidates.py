@@ -18,6 +18,8 @@ FAMILIES: tuple[Family, ...] = "linear", "splines", "gaussian"
 TITLES: dict[Family, str] = {"linear": "linear", "splines": "splines", "gaussian": "Gaussian"}
 FEWEST_ROWS = 50
 """With fewer rows nothing is compared."""
+MOST_CLASSES = 20
+"""With more classes, too: each setting is trained for each pair."""
 MOST_VALUES = 1 << 24
 """Of a sample: 128 MiB."""
 MOST_CURVES = 200

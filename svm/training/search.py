@@ -100,7 +100,8 @@ class Outcome:
         """Of each family that was tried, the simplest first."""
         first: dict[Family, Tried] = {}
         for each in self.tried:
-            first.setdefault(each.candidate.family, each)
+            if each.loss < math.inf:
+                first.setdefault(each.candidate.family, each)
         return [first[family] for family in FAMILIES if family in first]
 
     @property
@@ -110,7 +111,7 @@ class Outcome:
 
         def shown(loss: float) -> str:
             if not numbers:
-                return f"{100.0 * (1.0 - loss):.1f} %"
+                return f"{100.0 * max(0.0, 1.0 - loss):.1f} %"
             return f"{loss:,.0f}" if loss >= 1000.0 else f"{loss:.4g}"
 
         parts = ", ".join(f"{TITLES[t.candidate.family]} {shown(t.loss)}" for t in self.best)
@@ -118,11 +119,9 @@ class Outcome:
         kept = f"the {TITLES[self.chosen.family]} one"
         if self.tried[0].candidate != self.chosen:
             kept += ", the simplest as good as the best"
-        return (
-            f"auto tried {len(self.tried)} settings on {self.rows:,} rows: {what} {parts}; it kept "
-            f"{kept}, and expects {shown(self.loss)} on new rows, as it chooses and measures on "
-            "different folds"
-        )
+        said = f"auto tried {len(self.tried)} settings: {what} {parts or 'unknown'}; it kept {kept}"
+        expected = f"expects {shown(self.loss)} on new rows"
+        return f"{said}, and {expected}, as it chooses and measures on different folds"
 
 
 class Search:
@@ -155,7 +154,8 @@ class Search:
             codes = np.unique(self._labels, return_inverse=True)[1]
         self._importance = self._importances(codes)
         counts = sample_sizes(effort, n, stored_values(X))
-        self._rows = [sample(codes, count, seed, number) for number, count in enumerate(counts)]
+        some = np.flatnonzero(self._importance)
+        self._rows = [some[sample(codes[some], m, seed, k)] for k, m in enumerate(counts)]
         self._folds = [fold_numbers(codes[rows], FOLDS, seed=seed) for rows in self._rows]
         self._samples: dict[bool, Any] = {}
         self.results: dict[str, Vector] = {}
@@ -229,8 +229,6 @@ class Search:
                 pass
             predicted = training.result().fitted.predict(X[outside])
         except (InvalidData, Diverged):
-            if task.candidate == self._first[0]:
-                raise
             return np.full(len(outside) + 1, np.inf)
         kernel = training.prepared.kernel
         gamma = float(kernel.gamma) if isinstance(kernel, GaussianKernel) else math.nan
@@ -312,6 +310,8 @@ class Search:
         some = list(losses)
         means = {one: self._mean(losses[one], is_last)[0] for one in some}
         best = min(some, key=lambda one: means[one])
+        if means[best] == math.inf:  # none can be trained on a part of the rows
+            return self._first[0]
         for family in FAMILIES:
             own = [one for one in some if one.family == family]
             if own:

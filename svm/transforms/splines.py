@@ -10,36 +10,52 @@ from svm.data.matrices import Floats, Indices, Vector
 
 FEWEST = 3
 """Different knots that a curve needs; a feature with fewer, such as an indicator, stays one."""
+NEAR, SPANS = 1e-9, (1e-100, 1e100)
+"""Knots that are nearer than this share of the distance of the outer ones are one, and these have a
+distance between the two: the products of distances are normal numbers."""
 
 
 def fit_knots(X: Vector, n_knots: int) -> Vector:
-    """(n_features, n_knots) ascending quantiles of the columns of X (n_samples, n_features), each
-    once, then NaN; only NaN for a column that stays as it is."""
+    """(n_features, n_knots) ascending quantiles of the columns of X (n_samples, n_features), the
+    largest one repeated in place of equal ones; 0 for a column that stays as it is."""
     levels = np.quantile(X, np.linspace(0.0, 1.0, n_knots), axis=0, method="closest_observation")
-    out = np.full((X.shape[1], n_knots), np.nan)
+    out = np.zeros((X.shape[1], n_knots))
     for row, column in zip(out, levels.T, strict=True):
-        distinct = np.unique(column)
+        span = column[-1] - column[0]
+        if not SPANS[0] < span < SPANS[1]:
+            continue
+        steps = np.floor((column - column[0]) / (NEAR * span))
+        distinct = column[np.unique(steps, return_index=True)[1]]
+        distinct[-1] = column[-1]
         if len(distinct) >= FEWEST:
+            row[:] = column[-1]
             row[: len(distinct)] = distinct
     return out
 
 
 def are_knots(knots: Vector | None, n_inputs: int, n_knots: int) -> bool:
     """Whether an array from elsewhere can be the result of `fit_knots`."""
-    if knots is None or knots.shape != (n_inputs, n_knots):
+    if knots is None or knots.shape != (n_inputs, n_knots) or not np.isfinite(knots).all():
         return False
-    counts = np.count_nonzero(np.isfinite(knots), axis=1)
-    known = np.arange(knots.shape[1]) < counts[:, None]
-    ascending = (np.diff(knots, axis=1) > 0.0) | ~known[:, 1:]
-    enough = (counts == 0) | (counts >= FEWEST)
-    first = (np.isfinite(knots) == known) & (np.isnan(knots) != known)
-    return bool(first.all() and ascending.all() and enough.all())
+    with np.errstate(over="ignore"):
+        spans, gaps = knots[:, -1] - knots[:, 0], np.diff(knots, axis=1)
+    counts = _counts(knots)
+    first = np.arange(n_knots - 1) < counts[:, None] - 1
+    apart = np.where(first, gaps > 0.1 * NEAR * spans[:, None], gaps == 0.0)
+    curved = (spans > SPANS[0]) & (spans < SPANS[1]) & (counts >= FEWEST)
+    return bool(((counts == 1) | (curved & apart.all(axis=1))).all())
+
+
+def _counts(knots: Vector) -> Indices:
+    """(n_features,) different knots."""
+    counts: Indices = 1 + np.count_nonzero(np.diff(knots, axis=1), axis=1)
+    return counts
 
 
 def widths_of(knots: Vector) -> Indices:
     """(n_features,) how many outputs each feature has."""
-    counts = np.count_nonzero(np.isfinite(knots), axis=1)
-    return np.where(counts == 0, 1, counts + 1)
+    counts = _counts(knots)
+    return np.where(counts < FEWEST, 1, counts + 1)
 
 
 def splines(X: Floats, knots: Vector) -> Floats:

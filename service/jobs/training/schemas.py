@@ -34,7 +34,7 @@ from svm.model.pipeline import Pipeline
 from svm.model.target import TargetScale
 from svm.solvers import CHOICES, AnyChoice
 from svm.stopping import Stopping
-from svm.training.candidates import FEWEST_ROWS
+from svm.training.candidates import FEWEST_ROWS, MOST_CLASSES
 from svm.training.curve import Trace
 from svm.transforms.features import AnyFeatures, Identity
 from svm.transforms.scaling import ScalingName
@@ -330,7 +330,8 @@ class JobCreate(TrainingOptions):
     def on(self, dataset: Dataset) -> Self:
         made = super().on(dataset)
         values: dict[str, Any] = {"validation": stratified(self.validation, dataset)}
-        if not made.searches or dataset.n_samples < FEWEST_ROWS:
+        few, many = dataset.n_samples < FEWEST_ROWS, len(dataset.classes or ()) > MOST_CLASSES
+        if not made.searches or few or many:
             values["solver"] = self.solver.without_search()
         elif not (dataset.sparse or dataset.text_columns):
             values["scaling"] = self.scaling

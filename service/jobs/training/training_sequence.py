@@ -146,7 +146,7 @@ class TrainingSequence:
         self._training = None
 
     def _search(self) -> None:
-        trainings, lending = self._trainings, self._lending
+        trainings, lending, begun = self._trainings, self._lending, self._attempt.elapsed_s
         while tasks := trainings.compare({}):
             search = trainings.search
             assert search is not None
@@ -168,6 +168,7 @@ class TrainingSequence:
                 lending.lend(left, lambda _: trainings.compared)
             shown = {"comparing": True, **self._overall(search.fraction)}
             self._attempt.show(self._attempt.progress | shown)
+        self._spent_s += self._attempt.elapsed_s - begun
 
     def _train_pairs(self, training: Training) -> None:
         for number in self._lending.numbers:  # of an earlier attempt

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -119,14 +120,15 @@ class JobTrainings:
         self.outcome: Outcome | None = None
         """Of the search, once it has ended."""
         if spec.searches and len(first.training) >= FEWEST_ROWS:
-            self.search = Search(
-                *(self.pipeline, *rows.of(first.training)),
-                seed=spec.seed,
-                tries_unscaled=spec.scaling is None,
-                effort=spec.solver.search_effort,
-                interrupted=lambda: self.work.check(),
-                **rows.described(first.training),
-            )
+            with suppress(InvalidData):  # there are too few rows of positive weight
+                self.search = Search(
+                    *(self.pipeline, *rows.of(first.training)),
+                    seed=spec.seed,
+                    tries_unscaled=spec.scaling is None,
+                    effort=spec.solver.search_effort,
+                    interrupted=lambda: self.work.check(),
+                    **rows.described(first.training),
+                )
 
     def compare(self, results: Arrays) -> list[Task]:
         """Continue the search of `auto` from these results. Returns the tasks that are open; at its

@@ -331,7 +331,7 @@ def _features(model: dict[str, Any], X: Any) -> Any:
         terms = [math.prod(X[:, int(j)] for j in row if j >= 0) for row in b]
         return np.stack(terms, axis=1)
     if features["name"] == "splines":
-        return np.concatenate([_curves(X[:, j], t[t == t]) for j, t in enumerate(b)], axis=1)
+        return np.concatenate([_curves(X[:, j], np.unique(t)) for j, t in enumerate(b)], axis=1)
     if features["name"] == "random-fourier":
         return np.cos(X @ W.T + b) * math.sqrt(2.0 / len(b))
     if features["name"] == "nystroem":
@@ -348,8 +348,8 @@ def _features(model: dict[str, Any], X: Any) -> Any:
 
 
 def _curves(x: Any, t: Any) -> Any:
-    """Quadratic B-splines of one feature with these knots; without knots the feature itself."""
-    if not len(t):
+    """Quadratic B-splines of one feature with these knots; with less than three the feature."""
+    if len(t) < 3:
         return x[:, None]
     x, clamped = np.clip(x, t[0], t[-1]), np.concatenate([t[:1], t, t[-1:]])
     i = np.searchsorted(t[1:-1], x)

@@ -44,8 +44,7 @@ def test_beyond_the_outer_knots_the_nearest_one_counts() -> None:
 
 def test_the_pieces_are_the_same_functions() -> None:
     knots = fit_knots(rows(200), 5)
-    X = np.concatenate([rows(100, 1), knots.T[:3, :]])
-    X = np.where(np.isnan(X), 0.0, X)
+    X = np.concatenate([rows(100, 1), knots.T])
     made = pieces_of(knots)
     x = np.clip(X[:, made.features], made.lowest, made.highest)
     total = np.zeros_like(x)
@@ -57,17 +56,31 @@ def test_the_pieces_are_the_same_functions() -> None:
     np.testing.assert_allclose(total, splines(X, knots), atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "knots",
-    [
-        [[0.0, 1.0, 1.0]],
-        [[0.0, 1.0, np.nan]],
-        [[np.nan, 0.0, 1.0]],
-        [[0.0, np.inf, np.nan]],
-        [[0.0, 1.0]],
-    ],
-)
-def test_other_arrays_are_no_knots(knots: list[list[float]]) -> None:
-    assert not are_knots(np.array(knots), 1, 3)
-    assert are_knots(np.array([[0.0, 1.0, 2.0]]), 1, 3)
-    assert are_knots(np.full((1, 3), np.nan), 1, 3)
+BAD: list[list[float]] = [
+    [0.0, 1.0, 0.5, 2.0],
+    [0.0, 0.0, 1.0, 2.0],
+    [2.0, 1.0, 0.0, 0.0],
+    [0.0, np.nan, 1.0, 2.0],
+    [0.0, 1.0, 2.0, np.inf],
+    [0.0, 1.0, 1.0, 1.0],
+    [0.0, 5e-324, 1e-323, 1.5e-323],
+    [-1.7e308, 0.0, 1e308, 1.7e308],
+    [0.0, 1e-170, 2e-170, 1.0],
+]
+
+
+@pytest.mark.parametrize("knots", BAD, ids=str)
+def test_other_arrays_are_not_knots(knots: list[float]) -> None:
+    assert not are_knots(np.array([knots]), 1, 4)
+    assert not are_knots(None, 1, 4)
+    for good in ([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 2.0], [0.0, 0.0, 0.0, 0.0]):
+        assert are_knots(np.array([good]), 1, 4)
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-170, 1e-90, 1.0, 1e90, 1e150])
+def test_all_finite_columns_have_finite_curves(scale: float) -> None:
+    """Also with values that are almost equal beside others."""
+    X = np.concatenate([rows(100), np.resize([0.0, 1e-170, 1.0], (100, 4))]) * scale
+    knots = fit_knots(X, 6)
+    assert are_knots(knots, 4, 6)
+    assert np.isfinite(splines(X, knots)).all()
