@@ -31,6 +31,7 @@ from service.rows.spec import Label
 from service.settings import Settings
 from service.storage.arrays import Arrays, under
 from svm.data.matrices import Indices, Vector
+from svm.errors import InvalidData
 from svm.model.measures import Confusion, Errors, Measures
 from svm.model.multiclass import label_name
 from svm.model.pipeline import FittedPipeline, Pipeline
