@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -165,6 +166,7 @@ def train(
     ] = False,
 ) -> None:
     """Train a model; with --watch, show the progress."""
+    _refuse_file(model)
     given = {
         "dataset_id": dataset,
         "model_name": model,
@@ -290,6 +292,18 @@ def compare(
     grid = {"solver": solver} | ({"C": c} if c else {})
     job = _wait(call, call.client.compare(dataset, grid=grid, **options))
     call.show(job.results(), showing.print_comparison)
+
+
+def _refuse_file(model: str) -> None:
+    """Raises ValueError for a file in place of the name of a model; a valid name is never one."""
+    from service.client.rows import MEDIA_TYPES
+
+    path = Path(model)
+    if path.suffix.lower() in MEDIA_TYPES or (path.is_file() and re.search("[^a-z0-9-]", model)):
+        raise ValueError(
+            f"{model} is the name of a file, not of a model; upload it first: "
+            f"`svm-service upload {shlex.quote(model)}`, then `svm-service train NAME`"
+        )
 
 
 def _follow(call: Call, job: Job, watch: bool) -> None:

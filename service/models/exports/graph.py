@@ -62,8 +62,8 @@ def graph_of(fitted: FittedPipeline, name: str) -> onnx.ModelProto:
         name = next(column.name for column in fitted.columns if column.kind == "text")
         raise InvalidContent(
             "export-unsupported",
-            f"column {name!r} has texts, and ONNX has no operation for their tokens; use npz "
-            "or json, which have a program in Python",
+            f"column {name!r} has texts, and ONNX has no operation for their tokens; use npz, "
+            "which contains a program in Python that predicts from npz and json",
         )
     n_values = _count(fitted)
     if n_values > MOST_VALUES:

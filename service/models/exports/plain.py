@@ -32,7 +32,8 @@ import numpy as np
 
 BLOCK_ROWS = 512
 BLOCK_VALUES = 8_000_000
-MISSING = {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?", "."}
+BOOLEANS = {"false": 0.0, "true": 1.0}
+MISSING = {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "\\N", "?", "."}
 
 
 def load(path: str | Path) -> dict[str, Any]:
@@ -189,13 +190,16 @@ def _reader(column: dict[str, Any], texts: list[str]) -> Any:
             return -1
 
     def days(cell: Any) -> float:
-        if cell is None or cell in MISSING:
+        if cell is None or (text := cell.strip()) in MISSING:
             return math.nan
-        time = datetime.fromisoformat(cell.strip())
+        time = datetime.fromisoformat(text)
         time = time if time.tzinfo else time.replace(tzinfo=UTC)
         return (time - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
 
     def number(cell: Any) -> float:
+        if isinstance(cell, str):
+            text = cell.strip()
+            cell = None if text in MISSING else BOOLEANS.get(text.lower(), text)
         return math.nan if cell is None else float(cell)
 
     def place(cell: Any) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,7 @@ from service.models.exports import document, plain
 from service.models.exports.document import About
 from service.models.exports.graph import feed, graph_of, input_names
 from service.models.imports import model_of, read
+from service.rows.cell_texts.number_text import MISSING_TEXTS
 from service.settings import Limits
 from svm.data.columns import Column, Columns
 from svm.encoding.encoder import Encoding
@@ -30,7 +33,7 @@ from svm.training.training import Training
 from svm.transforms.features import Interactions, Nystroem, RandomFourier, Square, Terms
 from tests.service.models.test_exports import distance
 from tests.service.models.test_imports import MEDIA
-from tests.service.predictions.table_rows import TABLE, Values, objects, raw_rows, written
+from tests.service.predictions.table_rows import TABLE, Values, csv_of, objects, raw_rows, written
 
 CLOSE = 1e-9
 LINEAR = Newton(C=1.0)
@@ -196,6 +199,19 @@ def test_the_program_takes_the_original_columns(form: Any, tmp_path: Path) -> No
     for rows in (written(X, "value", 4), objects(X, 5), objects(X)):
         assert np.array_equal(plain.raw_values(model, rows), X, equal_nan=True)
     assert plain.predict(model, objects(X)).tolist() == fitted.predict(X).tolist()
+
+
+def test_the_program_takes_the_texts_of_a_csv_file(tmp_path: Path) -> None:
+    """As `csv.DictReader` gives them: an empty or blank number, boolean or date is missing."""
+    document.write("npz", to_arrays(fitted_of("linear")), About(None, {}), tmp_path / "model")
+    model = plain.load(tmp_path / "model")
+    X = raw_rows(500, 3)
+    for seed in (None, 4):
+        rows = list(csv.DictReader(io.StringIO(csv_of(written(X, "text", seed)).decode())))
+        assert np.array_equal(plain.raw_values(model, rows), X, equal_nan=True)
+    for blank in ("", " \t"):
+        assert np.isnan(plain.raw_values(model, [[blank] * len(TABLE)])).all()
+    assert plain.MISSING == MISSING_TEXTS
 
 
 def test_a_graph_takes_strings_for_categories() -> None:

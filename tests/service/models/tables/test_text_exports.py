@@ -154,7 +154,8 @@ def test_the_program_predicts_files_of_texts(kind: str, tmp_path: Path) -> None:
 
 def test_onnx_refuses_texts() -> None:
     """The error names the column, and the formats that take them."""
-    with pytest.raises(InvalidContent, match=r"column 'note' has texts.* use npz or json"):
+    ways = r"use npz, which contains a program in Python that predicts from npz and json"
+    with pytest.raises(InvalidContent, match=rf"column 'note' has texts.* {ways}"):
         graph_of(fitted_of("usual"), "model")
 
 
