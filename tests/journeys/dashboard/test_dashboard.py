@@ -33,7 +33,7 @@ pytestmark = IN_A_BROWSER
 def warm(server: Server) -> None:
     """Compile all loops first, so that pages wait only for trainings."""
     dataset = server.upload(csv_of().encode())
-    for solver in ("pegasos", "newton", "dual-coordinate-descent"):
+    for solver in ("pegasos", "newton", "dual-coordinate-descent", "smo"):
         server.trained(dataset["id"], "warm", solver={"name": solver})
 
 

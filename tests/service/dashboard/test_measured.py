@@ -169,8 +169,12 @@ def test_pages_of_a_numeric_target(browser: Browser, client: TestClient, worker:
     browser.follow("Train a model")
     assert "Predict price regression: a number is predicted" in browser.page.text
     assert "Class weights" not in browser.page.text
-    browser.send("/train", **QUICK)
+    browser.send("/train", validation="validation-split")
     assert worker.take_next_job()
+    text = browser.go(browser.page.path).text
+    assert "Mean absolute error of the best setting of each kind" in text
+    assert "shorter bars are better" in text
+    assert browser.page.html.count('class="bar"') == 3
     for path in ("/models/flats/versions/1", "/jobs", "/models", "/models/flats/versions/1/card"):
         text = browser.go(path).text
         assert "ccuracy" not in text, path
