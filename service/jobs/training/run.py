@@ -85,11 +85,10 @@ def run(context: RunContext, attempt: Attempt) -> None:
         metrics["validation"]["none_of_these"] = summary.prices_of(fitted.rejection, left_out)
     warnings += explain_unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
     found = trainings.outcome if sequence.is_chosen else None
-    if found is not None:
-        notes = (found.summary, *notes)
     measures = summary.result_of(result, metrics, notes)
     if found is not None:
         measures["search"] = summary.search_of(found)
+        measures["notes"].insert(0, found.summary)
     if canceled:
         measures["stop_reason"] = "canceled"
     attempt.show(summary.final_progress(attempt, canceled, measures))
