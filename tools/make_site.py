@@ -34,7 +34,10 @@ NAVIGATION: dict[str, list[str]] = {
 LAST = ["faq.md", "glossary.md"]
 DOCUMENTED = ("svm", "service/client/synchronous")
 """The reference has a page for each package in these folders."""
-INTERNAL = {"svm.loops", "svm.training.curve", "svm.training.default_epsilon"}
+INTERNAL = {
+    *("svm.loops", "svm.training.candidates", "svm.training.curve"),
+    "svm.training.default_epsilon",
+}
 """Packages and modules whose functions are only for other modules of `svm`."""
 
 

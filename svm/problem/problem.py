@@ -140,6 +140,8 @@ class Problem:
     """Count of updates at which an `advance` ends, even within an epoch."""
     interrupted: Callable[[], None] = _never
     """Raises `Interrupted` when the work should stop; solvers call it between blocks."""
+    alike: Problem | None = None
+    """One that differs in labels alone, and has what both can share."""
 
     @property
     def n_samples(self) -> int:
@@ -180,6 +182,8 @@ class Problem:
     @cached_property
     def steps(self) -> Vector:
         """(n_samples,) the step in αᵢ for a derivative of -n D of 1, over-relaxed."""
+        if self.alike is not None:
+            return self.alike.steps
         scale = 1.0 / (self.regularization * self.n_samples)
         curvature = scale * (self.squared_norms + (1.0 if self.intercept == "augmented" else 0.0))
         if self.ridge is not None:
@@ -198,6 +202,7 @@ class Problem:
         loss: of a class against the rest there are as many problems as classes."""
         names = ("rows", "weights", "upper", "ridge", "zeros")
         self.__dict__.update({name: getattr(other, name) for name in names})
+        self.__dict__["alike"] = other
 
     @cached_property
     def corners(self) -> Signs | Vector:

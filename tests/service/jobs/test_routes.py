@@ -132,7 +132,12 @@ def test_wrong_field_is_pointed_at(
 @pytest.mark.parametrize(
     ("solver", "pointer", "message", "hint"),
     [
-        ({"name": "newton", "C": -1}, "/C", "Input should be at least 1e-100", "sum of the losses"),
+        (
+            {"name": "newton", "C": -1},
+            "/C",
+            "Input should be at least 1e-100",
+            "Weight of the losses",
+        ),
         ({"name": "newton", "lamda": 1}, "/lamda", "There is no such field", "mean `lambda`? "),
         (
             {"name": "newton", "gamma": 1},

@@ -239,6 +239,7 @@ def test_comparison_of_encodings(client: TestClient, worker: Worker, settings: S
         "validation": {"folds": 2},
         "model_name": "clouds",
         "warm_starts": False,
+        "refit": "all",
         "seed": 1,
     }
     reply = client.post("/v1/comparisons", json=body)

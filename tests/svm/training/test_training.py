@@ -120,7 +120,7 @@ def test_threads_can_come_and_go() -> None:
     labels = np.arange(900) % 3
     large = random.normal(size=(900, SEVERAL_FROM // 900 + 1))
     pipeline = Pipeline(
-        solver=DualCoordinateDescent(), multiclass="one-vs-rest", stopping=Stopping(max_epochs=3)
+        solver=DualCoordinateDescent(), multiclass="one-vs-rest", stopping=Stopping(max_epochs=9)
     )
     expected = bits(train(pipeline, large, labels).result())
     wanted, seen = [2], set()
@@ -131,7 +131,7 @@ def test_threads_can_come_and_go() -> None:
     how = Execution(threads=lambda: wanted[0], interrupted=interrupted)
     training = Training(pipeline, large, labels, seed=0, how=how)
     for progress in training:
-        if wanted == [2] and progress.epoch == 2:
+        if wanted == [2] and progress.epoch >= 2:
             assert caller not in seen
             wanted[0] = 1
     assert caller in seen

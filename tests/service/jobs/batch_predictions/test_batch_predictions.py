@@ -35,7 +35,8 @@ def worker(client: TestClient, settings: Settings) -> Worker:
 def trained(client: TestClient, worker: Worker, n_classes: int = 2) -> str:
     """A calibrated model `clouds`; the id of the dataset that it was trained on."""
     dataset_id = upload(client, csv_of(90, n_classes))
-    spec = job_body(dataset_id, calibration="sigmoid", validation={"fraction": 0.4})
+    held_out = {"fraction": 0.4}
+    spec = job_body(dataset_id, calibration="sigmoid", validation=held_out, scaling="none")
     job_id = client.post("/v1/jobs", json=spec).json()["id"]
     assert carry_out(client, worker, job_id)["state"] == "succeeded"
     return dataset_id
