@@ -36,7 +36,7 @@ DOCUMENTED = ("svm", "service/client/synchronous")
 """The reference has a page for each package in these folders."""
 INTERNAL = {
     *("svm.loops", "svm.training.candidates", "svm.training.curve"),
-    "svm.training.default_epsilon",
+    *("svm.training.default_epsilon", "svm.training.round_robin"),
 }
 """Packages and modules whose functions are only for other modules of `svm`."""
 
