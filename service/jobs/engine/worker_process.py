@@ -15,9 +15,10 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
+import psutil
 import structlog
 
-from service.common.malloc import share_freed_memory
+from service.common.malloc import return_free_memory, share_freed_memory
 from service.datasets.store import KeptDatasets
 from service.errors import StorageFull
 from service.jobs.context import RunContext
@@ -109,6 +110,11 @@ def ring(pipe: int) -> None:
         os.write(pipe, WAKE)
 
 
+KEPT = 1 / 8
+"""This part of a worker's memory may stay in use without a job. The plan of the next one does not
+count what an earlier one has left."""
+
+
 class Worker:
     """Takes jobs and runs them, one at a time."""
 
@@ -127,6 +133,7 @@ class Worker:
         self._settings = settings
         self._stopping = stopping
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._wake_others = wake_others
         most = settings.limits.running_jobs_per_caller
         self._leases = Leases(database, blobs, most)
         self._part_leases = PartLeases(database, blobs, most)
@@ -164,12 +171,14 @@ class Worker:
         }
 
     def run(self, woken: threading.Event, dead: Sequence[str], stays: bool) -> bool:
-        """Take jobs until the process stops; True if it ended because there were none."""
+        """Take jobs until the process stops; True if it ended because there were none, or because
+        it keeps too much memory of earlier ones: a new process takes its place."""
         listen(self._settings.database_url, WORK, woken.set, self._stopping)
         if dead:
             with suppress(Exception):  # their leases expire in any case
                 self._leases.expire(dead)
-        deadline = time.monotonic() + IDLE_S
+        deadline, memory = time.monotonic() + IDLE_S, psutil.Process().memory_info
+        most = memory().rss + int(KEPT * self._settings.limits.worker_memory_bytes)
         while not self._stopping.is_set():
             woken.clear()
             pause = LOOK_S
@@ -177,6 +186,11 @@ class Worker:
                 if self.take_next_job() or self.take_next_part():
                     deadline = time.monotonic() + IDLE_S
                     continue
+                if memory().rss > most:
+                    return_free_memory()
+                if memory().rss > most:
+                    self._wake_others()  # the supervisor, too, which then replaces this process
+                    return True
                 # The lease of a lost worker may last longer than this one is idle.
                 if time.monotonic() > deadline and not stays and not self._leases.any():
                     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from starlette.testclient import TestClient
@@ -249,6 +251,33 @@ def test_workers_end_without_jobs_and_are_back_for_the_next(tmp_path: Path) -> N
             job_id = create(client)
             engine.wake()
             assert read(client, job_id, wait_s=30)["state"] == "succeeded"
+        engine.stop()
+
+
+@pytest.mark.long
+def test_worker_that_keeps_much_memory_is_replaced(tmp_path: Path) -> None:
+    """It keeps the rows of its last job: one that has grown by an eighth of its memory ends when
+    there is no job, and the next one finds another."""
+    limits = Limits(worker_memory_bytes=600_000_000)
+    settings = settings_in(tmp_path, workers=1, limits=limits)
+    engine = Child(ENGINE, settings)
+    with api(settings) as client:
+        rows = np.random.default_rng(0).normal(size=(120_000, 100))
+        rows[:, -1] = rows[:, 0] > 0.0
+        content = io.BytesIO()
+        np.save(content, rows)
+        headers = {"Content-Type": "application/x-npy"}
+        reply = client.post("/v1/datasets", content=content.getvalue(), headers=headers)
+        assert reply.status_code == 201, reply.text
+        engine.start()
+        pid = until(lambda: engine.pid)
+        (first,) = until(lambda: [one.pid for one in processes(pid) if one.pid != pid])
+        quick = {"name": "newton", "C": 1e-3}
+        for _ in range(2):
+            job_id = create(client, reply.json()["id"], solver=quick, scaling="none")
+            engine.wake()
+            assert read(client, job_id, wait_s=30)["state"] == "succeeded"
+        until(lambda: first not in [one.pid for one in processes(pid)])
         engine.stop()
 
 
