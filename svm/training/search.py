@@ -47,7 +47,7 @@ from svm.training.training import Execution, Training
 
 FOLDS = 5
 """Of the first comparison, and of the last one, which computes the first two of them."""
-LAST_FOLDS = 2
+LAST_FOLDS, FINALISTS = 2, 3
 LOOSE_GAP, MOST_EPOCHS, UPDATES_OF_ROW = 1e-2, 50, 100
 """A comparison needs no exact optimum."""
 
@@ -98,11 +98,9 @@ class Outcome:
     @property
     def best(self) -> list[Tried]:
         """Of each family that was tried, the simplest first."""
-        first: dict[Family, Tried] = {}
-        for each in self.tried:
-            if each.loss < math.inf:
-                first.setdefault(each.candidate.family, each)
-        return [first[family] for family in FAMILIES if family in first]
+        measured = {each.candidate: each for each in self.tried if each.loss < math.inf}
+        first = [measured[one] for one in _first_of_families(list(measured))]
+        return sorted(first, key=lambda each: FAMILIES.index(each.candidate.family))
 
     @property
     def summary(self) -> str:
@@ -194,7 +192,7 @@ class Search:
     def fraction(self) -> float:
         """About how much of the work is done."""
         first, kept = len(self._first) + 4 * self._amount.rounds, self._amount.kept
-        total = first + kept[0] + (FOLDS - 2) * kept[1] + LAST_FOLDS * 3 * self._has_more
+        total = first + kept[0] + (FOLDS - 2) * kept[1] + LAST_FOLDS * FINALISTS * self._has_more
         return min(1.0, len(self.results) / total)
 
     def take(self, task: Task, result: Vector) -> None:
@@ -202,7 +200,8 @@ class Search:
         self.results[task.key] = result
 
     def compute(self, task: Task) -> Vector:
-        """The result of a task. Raises Interrupted, and what the data of all candidates raises."""
+        """The result of a task: losses are infinite if its rows cannot be trained on. Raises
+        Interrupted."""
         rows, numbers = self._rows[task.is_last], self._folds[task.is_last]
         if task.is_last not in self._samples:
             X = self._X
@@ -266,7 +265,8 @@ class Search:
         some = self._kept(some, self._amount.kept[1], folds=2)
         yield _in_order(some, range(2, FOLDS))
         if self._has_more:
-            yield _in_order(self._finalists(some), range(LAST_FOLDS), is_last=True)
+            finalists = self._kept(some, FINALISTS, folds=FOLDS)
+            yield _in_order(finalists, range(LAST_FOLDS), is_last=True)
 
     def _losses(self, candidate: Candidate, is_last: bool, folds: int = FOLDS) -> Vector:
         """(n_rows,) of the sample, NaN where no training of the first folds has measured them."""
@@ -321,12 +321,9 @@ class Search:
                     return one
         return best
 
-    def _finalists(self, some: Sequence[Candidate]) -> list[Candidate]:
-        """The best of each family, and one more."""
-        return self._kept(some, 3, FOLDS)
-
     def outcome(self) -> Outcome:
-        """Once no task is open."""
+        """Once no task is open. Rows of samples are released."""
+        self._samples, self._prepared = {}, None
         *_, final = self._phases()
         is_last = self._has_more
         some = list(dict.fromkeys(task.candidate for task in final))

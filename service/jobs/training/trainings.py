@@ -134,11 +134,11 @@ class JobTrainings:
     def compare(self, results: Arrays) -> list[Task]:
         """Continue the search of `auto` from these results. Returns the tasks that are open; at its
         end, and without a search, none."""
-        if self.search is None:
+        if self.search is None or self.outcome is not None:
             return []
         self.search.results |= results
         tasks = self.search.open_tasks()
-        if not tasks and self.outcome is None:
+        if not tasks:
             self.outcome = self.search.outcome()
             self.pipeline = self.outcome.pipeline
         return tasks
