@@ -17,11 +17,11 @@ class StopAfter(threading.Event):
 
     def __init__(self, looks: int = 300) -> None:
         super().__init__()
-        self._looks = looks
+        self._looks, self.looked = looks, 0
 
     def is_set(self) -> bool:
-        self._looks -= 1
-        return self._looks < 0
+        self.looked += 1
+        return self.looked > self._looks
 
 
 def some_epochs(progress: dict[str, Any]) -> bool:
