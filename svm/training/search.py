@@ -139,9 +139,10 @@ class Search:
         effort: Effort = "balanced",
         interrupted: Callable[[], None] | None = None,
     ) -> None:
-        """X, labels, columns and weights as of a `Training`; if only some `rows` of X take part, the
-        others are of these. `pipeline` has the solver `auto`, and everything that is not compared.
-        `tries_unscaled`: a linear model without scaling, too. Raises InvalidData."""
+        """X, labels, columns and weights as of a `Training`; if `rows` of X are given, only these
+        take part, and labels and weights are theirs. `pipeline` has the solver `auto`, and
+        everything that is not compared. `tries_unscaled`: a linear model without scaling, too.
+        Raises InvalidData."""
         self._usual, self._columns, self._weights, self._seed = pipeline, columns, weights, seed
         self._X, self._labels = X, np.asarray(labels)
         self._tries_unscaled, self._amount = tries_unscaled, AMOUNTS[effort]
