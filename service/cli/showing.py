@@ -93,7 +93,9 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         {
             "rows": f"{plan['n_samples']:,}" + (", read from files" * plan["rows_in_files"]),
             "features": f"{plan['n_features']:,}",
-            "trainings": f"{plan['trainings']:,}",
+            "trainings": f"{plan['trainings']:,}"
+            + f", and up to {plan['compared']} on samples, to compare settings"
+            * bool(plan["compared"]),
             "binary problems": f"{plan['binary_problems']:,} in each training",
             "an epoch": plan["cost_per_epoch"],
             "memory": f"{plan['memory_bytes']:,} bytes at most",

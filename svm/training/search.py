@@ -35,6 +35,9 @@ from svm.training.candidates import (
     AMOUNTS,
     EXACT_ROWS,
     FAMILIES,
+    FINALISTS,
+    FOLDS,
+    LAST_FOLDS,
     TITLES,
     Candidate,
     Family,
@@ -45,9 +48,6 @@ from svm.training.candidates import (
 from svm.training.preparation import Prepared, preprocessing_key
 from svm.training.training import Execution, Training
 
-FOLDS = 5
-"""Of the first comparison, and of the last one, which computes the first two of them."""
-LAST_FOLDS, FINALISTS = 2, 3
 LOOSE_GAP, MOST_EPOCHS, UPDATES_OF_ROW = 1e-2, 50, 100
 """A comparison needs no exact optimum."""
 
@@ -194,9 +194,7 @@ class Search:
     @property
     def fraction(self) -> float:
         """About how much of the work is done."""
-        first, kept = len(self._first) + 4 * self._amount.rounds, self._amount.kept
-        total = first + kept[0] + (FOLDS - 2) * kept[1] + LAST_FOLDS * FINALISTS * self._has_more
-        return min(1.0, len(self.results) / total)
+        return len(self.results) / self._amount.most_trainings(self._first, self._has_more)
 
     def take(self, task: Task, result: Vector) -> None:
         """Keep the result of a task."""

@@ -35,6 +35,8 @@ def queued(client: TestClient, **fields: Any) -> dict[str, Any]:
 
 def test_it_keeps_what_fits_and_reports_it(client: TestClient, settings: Settings) -> None:
     upload(client, ring(200))
+    asked = {"dataset_id": "latest", "model_name": "rings", "seed": 1}
+    plan = client.post("/v1/jobs", json=asked, params={"validate_only": True}).json()
     job = queued(client)
     assert job["spec"]["solver"]["effort"] == "balanced"
     assert job["spec"]["scaling"] is None
@@ -45,6 +47,10 @@ def test_it_keeps_what_fits_and_reports_it(client: TestClient, settings: Setting
     assert search["tried"][0]["folds"] == 5
     assert [each["family"] for each in search["tried"] if each["chosen"]] != ["linear"]
     assert search["score"] > 0.9
+    trained = sum(each["folds"] for each in search["tried"])
+    assert 0.8 * plan["compared"] <= trained <= plan["compared"]
+    assert plan["trainings"] == 2  # the linear model, and that which is chosen
+    assert 0.1 < plan["about_s"] < 2.0
     assert search["summary"] in job["notes"]
     version = client.get("/v1/models/rings/versions/1").json()
     assert version["search"] == search
@@ -77,6 +83,8 @@ def test_what_is_given_is_not_compared(
     job = queued(client, **fields)
     assert job["spec"]["solver"]["effort"] == "quick"
     assert job["spec"]["scaling"] == "standardize"
+    plan = client.post("/v1/jobs", json=job["spec"], params={"validate_only": True}).json()
+    assert plan["compared"] == 0
     assert Worker(settings, threading.Event()).take_next_job()
     job = read(client, job["id"])
     assert (job["state"], job["search"]) == ("succeeded", None), job["error"]
