@@ -41,7 +41,7 @@ from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
-from svm.model.measures import Baseline, Errors, Measures
+from svm.model.measures import Baseline, Confusion, Measures
 from svm.model.metrics import explain_unpredicted
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
@@ -322,7 +322,9 @@ class ChainRun:
         return next(iter(self._rows.values())).seen(self.splits), sum(map(len, measured))
 
     def behind(self, best: int) -> dict[int, Any]:
-        """By entry, as `ValidationRows.behind`."""
+        """By entry, as `ValidationRows.behind`. Classes have no such errors for other scores."""
+        if self._by in Confusion.SCORES[1:]:
+            return {}
         return self._validation.behind(self.state, next(iter(self._rows.values())), best)
 
     def packed(self) -> Arrays:
@@ -468,7 +470,10 @@ class ChainRun:
         measures: Measures | None = None
         measured = fold = None
         if (some := self._validation.of_split[step.split]) is not None:
-            measures = rows.measures(fitted, some, baseline)
+            predicted = rows.predicted(fitted, some)
+            kept = self._validation.kept(rows, step.split, predicted)
+            state.predicted[results.place_of(step.entry, step.split)] = kept
+            measures = rows.measures_of(fitted, some, predicted, baseline)
             metrics, name = measures.metrics(), measures.SCORES[0]
             measured = results.kept_of(metrics)
             if step.split > 0:
@@ -492,8 +497,6 @@ class ChainRun:
                 regularization=float(result.warm_start.regularization[0]),
                 warm_start_from=None if start is None else start.entry,
             )
-        if isinstance(measures, Errors):
-            state.predicted[results.place_of(step.entry, step.split)] = measures.predicted
         state.results[step.entry] = now
         assert state.chain is not None
         self.sum_up(self.chains[state.chain])

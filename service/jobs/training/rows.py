@@ -206,8 +206,11 @@ class LabeledRows:
         self, fitted: FittedPipeline, rows: Indices, baseline: Baseline | None
     ) -> Measures:
         """How well the model predicts these rows."""
-        predicted = [_predicted(fitted, X) for X in self._pieces(fitted, rows)]
-        return self.measures_of(fitted, rows, np.concatenate(predicted), baseline)
+        return self.measures_of(fitted, rows, self.predicted(fitted, rows), baseline)
+
+    def predicted(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[Any]:
+        """Class numbers or numeric targets that the model predicts for these rows."""
+        return np.concatenate([_predicted(fitted, X) for X in self._pieces(fitted, rows)])
 
     def certain_codes(
         self, fitted: FittedPipeline, rows: Indices

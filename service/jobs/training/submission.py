@@ -40,7 +40,7 @@ class SpreadPlanRead(ReadModel):
     """How often rows are read. `newton` takes about 4 steps for each decimal digit of the relative
     gap, less 2, and 5 fewer if there are enough rows to begin on a sample; each step reads all rows
     once, and those near the margin twice more.
-    `gradient-descent` reads all rows once in each epoch that `stopping` allows, and then as `newton`
+    `gradient-descent` reads them once in each epoch that `stopping` allows, and then as `newton`
     for its certificate. Preparation and metrics, by the job's own worker, are not counted."""
     bytes_once: int
     """Sent once: the labels and weights of all rows, and to each worker which rows they are."""
