@@ -222,7 +222,7 @@ class Search:
                 columns=self._columns,
                 weights=None if self._weights is None else self._weights[rows[inside]],
                 bounds_kernel=False,
-                how=Execution(interrupted=self._interrupted, prepared=prepared),
+                how=Execution(interrupted=self._interrupted, owns_rows=True, prepared=prepared),
             )
             self._prepared = key, training.prepared
             for _ in training:

@@ -391,7 +391,7 @@ class ChainRun:
     def _open(self, in_files: bool) -> LabeledRows:
         some = self._datasets.open if in_files else self._datasets.load
         data, classes = some(self.dataset), self.body.classes
-        return LabeledRows(data, self.dataset, classes, self._work.check)
+        return LabeledRows(data, self.dataset, classes, self._work.check, self._threads)
 
     def _rows_of(self, step: ChainStep) -> LabeledRows:
         """All rows, with the columns that the entry sees."""

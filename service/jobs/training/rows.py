@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,17 @@ from service.jobs.training.schemas import (
 )
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
-from svm.data.matrices import Indices, Matrix, Vector, is_sparse
+from svm.data.executors import IN_THIS_THREAD, executor_of
+from svm.data.matrices import Array, Indices, Matrix, Vector, is_sparse
 from svm.data.splitting import class_groups, fold_numbers, held_out_rows, split
-from svm.data.stored_rows import StoredRows, pieces
+from svm.data.stored_rows import StoredRows, gathered, piece_of, piece_runs, pieces
 from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
 from svm.model.measures import Baseline, Confusion, Errors, Measures
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.scaling import ScalingName
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,10 @@ class LabeledRows:
         dataset: Dataset,
         classes: Sequence[Label] | None = None,
         interrupted: Callable[[], None] = lambda: None,
+        threads: int | Callable[[], int] = 1,
     ) -> None:
         """`classes`: only the rows of these. `interrupted` is called before every piece of rows
-        that is scored, and may raise."""
+        that is scored, and may raise; `threads` score pieces at once."""
         self.X: Any = data.X
         self._values = data.values
         one_class = np.broadcast_to(np.int32(0), data.X.shape[:1])
@@ -79,6 +83,7 @@ class LabeledRows:
         self._weights = data.weights
         self._columns = dataset.kinds
         self._interrupted = interrupted
+        self._executor = executor_of(threads)
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -93,7 +98,7 @@ class LabeledRows:
         """(X, labels) of some rows, ascending; not copied if these are all rows. X is as the model
         `like` takes it, if there is one."""
         whole = len(rows) == len(self)
-        X = self.X if whole else self.X[rows]
+        X = self.X if whole else gathered(self.X, rows, self._executor)
         return X if like is None else self._as_taken_by(like, X), self.labels(rows)
 
     def labels(self, rows: Indices) -> npt.NDArray[Any]:
@@ -182,7 +187,7 @@ class LabeledRows:
 
     def scores(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.float64]:
         """(n, n_problems) scores of these rows."""
-        return np.concatenate([fitted.problem_scores(X) for X in self._pieces(fitted, rows)])
+        return np.concatenate(self._of_pieces(fitted, rows, fitted.problem_scores))
 
     def numbers(self, rows: Indices) -> npt.NDArray[np.float64]:
         """(n,) numeric targets of these rows."""
@@ -210,16 +215,17 @@ class LabeledRows:
 
     def predicted(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[Any]:
         """Class numbers or numeric targets that the model predicts for these rows."""
-        return np.concatenate([_predicted(fitted, X) for X in self._pieces(fitted, rows)])
+        return np.concatenate(self._of_pieces(fitted, rows, partial(_predicted, fitted)))
 
     def certain_codes(
         self, fitted: FittedPipeline, rows: Indices
     ) -> tuple[npt.NDArray[np.int32], Vector]:
         """What the model predicts for these rows, by number, and how certain it is."""
-        parts = [
-            fitted.codes_and_certainty(fitted.problem_scores(X)) for X in self._pieces(fitted, rows)
-        ]
-        codes, certain = zip(*parts, strict=True)
+
+        def predict(X: Matrix) -> tuple[Array, Vector]:
+            return fitted.codes_and_certainty(fitted.problem_scores(X))
+
+        codes, certain = zip(*self._of_pieces(fitted, rows, predict), strict=True)
         return np.concatenate(codes).astype(np.int32), np.concatenate(certain)
 
     def measures_of(
@@ -235,12 +241,18 @@ class LabeledRows:
             return Errors(self.numbers(rows), predicted, fitted.target, baseline, weights)
         return Confusion.of(self._codes[rows], predicted, len(self._labels), weights)
 
-    def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
-        """The rows in pieces of a size that bounds the memory for features and scores."""
+    def _of_pieces(
+        self, fitted: FittedPipeline, rows: Indices, function: Callable[[Matrix], T]
+    ) -> list[T]:
+        """Of the rows in pieces of a size that bounds the memory for features and scores."""
         width = fitted.features.n_outputs if fitted.encoder.is_plain else fitted.n_features
-        for piece in pieces(self.X, max(width, len(fitted.intercepts)), rows):
+
+        def of(run: slice) -> T:
             self._interrupted()
-            yield self._as_taken_by(fitted, piece)
+            return function(self._as_taken_by(fitted, piece_of(self.X, run, rows)))
+
+        executor = IN_THIS_THREAD if fitted.encoder.texts else self._executor  # it remembers words
+        return executor.map(of, piece_runs(self.X, max(width, len(fitted.intercepts)), rows))
 
     def _as_taken_by(self, fitted: FittedPipeline, X: Any) -> Any:
         """Rows in the columns of a model, which may be that of an earlier dataset."""

@@ -30,6 +30,7 @@ from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.rows.spec import Label
 from service.settings import Settings
 from service.storage.arrays import Arrays, under
+from svm.data.executors import as_function
 from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.measures import Confusion, Errors, Measures
@@ -65,6 +66,7 @@ def begin_training(
     given: tuple[Any, Any] = None, None
     if how.prepared is None:
         given, options = data.of(rows, like), options | data.described(rows, like)
+        how = replace(how, owns_rows=given[0] is not data.X)
     return Training(pipeline, *given, how=how, **options)
 
 
@@ -86,7 +88,9 @@ class JobTrainings:
             other = labeled(spec.validation.dataset_id)
         in_files = rows_stay_in_files(spec, dataset, limits.worker_memory_bytes, other)
         read = context.datasets.open if in_files else context.datasets.load
-        self.rows = rows = LabeledRows(read(dataset), dataset, spec.classes)
+        threads = as_function(threads_of(context.settings, work))
+        data = read(dataset)
+        self.rows = rows = LabeledRows(data, dataset, spec.classes, threads=threads)
         self.splits = rows.splits(spec.validation, spec.seed)
         first = self.splits[0]
         watched = None if first.validation is None else (rows, first.validation)
