@@ -314,7 +314,8 @@ def test_memory_of_a_training_from_files(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [dense, sparse])
 def test_threads_copy_the_same_rows(make: Any) -> None:
-    X, rows = make(), np.arange(1, N, 3)
+    X = make()
+    rows = np.arange(1, X.shape[0], 3)
     made: Any = gathered(X, rows, executor_of(3))
     difference = made - X[rows]
     assert abs(difference).max() == 0.0
