@@ -172,7 +172,8 @@ class DatasetWarning(ReadModel):
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `numeric-target`, `many-labels`,
     `ignored-column`, `text-column`,
     `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `may-be-codes`,
-    `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`,
+    `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `likely-group`,
+    `likely-time`, `missing-labels`,
     `similar-levels`, `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`,
     `quoted-lines`, `left-out-cells`, `other-names`, `open-quotes`."""
     message: str

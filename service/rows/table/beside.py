@@ -6,6 +6,7 @@ sorted, in `group_names` (a JSON list), and -1 for an empty cell.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,10 +17,11 @@ import numpy.typing as npt
 import orjson
 
 from service.rows.cell_texts.number_text import level_of
-from service.rows.faults import Faults, called, refuse
+from service.rows.faults import Faults, called, refuse, warning
 from service.rows.spec import BESIDE, Description, Stored, TableColumn
 from service.rows.table.arrays import blocks, in_folder, write_array
 from service.rows.table.texts import Run
+from service.rows.table.writers import Table, raw_blocks
 from svm.data.matrices import LARGEST
 
 Values = npt.NDArray[np.float64]
@@ -30,6 +32,14 @@ ARRAYS = {"weight": ("weights",), "group": ("groups", "group_names"), "time": ("
 WORDS = {"weight": "weights", "group": "groups", "time": "times"}
 WEIGHT_HINT = f"a weight is 0, or a number between {1.0 / LARGEST:g} and {LARGEST:g}"
 TIME_HINT = "each row needs a time, a date or a number"
+_GROUPED = re.compile(
+    r"(?:.*[^a-z])?(?:patient|subject|person|participant|user|customer|client|account|session|visit"
+    r"|visitor|household|family|group|speaker|student|animal|device)s?[_ .-]?(?:id|nr|no|number)?",
+    re.IGNORECASE,
+)
+"""Names of columns that may say which rows belong together."""
+LEAST_GROUPS, ROWS_OF_GROUPS = 10, (2, 50)
+"""On average."""
 
 
 def arrays_beside(source: Description) -> list[str]:
@@ -134,6 +144,36 @@ def statistics_beside(source: Description, folder: Path) -> dict[str, Any]:
         ends = {"min": float(times[0]), "max": float(times[-1])}
         known["time"] = {**ends, "distinct": len(times)}
     return known
+
+
+def likely_roles(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
+    """Warnings about features that rather have another role: groups by their names, if few rows
+    have each, and dates in which the file is sorted."""
+    for i, column in enumerate(() if table.sparse or table.columns is None else table.kinds):
+        may_group = table.group is None and _GROUPED.fullmatch(column.name)
+        if may_group and column.kind in ("category", "number"):
+            values = _column(table, folder, i)
+            count = len(np.unique(values[~np.isnan(values)]))
+            mean = len(values) / max(count, 1)
+            if count >= LEAST_GROUPS and ROWS_OF_GROUPS[0] <= mean <= ROWS_OF_GROUPS[1]:
+                message = (
+                    f"{column.name!r} has {count:,} values with {mean:.0f} rows each on average; "
+                )
+                message += "if these rows belong together, as those of one patient or user do, say "
+                message += f"group={column.name}: no split has them on both sides"
+                yield warning("likely-group", message, [column.name])
+        if table.time is None and column.kind == "date" and not column.missing:
+            values = _column(table, folder, i)
+            if len(np.unique(values)) >= LEAST_GROUPS and (np.diff(values) >= 0).all():
+                message = (
+                    f"the rows are in the order of {column.name!r}; if the model is for later "
+                )
+                message += f"rows, say time={column.name}: a split then trains on the past"
+                yield warning("likely-time", message, [column.name])
+
+
+def _column(table: Table, folder: Path, i: int) -> Values:
+    return np.concatenate([block[:, i] for block in raw_blocks(table, in_folder(folder))])
 
 
 def columns_beside(stored: Stored) -> tuple[list[TableColumn], Values]:

@@ -20,7 +20,12 @@ from service.rows.cell_texts.number_text import similar
 from service.rows.faults import listed, warning
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
-from service.rows.table.beside import arrays_beside, bytes_beside, statistics_beside
+from service.rows.table.beside import (
+    arrays_beside,
+    bytes_beside,
+    likely_roles,
+    statistics_beside,
+)
 from service.rows.table.labels import MAX_CLASSES, MOST_CLASSES, Target
 from service.rows.table.row_hashes import (
     Words,
@@ -144,7 +149,8 @@ def _digest_and_statistics(
         known["target"] = _target_statistics(table.labels)
     row_hashes.sort()
     n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
-    return digest.hexdigest(), known, list(_warnings(table, columns, n_duplicates))
+    warnings = [*_warnings(table, columns, n_duplicates), *likely_roles(table, folder)]
+    return digest.hexdigest(), known, warnings
 
 
 def _described(table: Table, shape: tuple[int, int]) -> dict[str, Any]:

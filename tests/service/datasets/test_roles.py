@@ -197,3 +197,28 @@ def test_parts_have_the_roles(client: TestClient, settings: Settings) -> None:
 def test_roles_that_contradict(client: TestClient, options: dict[str, str], message: str) -> None:
     body = problem(post(client, delimited(NAMES, ROWS), **options), 400, "invalid-parameter")
     assert message in body["detail"]
+
+
+def test_roles_are_suggested(client: TestClient) -> None:
+    """By the name of a column and its few rows a level, and by the order of the file. Nothing
+    changes by itself, and what has its role is not suggested."""
+    days = [f"2024-03-{1 + i // 3:02}" for i in range(60)]
+    rows = [[f"u{i % 12}", day, i % 7, "uv"[i % 2]] for i, day in enumerate(days)]
+    text = delimited(["user_id", "day", "n", "k"], rows)
+    dataset = sent(post(client, text, validate_only="true"))
+    hints = {one["code"]: one for one in dataset["warnings"] if one["code"].startswith("likely-")}
+    assert {code: one["columns"] for code, one in hints.items()} == {
+        "likely-group": ["user_id"],
+        "likely-time": ["day"],
+    }
+    assert "12 values with 5 rows each" in hints["likely-group"]["message"]
+    assert (dataset["group"], dataset["n_features"]) == (None, 3)
+    others = [delimited(["color", "day", "n", "k"], rows[::-1])]
+    others.append(delimited(["user_id", "day", "n", "k"], [["u", *row[1:]] for row in rows[::-1]]))
+    for other, roles in (
+        (others[0], {}),
+        (others[1], {}),
+        (text, {"group": "user_id", "time": "day"}),
+    ):
+        codes = [one["code"] for one in sent(post(client, other, **roles))["warnings"]]
+        assert not {"likely-group", "likely-time"}.intersection(codes)
