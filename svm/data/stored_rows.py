@@ -146,12 +146,12 @@ def is_csr(X: Rows) -> bool:
     return getattr(X, "indptr", None) is not None
 
 
-def stored_values(X: Rows) -> int:
-    """Entries of a dense matrix, non-zeros of a sparse one."""
-    n, d = X.shape
+def stored_values(X: Rows, rows: Indices | None = None) -> int:
+    """Entries of a dense matrix, non-zeros of a sparse one; of some `rows`, if they are given."""
+    n, d = X.shape if rows is None else (len(rows), X.shape[1])
     if not is_csr(X):
         return int(n * d)
-    sizes = row_sizes(X, np.arange(n))
+    sizes = row_sizes(X, np.arange(n) if rows is None else rows)
     return sizes * int(n) if isinstance(sizes, int) else int(sizes.sum())
 
 

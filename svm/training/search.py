@@ -134,24 +134,27 @@ class Search:
         seed: int,
         columns: Columns | None = None,
         weights: Vector | None = None,
+        rows: Indices | None = None,
         tries_unscaled: bool = True,
         effort: Effort = "balanced",
         interrupted: Callable[[], None] | None = None,
     ) -> None:
-        """X, labels, columns and weights as of a `Training`. `pipeline` has the solver `auto`, and
+        """X, labels, columns and weights as of a `Training`; if `rows` of X are given, only these
+        take part, and labels and weights are theirs. `pipeline` has the solver `auto`, and
         everything that is not compared. `tries_unscaled`: a linear model without scaling, too.
         Raises InvalidData."""
         self._usual, self._columns, self._weights, self._seed = pipeline, columns, weights, seed
         self._X, self._labels = X, np.asarray(labels)
         self._tries_unscaled, self._amount = tries_unscaled, AMOUNTS[effort]
         self._interrupted = interrupted
-        n = X.shape[0]
+        self._numbers = np.arange(X.shape[0]) if rows is None else rows
+        n = len(self._numbers)
         self._of_numbers = pipeline.predicts_numbers
         codes = np.zeros(n, np.int64)
         if not self._of_numbers:
             codes = np.unique(self._labels, return_inverse=True)[1]
         self._importance = self._importances(codes)
-        counts = sample_sizes(effort, n, stored_values(X))
+        counts = sample_sizes(effort, n, stored_values(X, self._numbers))
         some = np.flatnonzero(self._importance)
         self._rows = [some[sample(codes[some], m, seed, k)] for k, m in enumerate(counts)]
         self._folds = [fold_numbers(codes[rows], FOLDS, seed=seed) for rows in self._rows]
@@ -204,8 +207,8 @@ class Search:
         Interrupted."""
         rows, numbers = self._rows[task.is_last], self._folds[task.is_last]
         if task.is_last not in self._samples:
-            X = self._X
-            some = X.read(rows) if isinstance(X, StoredRows) else X[rows]
+            X, chosen = self._X, self._numbers[rows]
+            some = X.read(chosen) if isinstance(X, StoredRows) else X[chosen]
             self._samples = {task.is_last: some}
         X, labels = self._samples[task.is_last], self._labels[rows]
         inside, outside = (np.flatnonzero((numbers == task.fold) == held) for held in (False, True))
@@ -352,7 +355,7 @@ class Search:
             return self._usual
         pipeline = chosen.pipeline(self._usual)
         in_files = isinstance(self._X, StoredRows)
-        exact = chosen.gamma is None or (self._X.shape[0] <= EXACT_ROWS and not in_files)
+        exact = chosen.gamma is None or (len(self._numbers) <= EXACT_ROWS and not in_files)
         return pipeline if exact else approximated(pipeline)
 
 

@@ -63,7 +63,7 @@ class LabeledRows:
     ) -> None:
         """`classes`: only the rows of these. `interrupted` is called before every piece of rows
         that is scored, and may raise."""
-        self._X: Any = data.X
+        self.X: Any = data.X
         self._values = data.values
         one_class = np.broadcast_to(np.int32(0), data.X.shape[:1])
         self._codes = one_class if data.codes is None else data.codes
@@ -93,12 +93,14 @@ class LabeledRows:
         """(X, labels) of some rows, ascending; not copied if these are all rows. X is as the model
         `like` takes it, if there is one."""
         whole = len(rows) == len(self)
-        X = self._X if whole else self._X[rows]
-        if self._values is not None:
-            labels = self._values if whole else self._values[rows]
-        else:
-            labels = self._labels[self._codes if whole else self._codes[rows]]
-        return X if like is None else self._as_taken_by(like, X), labels
+        X = self.X if whole else self.X[rows]
+        return X if like is None else self._as_taken_by(like, X), self.labels(rows)
+
+    def labels(self, rows: Indices) -> npt.NDArray[Any]:
+        """Labels of some rows, ascending; not copied if these are numbers of all rows."""
+        given = self._codes if self._values is None else self._values
+        given = given if len(rows) == len(self) else given[rows]
+        return self._labels[given] if self._values is None else given
 
     def narrowed(self, n_features: int) -> LabeledRows:
         """With the first features only."""
@@ -108,8 +110,8 @@ class LabeledRows:
 
         made = copy(self)
         made.__dict__.pop("hashes", None)
-        stored = isinstance(self._X, StoredRows)
-        made._X = self._X.rewritten(narrow, n_features) if stored else narrow(self._X)
+        stored = isinstance(self.X, StoredRows)
+        made.X = self.X.rewritten(narrow, n_features) if stored else narrow(self.X)
         made._columns = self._columns[:n_features]
         return made
 
@@ -163,7 +165,7 @@ class LabeledRows:
         """(n,) equal for rows with the same values and class."""
         found = np.empty(len(self), dtype=np.uint64)
         start = 0
-        for X in pieces(self._X):
+        for X in pieces(self.X):
             self._interrupted()
             some = np.arange(start, start + X.shape[0])
             found[some] = row_hashes(X, self.truth(some), self._columns)
@@ -233,7 +235,7 @@ class LabeledRows:
     def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
         """The rows in pieces of a size that bounds the memory for features and scores."""
         width = fitted.features.n_outputs if fitted.encoder.is_plain else fitted.n_features
-        for piece in pieces(self._X, max(width, len(fitted.intercepts)), rows):
+        for piece in pieces(self.X, max(width, len(fitted.intercepts)), rows):
             self._interrupted()
             yield self._as_taken_by(fitted, piece)
 

@@ -123,8 +123,9 @@ class JobTrainings:
         if spec.searches and len(first.training) >= FEWEST_ROWS:
             with suppress(InvalidData):  # there are too few rows of positive weight
                 self.search = Search(
-                    *(self.pipeline, *rows.of(first.training)),
+                    *(self.pipeline, rows.X, rows.labels(first.training)),
                     seed=spec.seed,
+                    rows=first.training,
                     tries_unscaled=spec.scaling is None,
                     effort=spec.solver.search_effort,
                     interrupted=lambda: self.work.check(),
