@@ -133,7 +133,13 @@ class LoadedData:
     weights: npt.NDArray[np.float64] | None = None
     """(n_samples,), finite and not negative."""
     values: npt.NDArray[np.float64] | None = None
+    groups: npt.NDArray[np.int64] | None = None
+    times: npt.NDArray[np.float64] | None = None
     """(n_samples,) of a numeric target; None if there is none."""
+    groups: npt.NDArray[np.int64] | None = None
+    """(n_samples,) the number of the group of each row; None if the dataset has none."""
+    times: npt.NDArray[np.float64] | None = None
+    """(n_samples,), days if these are dates; None if the dataset has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +150,5 @@ class DataInFiles:
     codes: npt.NDArray[np.int32] | None
     weights: npt.NDArray[np.float64] | None = None
     values: npt.NDArray[np.float64] | None = None
+    groups: npt.NDArray[np.int64] | None = None
+    times: npt.NDArray[np.float64] | None = None

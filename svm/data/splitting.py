@@ -28,8 +28,14 @@ class Apart:
 
     def of(self, rows: Indices) -> Apart:
         """That of some rows."""
-        some = (None if each is None else each[rows] for each in (self.groups, self.times))
-        return Apart(*some, self.gap)
+        groups = None if self.groups is None else self.groups[rows]
+        times = None if self.times is None else self.times[rows]
+        return Apart(groups, times, self.gap)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether nothing keeps rows apart."""
+        return self.groups is None and self.times is None
 
 
 def split(
@@ -42,7 +48,7 @@ def split(
     these shares, with times the last rows. Raises InvalidData (`class-too-small`) if a class would
     have no row for training, or no row is held out; `not-separable` if `apart` does not allow it.
     """
-    if apart is not None and (apart.groups is not None or apart.times is not None):
+    if apart is not None and not apart.is_trivial:
         shares = np.array([fraction, 1.0 - fraction])
         known = codes if stratify else np.zeros(len(codes), np.int64)
         return _separated(codes, known, apart, shares, held_out=1, seed=seed)[0]
@@ -75,7 +81,7 @@ def folds(codes: Array, n_folds: int, *, seed: int, apart: Apart | None = None) 
     rows are in none. There can be fewer than `n_folds` where groups or times are few. Raises
     InvalidData as `fold_numbers`, and `not-separable`.
     """
-    if apart is not None and (apart.groups is not None or apart.times is not None):
+    if apart is not None and not apart.is_trivial:
         shares = np.full(n_folds, 1.0 / n_folds)
         return _separated(codes, codes, apart, shares, held_out=n_folds, seed=seed)
     numbers = fold_numbers(codes, n_folds, seed=seed)

@@ -27,7 +27,7 @@ from service.jobs.training.schemas import (
 from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.matrices import Indices, Matrix, Vector, is_sparse
-from svm.data.splitting import class_groups, fold_numbers, held_out_rows, split
+from svm.data.splitting import Apart, Pair, class_groups, folds, held_out_rows, split
 from svm.data.stored_rows import StoredRows, pieces
 from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
@@ -77,6 +77,7 @@ class LabeledRows:
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
         self._weights = data.weights
+        self.apart = Apart(data.groups, data.times)
         self._columns = dataset.kinds
         self._interrupted = interrupted
 
@@ -126,21 +127,23 @@ class LabeledRows:
     ) -> list[Split]:
         """The split of the model, and one more for every fold.
 
-        Raises InvalidData (`class-too-small`).
+        Raises InvalidData (`class-too-small`, `not-separable`).
         """
         everything = self.everything
         codes = self._codes[everything]
-        chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
+        pairs: list[Pair] = []
+        chosen: list[tuple[Indices, Indices | None]] = []
+        if isinstance(validation, ValidationSplit | Folds):
+            apart = replace(self.apart.of(everything), gap=validation.gap)
         match validation:
             case ValidationSplit(fraction=fraction, stratify=stratify):
-                stratify = stratify is not False
-                training, held_out = split(codes, fraction, stratify=stratify, seed=seed)
-                chosen = [(everything[training], everything[held_out])]
+                by_class = stratify is not False
+                pairs = [split(codes, fraction, stratify=by_class, seed=seed, apart=apart)]
             case Folds(folds=count):
-                numbers = fold_numbers(codes, count, seed=seed)
-                chosen += [
-                    (everything[numbers != k], everything[numbers == k]) for k in range(count)
-                ]
+                chosen, pairs = [(everything, None)], folds(codes, count, seed=seed, apart=apart)
+            case _:
+                chosen = [(everything, None)]
+        chosen += [(everything[training], everything[held_out]) for training, held_out in pairs]
         origin = f"{self._digest} {validation!r} {seed}"
         return [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
 
@@ -149,6 +152,16 @@ class LabeledRows:
         """By number."""
         labels: list[Label] = self._labels.tolist()
         return labels
+
+    @property
+    def is_of_classes(self) -> bool:
+        """Or else of numbers."""
+        return self._values is None
+
+    def in_one_group(self, code: int) -> bool:
+        """Whether all rows of a class are of one group."""
+        groups = self.apart.groups
+        return groups is not None and len(np.unique(groups[self._codes == code])) == 1
 
     def left_out(self, split: Split, n_groups: int, seed: int) -> tuple[list[Split], Indices]:
         """Splits of the same training rows, each without the classes of one group; and the group
@@ -256,30 +269,6 @@ def _predicted(fitted: FittedPipeline, X: Matrix) -> npt.NDArray[Any]:
 
 
 POINTER = "/validation/dataset_id"
-
-
-def rare_classes(
-    validation: ValidationSplit | Folds | ValidationDataset | None, dataset: Dataset
-) -> tuple[str, ...]:
-    """Warnings about classes with so few rows that not all of their measures say something;
-    `dataset` has the classes that are trained on."""
-    counts = zip(dataset.classes or (), dataset.class_counts or (), strict=True)
-    match validation:
-        case Folds(folds=folds):
-            return tuple(
-                f"Class {label!r} has {count} {'row' if count == 1 else 'rows'}: it was measured "
-                f"in {count if count > 1 else 0} of {folds} folds, and trained on in all."
-                for label, count in counts
-                if count < folds
-            )
-        case ValidationSplit(fraction=fraction, stratify=True):
-            return tuple(
-                f"Class {label!r} has {count} {'row' if count == 1 else 'rows'}, too few to hold "
-                f"out {fraction:g} of them: all are trained on, and the class is not measured."
-                for label, count in counts
-                if held_out_rows(count, fraction) == 0
-            )
-    return ()
 
 
 def unscaled_columns(scaling: ScalingName | None, dataset: Dataset) -> tuple[str, ...]:
