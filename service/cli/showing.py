@@ -43,8 +43,8 @@ def print_proposal(dataset: Dataset) -> None:
     described = {"label": dataset.target, "target": _target(dataset)}
     print_fields(title, {"rows": f"{dataset.n_samples:,}", **described})
     rows = [_column_cells(number, column) for number, column in enumerate(dataset.columns or ())]
-    if dataset.weight is not None:
-        rows.append((dataset.weight, "weight", None, None, None))
+    beside = {"weight": dataset.weight, "group": dataset.group, "time": dataset.time}
+    rows += [(name, role, None, None, None) for role, name in beside.items() if name is not None]
     rows += [(one["name"], "ignored", None, None, one["reason"]) for one in dataset.ignored_columns]
     print_rows(("column", "role", "kind", "missing", "values"), rows)
     reading = dataset.reading or {}

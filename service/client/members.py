@@ -48,6 +48,10 @@ class DatasetMembers:
     """The features; null for sparse data of very many columns."""
     weight: str | None
     """Name of the column with the weights of the rows."""
+    group: str | None
+    """Name of the column with their groups."""
+    time: str | None
+    """Name of the column with their times."""
     ignored_columns: list[dict[str, Any]]
     """Columns of the file that are not kept, and why."""
     reading: dict[str, Any] | None

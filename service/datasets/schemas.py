@@ -78,9 +78,15 @@ class UploadOptions(BaseModel):
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
     number, category, boolean, date and text (whose words become features), roles feature, label,
-    weight and ignored. The label is a `number`, which models predict, however few there are, or a
-    `category`: classes, in which no word means that it is missing. Columns without names are called
-    by their position from 0. Default: what the reply shows."""
+    weight, group, time and ignored. The label is a `number`, which models predict, or a `category`:
+    classes, in which no word means that it is missing. Columns without names are called by their
+    position from 0. Default: what the reply shows."""
+    weight: str = ""
+    """The column with the role `weight`."""
+    group: str = ""
+    """The column with the role `group`: patients, users, sessions."""
+    time: str = ""
+    """The column with the role `time`: dates or numbers."""
     missing_labels: Literal["auto", "drop", "refuse"] = "auto"
     """Rows without a label. `auto`: they are left out, if these are at most half of the rows and
     two classes are left, and a warning has their number; else, and with `refuse`, they are an
@@ -166,7 +172,8 @@ class DatasetWarning(ReadModel):
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `numeric-target`, `many-labels`,
     `ignored-column`, `text-column`,
     `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `may-be-codes`,
-    `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`,
+    `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `likely-group`,
+    `likely-time`, `missing-labels`,
     `similar-levels`, `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`,
     `quoted-lines`, `left-out-cells`, `other-names`, `open-quotes`."""
     message: str
@@ -235,6 +242,10 @@ class DatasetRead(DatasetSummary):
     """The features; null for sparse data of very many columns."""
     weight: str | None
     """Name of the column with the weights of the rows."""
+    group: str | None
+    """Name of the column with their groups."""
+    time: str | None
+    """Name of the column with their times."""
     ignored_columns: list[IgnoredColumn]
     """Columns of the file that are not kept, and why."""
     reading: dict[str, Any] | None

@@ -25,6 +25,7 @@ from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
 from service.rows.spec import DELIMITED, Parsed, Stored, Summarized
 from service.rows.table.arrays import BLOCK_BYTES, blocks_of
+from service.rows.table.beside import own_numbers
 from service.rows.table.writers import coded_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
@@ -320,8 +321,12 @@ class DatasetStore(DatasetFiles):
     def _labels(self, dataset: Dataset) -> dict[str, Any]:
         stored = (self._array_if_any(dataset, name) for name in ("y", "values"))
         codes, values = dataset.labels_of(*stored)
-        weights = self._array_if_any(dataset, "weights")
-        return {"codes": codes, "values": values, "weights": weights}
+        weights, groups, times = (
+            self._array_if_any(dataset, name) for name in ("weights", "groups", "times")
+        )
+        groups = None if groups is None else own_numbers(groups)
+        beside = {"weights": weights, "groups": groups, "times": times}
+        return {"codes": codes, "values": values, **beside}
 
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.
@@ -377,8 +382,8 @@ def _upload_key(parsed: Parsed, origin: Origin) -> str:
     written = Reading.of(parsed.reading)
     if not written.is_usual(DELIMITED.get(parsed.media_type, ",")):
         content.append({"reading": parsed.reading})
-    if parsed.weight is not None:
-        content.append({"weight": parsed.weight})
+    if parsed.beside:
+        content.append({one["role"]: one["name"] for one in parsed.beside})
     if origin.parent is not None:
         content += [origin.parent, origin.inherited_rows]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -132,7 +132,9 @@ def _with_positions(table: Table) -> dict[str, Any] | None:
     reading = dict(table.reading or {})
     names = reading.pop("names", None)
     features = set(table.columns or ())
-    roles = {table.target: "label", table.weight: "weight"}
+    roles = {one["name"]: one["role"] for one in table.beside}
+    if table.target is not None:
+        roles[table.target] = "label"
     positions: dict[str, list[int]] = {}
     for position, name in enumerate(names or (), 1):
         if name not in features:
