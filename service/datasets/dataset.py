@@ -138,13 +138,7 @@ class LoadedData:
     times: npt.NDArray[np.float64] | None = None
     """(n_samples,): numbers, or days since 1970-01-01."""
     values: npt.NDArray[np.float64] | None = None
-    groups: npt.NDArray[np.int64] | None = None
-    times: npt.NDArray[np.float64] | None = None
     """(n_samples,) of a numeric target; None if there is none."""
-    groups: npt.NDArray[np.int64] | None = None
-    """(n_samples,) the number of the group of each row; None if the dataset has none."""
-    times: npt.NDArray[np.float64] | None = None
-    """(n_samples,), days if these are dates; None if the dataset has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,5 +151,3 @@ class DataInFiles:
     groups: npt.NDArray[np.int64] | None = None
     times: npt.NDArray[np.float64] | None = None
     values: npt.NDArray[np.float64] | None = None
-    groups: npt.NDArray[np.int64] | None = None
-    times: npt.NDArray[np.float64] | None = None
