@@ -222,3 +222,13 @@ def test_roles_are_suggested(client: TestClient) -> None:
     ):
         codes = [one["code"] for one in sent(post(client, other, **roles))["warnings"]]
         assert not {"likely-group", "likely-time"}.intersection(codes)
+
+
+def test_features_may_be_called_like_roles(client: TestClient) -> None:
+    """They are downloaded in every format."""
+    text = delimited(["weight", "group", "time", "k"], [[i, i % 3, i % 4, i % 2] for i in range(9)])
+    dataset = sent(post(client, text))
+    path = f"/v1/datasets/{dataset['id']}/content"
+    content = client.get(path, headers={"Accept": PARQUET})
+    assert content.status_code == 200
+    assert sent(post(client, content.content, PARQUET))["matrix_digest"] == dataset["matrix_digest"]
