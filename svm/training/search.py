@@ -142,8 +142,8 @@ class Search:
     ) -> None:
         """X, labels, columns and weights as of a `Training`; if `rows` of X are given, only these
         take part, and labels and weights are theirs. `apart`: what keeps rows of X apart in folds.
-        `pipeline` has the solver `auto`, and everything that is not compared. `tries_unscaled`: a linear model without scaling, too.
-        Raises InvalidData."""
+        `pipeline` has the solver `auto`, and everything that is not compared. `tries_unscaled`: a
+        linear model without scaling, too. Raises InvalidData."""
         self._usual, self._columns, self._weights, self._seed = pipeline, columns, weights, seed
         self._X, self._labels = X, np.asarray(labels)
         self._tries_unscaled, self._amount = tries_unscaled, AMOUNTS[effort]

@@ -85,7 +85,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     metrics["validation"]["trained_rows"] = seen
     if apart := separation.facts_of(work.rows, work.splits, dataset):
         metrics["validation"]["split"] = apart
-        result["notes"] += separation.sentences(apart, dataset)
+        result["notes"] += apart["said"]
     classes = state.best.warm_start.fitted.classes.tolist()
     said = explain_unpredicted(metrics, classes, spec["class_weight"])
     outcome = replace(outcome, warnings=(*outcome.warnings, *said))

@@ -292,6 +292,8 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
     """Raises InvalidContent if too few rows are held out: none for a fold, or of a class none to
     learn its probability from; or if a single number is left to train on. `dataset` has the classes
     that are trained on."""
+    if isinstance(spec.validation, ValidationSplit | Folds):
+        _check_apart(spec.validation, dataset)
     counts = dataset.class_counts or [dataset.n_samples]
     left = 2
     match spec.validation:
@@ -326,6 +328,23 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
         message = f"class {label!r} has {counts[number]} rows: none is left to fit probabilities on"
         hint = "leave out `calibration`, or the class with `classes`"
         raise InvalidContent.at("/calibration", code, message, hint)
+
+
+def _check_apart(validation: ValidationSplit | Folds, dataset: Dataset) -> None:
+    """Raises InvalidContent if groups or times cannot be kept apart."""
+    known = dataset.statistics
+    if validation.gap and dataset.time is None:
+        message = "the dataset has no column of times, between which there could be a gap"
+        hint = "leave out `gap`, or upload the data with `time`"
+        raise InvalidContent.at("/validation/gap", "not-separable", message, hint)
+    if dataset.group is not None and known["group"]["largest"] == dataset.n_samples:
+        message = f"all rows are of one group by {dataset.group!r}: none can be held out"
+    elif dataset.time is not None and known["time"]["distinct"] == 1:
+        message = f"all rows are of one time by {dataset.time!r}: none is in the past of another"
+    else:
+        return
+    hint = "use no validation, or another dataset as the validation set"
+    raise InvalidContent.at("/validation", "not-separable", message, hint)
 
 
 def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> None:

@@ -15,7 +15,7 @@ from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
-from service.jobs.training import separation, summary, training_sequence
+from service.jobs.training import summary, training_sequence
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.trainings import JobTrainings
@@ -87,7 +87,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     found = trainings.outcome if sequence.is_chosen else None
     if trainings.apart and "validation" in metrics:
         metrics["validation"]["split"] = trainings.apart
-        notes += separation.sentences(trainings.apart, trainings.dataset)
+        notes += trainings.apart["said"]
     measures = summary.result_of(result, metrics, notes)
     if found is not None:
         measures["search"] = summary.search_of(found)

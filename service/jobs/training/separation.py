@@ -24,7 +24,7 @@ def facts_of(rows: LabeledRows, splits: Sequence[Split], dataset: Dataset) -> di
     """What `groups` and `times` make of the splits; empty if the dataset has neither.
 
     `unused_rows` are neither trained on nor measured; with folds they are not measured. Lists have
-    one member for each split.
+    one member for each split; `said` is all of it in words.
     """
     groups, times, pairs = rows.apart.groups, rows.apart.times, _measured(splits)
     if not pairs or rows.apart.is_trivial:
@@ -44,7 +44,7 @@ def facts_of(rows: LabeledRows, splits: Sequence[Split], dataset: Dataset) -> di
             "trained_until": _shown([times[some].max() for some, _ in pairs], dataset),
             "measured_since": _shown([times[some].min() for _, some in pairs], dataset),
         }
-    return facts
+    return facts | {"said": _sentences(facts, dataset)}
 
 
 def _off(rows: LabeledRows, everything: Indices, pairs: Measured) -> int:
@@ -61,7 +61,7 @@ def _shown(times: Sequence[float], dataset: Dataset) -> list[Any]:
     return [iso(time) if dataset.time_is_date else float(time) for time in times]
 
 
-def sentences(facts: dict[str, Any], dataset: Dataset) -> tuple[str, ...]:
+def _sentences(facts: dict[str, Any], dataset: Dataset) -> tuple[str, ...]:
     """The facts in words."""
     said = []
     if "groups" in facts:
