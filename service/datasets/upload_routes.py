@@ -172,7 +172,13 @@ def _add_split(
             200: {"model": DatasetSplitRead, "description": "Both exist."},
             **responses(
                 *("malformed-json", "invalid-parameter", "not-found", "body-too-large"),
-                *("unsupported-format", "invalid-field", "class-too-small", "target-missing"),
+                *(
+                    "unsupported-format",
+                    "invalid-field",
+                    "class-too-small",
+                    "not-separable",
+                    "target-missing",
+                ),
                 *("target-continuous", "too-many-rows", "parsing-failed", "dataset-corrupt"),
                 *("process-lost", "storage-full", *idempotency.PROBLEMS),
             ),

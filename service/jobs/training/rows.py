@@ -28,7 +28,7 @@ from service.rows.spec import Label
 from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.executors import IN_THIS_THREAD, executor_of
 from svm.data.matrices import Array, Indices, Matrix, Vector, is_sparse
-from svm.data.splitting import class_groups, fold_numbers, held_out_rows, split
+from svm.data.splitting import Apart, Pair, class_groups, folds, held_out_rows, split
 from svm.data.stored_rows import StoredRows, gathered, piece_of, piece_runs, pieces
 from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
@@ -81,6 +81,7 @@ class LabeledRows:
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
         self._weights = data.weights
+        self.apart = Apart(data.groups, data.times)
         self._columns = dataset.kinds
         self._interrupted = interrupted
         self._executor = executor_of(threads)
@@ -131,21 +132,23 @@ class LabeledRows:
     ) -> list[Split]:
         """The split of the model, and one more for every fold.
 
-        Raises InvalidData (`class-too-small`).
+        Raises InvalidData (`class-too-small`, `not-separable`).
         """
         everything = self.everything
         codes = self._codes[everything]
-        chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
+        pairs: list[Pair] = []
+        chosen: list[tuple[Indices, Indices | None]] = []
+        if isinstance(validation, ValidationSplit | Folds):
+            apart = replace(self.apart.of(everything), gap=validation.gap)
         match validation:
             case ValidationSplit(fraction=fraction, stratify=stratify):
-                stratify = stratify is not False
-                training, held_out = split(codes, fraction, stratify=stratify, seed=seed)
-                chosen = [(everything[training], everything[held_out])]
+                by_class = stratify is not False
+                pairs = [split(codes, fraction, stratify=by_class, seed=seed, apart=apart)]
             case Folds(folds=count):
-                numbers = fold_numbers(codes, count, seed=seed)
-                chosen += [
-                    (everything[numbers != k], everything[numbers == k]) for k in range(count)
-                ]
+                chosen, pairs = [(everything, None)], folds(codes, count, seed=seed, apart=apart)
+            case _:
+                chosen = [(everything, None)]
+        chosen += [(everything[training], everything[held_out]) for training, held_out in pairs]
         origin = f"{self._digest} {validation!r} {seed}"
         return [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
 
@@ -154,6 +157,16 @@ class LabeledRows:
         """By number."""
         labels: list[Label] = self._labels.tolist()
         return labels
+
+    @property
+    def is_of_classes(self) -> bool:
+        """Or else of numbers."""
+        return self._values is None
+
+    def in_one_group(self, code: int) -> bool:
+        """Whether all rows of a class are of one group."""
+        groups = self.apart.groups
+        return groups is not None and len(np.unique(groups[self._codes == code])) == 1
 
     def left_out(self, split: Split, n_groups: int, seed: int) -> tuple[list[Split], Indices]:
         """Splits of the same training rows, each without the classes of one group; and the group
@@ -273,30 +286,6 @@ def _predicted(fitted: FittedPipeline, X: Matrix) -> npt.NDArray[Any]:
 POINTER = "/validation/dataset_id"
 
 
-def rare_classes(
-    validation: ValidationSplit | Folds | ValidationDataset | None, dataset: Dataset
-) -> tuple[str, ...]:
-    """Warnings about classes with so few rows that not all of their measures say something;
-    `dataset` has the classes that are trained on."""
-    counts = zip(dataset.classes or (), dataset.class_counts or (), strict=True)
-    match validation:
-        case Folds(folds=folds):
-            return tuple(
-                f"Class {label!r} has {count} {'row' if count == 1 else 'rows'}: it was measured "
-                f"in {count if count > 1 else 0} of {folds} folds, and trained on in all."
-                for label, count in counts
-                if count < folds
-            )
-        case ValidationSplit(fraction=fraction, stratify=True):
-            return tuple(
-                f"Class {label!r} has {count} {'row' if count == 1 else 'rows'}, too few to hold "
-                f"out {fraction:g} of them: all are trained on, and the class is not measured."
-                for label, count in counts
-                if held_out_rows(count, fraction) == 0
-            )
-    return ()
-
-
 def unscaled_columns(scaling: ScalingName | None, dataset: Dataset) -> tuple[str, ...]:
     """A warning about uneven columns that a model was trained on as they are: a scaling makes them
     alike."""
@@ -318,6 +307,8 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
     """Raises InvalidContent if too few rows are held out: none for a fold, or of a class none to
     learn its probability from; or if a single number is left to train on. `dataset` has the classes
     that are trained on."""
+    if isinstance(spec.validation, ValidationSplit | Folds):
+        _check_apart(spec.validation, dataset)
     counts = dataset.class_counts or [dataset.n_samples]
     left = 2
     match spec.validation:
@@ -352,6 +343,23 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
         message = f"class {label!r} has {counts[number]} rows: none is left to fit probabilities on"
         hint = "leave out `calibration`, or the class with `classes`"
         raise InvalidContent.at("/calibration", code, message, hint)
+
+
+def _check_apart(validation: ValidationSplit | Folds, dataset: Dataset) -> None:
+    """Raises InvalidContent if groups or times cannot be kept apart."""
+    known = dataset.statistics
+    if validation.gap and dataset.time is None:
+        message = "the dataset has no column of times, between which there could be a gap"
+        hint = "leave out `gap`, or upload the data with `time`"
+        raise InvalidContent.at("/validation/gap", "not-separable", message, hint)
+    if dataset.group is not None and known["group"]["largest"] == dataset.n_samples:
+        message = f"all rows are of one group by {dataset.group!r}: none can be held out"
+    elif dataset.time is not None and known["time"]["distinct"] == 1:
+        message = f"all rows are of one time by {dataset.time!r}: none is in the past of another"
+    else:
+        return
+    hint = "use no validation, or another dataset as the validation set"
+    raise InvalidContent.at("/validation", "not-separable", message, hint)
 
 
 def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> None:
