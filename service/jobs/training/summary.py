@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -289,7 +290,8 @@ class Forecasts:
     """The forecasts of trainings that run one after another."""
 
     def __init__(self) -> None:
-        self._latest: tuple[Training, Forecast] | None = None
+        self._of: WeakKeyDictionary[Training, Forecast] = WeakKeyDictionary()
+        """A training has states of all classes, and ends before its model is measured."""
 
     def left_s(
         self,
@@ -301,9 +303,8 @@ class Forecasts:
     ) -> float | None:
         """Seconds to the end of all trainings, at most `most_s`; None if there is no forecast.
         `others` gives the time of the others from the seconds to the end of this one."""
-        if self._latest is None or self._latest[0] is not training:
-            self._latest = training, Forecast(training.pipeline.stopping)
-        forecast, elapsed_s = self._latest[1], training.elapsed_s
+        forecast = self._of.setdefault(training, Forecast(training.pipeline.stopping))
+        elapsed_s = training.elapsed_s
         if progress.evaluation is not None:
             forecast.add(elapsed_s, progress.relative_gap, progress.epoch)
         left = forecast.left(elapsed_s)
