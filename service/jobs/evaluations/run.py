@@ -23,10 +23,10 @@ from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import COVERAGES, warn_of_trained_rows
 from service.rows.spec import Label
-from service.rows.table.row_hashes import Words, row_hashes
 from service.storage.database import new_id
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Array, Indices, Matrix, is_sparse
+from svm.data.row_hashes import Words, row_hashes
 from svm.model import metrics
 from svm.model.conformal import Conformal
 from svm.model.explanations import permutation_importance

@@ -25,8 +25,8 @@ from service.jobs.training.schemas import (
     uneven_columns,
 )
 from service.rows.spec import Label
-from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.matrices import Indices, Matrix, Vector, is_sparse
+from svm.data.row_hashes import Words, row_hashes
 from svm.data.splitting import class_groups, fold_numbers, held_out_rows, split
 from svm.data.stored_rows import StoredRows, pieces
 from svm.encoding.recoding import recoding
