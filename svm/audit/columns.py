@@ -207,7 +207,7 @@ def _numbers_inside(sample: Sample, x: Vector, column: Column) -> Vector | None:
 
 def _identifies(number: Vector, column: Column, levels: Indices) -> bool:
     """Whether the values are all different whole numbers, as those that are counted up are: random
-    ones would meet, or their name has such a name."""
+    ones would meet. Without that, they need the name of an identifier."""
     given = number[~np.isnan(number)]
     n, n_different = len(given), len(np.unique(given))
     whole = n >= FEWEST_ROWS and bool((given == np.floor(given)).all())

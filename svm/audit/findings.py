@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -143,13 +143,9 @@ class Finding:
         }
 
 
-def told(findings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def told(findings: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
     """Stored findings with their grade, why they matter and what to do."""
-    return [{**one, **ABOUT[one["name"]]._asdict()} for one in findings]
-
-
-def unmuted(findings: Iterable[Mapping[str, Any]], muted: Collection[str]) -> list[dict[str, Any]]:
-    return [dict(one) for one in findings if one["name"] not in muted]
+    return [{**one, **ABOUT[one["name"]]._asdict()} for one in findings or ()]
 
 
 def listed(columns: Sequence[str | int]) -> str:
