@@ -339,7 +339,7 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
             f"It was measured on its training rows: its {measure} not known, and probably {worse}."
         )
     for one in told(version.result.get("audit")):
-        sentences += [f"{one['found']} {one['why']}"]
+        sentences.append(f"{one['found']} {one['why']} {one['to_do']}")
     if muted := spec.get("mute"):
         sentences.append(f"Findings of the audit that were muted: {', '.join(muted)}.")
     kernel = (spec.get("solver", {}).get("kernel") or {}).get("name")
