@@ -311,10 +311,10 @@ class _Table:
 
 def blocks_of(texts: Texts, cells: Vector) -> Iterator[list[str | None]]:
     """The texts of cells, some after the other; None for missing ones."""
-    places = [int(cell) if cell == cell else None for cell in cells.tolist()]
-    if len(places) == 1:  # a single message: in a third of the time
-        yield texts.take(places) if places != [None] else [None]
+    if len(cells) == 1 and cells[0] == cells[0]:  # a single message: in a third of the time
+        yield [*texts.take([int(cells[0])])]
         return
+    places = [int(cell) if cell == cell else None for cell in cells.tolist()]
     sizes = iter(texts.sizes([place for place in places if place is not None]))
     for block in blocks([0 if place is None else next(sizes) for place in places]):
         some = places[block]

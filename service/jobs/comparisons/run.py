@@ -33,6 +33,7 @@ from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.jobs.training import separation, summary
 from service.jobs.training.admission import labeled_as, rows_stay_in_files
+from service.jobs.training.auditing import audit_of
 from service.jobs.training.rows import LabeledRows, Split, unscaled_columns
 from service.jobs.training.training_sequence import SHORTEST_S
 from service.jobs.training.trainings import begin_training, threads_of
@@ -42,7 +43,6 @@ from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
 from svm.model.measures import Baseline, Confusion, Measures
-from svm.model.metrics import explain_unpredicted
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -64,16 +64,23 @@ def run(context: RunContext, attempt: Attempt) -> None:
     best = reported["entries"][0] if reported["entries"][0]["rank"] else None
     seen = None
     if best is not None:
-        seen, total = work.trained_rows()
-        warnings += summary.warn_of_trained_rows(seen, total, "validation rows")
+        seen = work.trained_rows()
         warnings += unscaled_columns(best["spec"]["scaling"], dataset)
     made = best if state.best is None else state.best.record["result"]
     attempt.show(summary.final_progress(attempt, canceled, made))
+    audit: list[dict[str, Any]] = []
+    if state.best is not None:
+        metrics = state.best.record["result"]["metrics"]
+        metrics["validation"]["trained_rows"] = seen
+        classes = state.best.warm_start.fitted.classes.tolist()
+        audit = audit_of(dataset, body, metrics, classes)
+        state.best.record["result"]["audit"] = audit
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
+    common = {"trained_rows": seen, "audit": audit}
     outcome = Outcome(
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
-        result=None if best is None else {**results.headline(best, made), "trained_rows": seen},
+        result=None if best is None else results.headline(best, made) | common,
         warnings=(*work.unmeasured(), *warnings),
         error=results.all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(reported)),
@@ -81,14 +88,9 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if state.best is None:
         return attempt.finish(outcome)
     spec, result, n_support_vectors = state.best.record.values()
-    metrics = result["metrics"]
-    metrics["validation"]["trained_rows"] = seen
     if apart := separation.facts_of(work.rows, work.splits, dataset):
-        metrics["validation"]["split"] = apart
+        result["metrics"]["validation"]["split"] = apart
         result["notes"] += apart["said"]
-    classes = state.best.warm_start.fitted.classes.tolist()
-    said = explain_unpredicted(metrics, classes, spec["class_weight"])
-    outcome = replace(outcome, warnings=(*outcome.warnings, *said))
     summary.finish_with_model(
         context,
         attempt,
@@ -326,11 +328,10 @@ class ChainRun:
         """As `separation.unmeasured`."""
         return separation.unmeasured(self.rows, self.splits, self.body.validation)
 
-    def trained_rows(self) -> tuple[int, int]:
+    def trained_rows(self) -> int:
         """How many validation rows are equal to a row that the same training learned from; with
-        folds over all of them. And how many there are."""
-        measured = [split.validation for split in self.splits if split.validation is not None]
-        return self.rows.seen(self.splits), sum(map(len, measured))
+        folds over all of them."""
+        return self.rows.seen(self.splits)
 
     def behind(self, best: int) -> dict[int, Any]:
         """By entry, as `ValidationRows.behind`. Classes have no such errors for other scores."""

@@ -25,9 +25,9 @@ from service.jobs.training.schemas import (
     uneven_columns,
 )
 from service.rows.spec import Label
-from service.rows.table.row_hashes import Words, row_hashes
 from svm.data.executors import IN_THIS_THREAD, executor_of
 from svm.data.matrices import Array, Indices, Matrix, Vector, is_sparse
+from svm.data.row_hashes import Words, row_hashes
 from svm.data.splitting import Apart, Pair, class_groups, folds, held_out_rows, split
 from svm.data.stored_rows import StoredRows, gathered, piece_of, piece_runs, pieces
 from svm.encoding.recoding import recoding

@@ -26,6 +26,7 @@ from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.collection.schemas import KindCreate
 from service.models.versions import LATEST
 from service.rows.spec import Label, TargetKind
+from svm.audit.findings import FindingName
 from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
@@ -254,6 +255,9 @@ class TrainingOptions(KindCreate):
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
+    mute: list[FindingName] = Field(default_factory=list)
+    """Names of findings that are known and not to be reported again, such as `single-column`. The
+    model's card lists them."""
     set_alias: NewAlias | None = None
     """An alias to point to the new version when the job succeeds."""
 

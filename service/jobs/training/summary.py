@@ -66,17 +66,6 @@ def unproven(result: TrainingResult) -> tuple[str, ...]:
     return (f"The training ended before it converged ({reason}). {reason.advice}",)
 
 
-def warn_of_trained_rows(trained: int | None, n_samples: int, what: str) -> tuple[str, ...]:
-    """A warning, if half of the rows that a model is measured on, or more, are of its training."""
-    if trained is None or 2 * trained < n_samples:
-        return ()
-    count = "All" if trained == n_samples else f"{trained:,}"
-    return (
-        f"{count} of the {n_samples:,} {what} are equal to training rows, labels included: on new "
-        "rows the model is probably worse.",
-    )
-
-
 def result_of(
     result: TrainingResult, metrics: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> dict[str, Any]:

@@ -253,7 +253,6 @@ class JobTrainings:
                     self.certain = certain
             seen = count_seen(rows.hashes[some], self.rows.hashes[training])
             metrics["validation"] = {**measures.metrics(), "trained_rows": seen}
-            self._warn_of(seen, measures)
         elif folds:
             each = list(folds.values())
             if fitted.target is None:
@@ -267,7 +266,6 @@ class JobTrainings:
                 **summary.metrics_of_folds(measures, each),
                 "trained_rows": seen,
             }
-            self._warn_of(seen, measures)
         return metrics
 
     def held_out(
@@ -279,10 +277,6 @@ class JobTrainings:
             rows, some = self._watched
             return rows, some, rows.scores(fitted, some)
         return (self.rows, *self._of_folds(of_folds)) if of_folds else None
-
-    def _warn_of(self, seen: int, measures: Measures) -> None:
-        said = summary.warn_of_trained_rows(seen, measures.n_samples, "validation rows")
-        self.warnings = (*said, *self.warnings)
 
     def _of_folds(self, scores: Mapping[int, Vector]) -> tuple[Indices, Vector]:
         """The rows of the folds, and their scores."""

@@ -124,5 +124,7 @@ def test_rows_are_scaled_in_place_if_they_may_be(scaling: Any) -> None:
     expected = prepare(pipeline, X, LABELS, 0)
     assert np.array_equal(X, own)
     prepared = prepare(pipeline, own, LABELS, 0, owns_rows=True)
+    assert isinstance(prepared.X, np.ndarray)
+    assert isinstance(expected.X, np.ndarray)
     assert np.array_equal(prepared.X, expected.X)
     assert prepared.X is own
