@@ -253,15 +253,6 @@ class ComparisonSequence:
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""
-NO_INTERVALS = (
-    "The model has no prediction intervals, since its validation rows chose it among the entries: "
-    "a job with its `spec` and another `seed` learns them."
-)
-OUT_OF_MEMORY: results.Error = {
-    "code": "out-of-memory",
-    "detail": "a worker's memory is too small for this entry",
-    "hint": "give workers more memory, or train it with a solver that streams",
-}
 
 
 class ChainRun:
@@ -390,7 +381,7 @@ class ChainRun:
                 result = self._train(step)
                 self._measure(step, result)
             except (InvalidData, Diverged, MemoryError) as error:
-                known = OUT_OF_MEMORY if isinstance(error, MemoryError) else error_of(error)
+                known = results.OUT_OF_MEMORY if isinstance(error, MemoryError) else error_of(error)
                 state.fail(step.entry, known)
                 self._prepared = None
             spent_s = self._training.elapsed_s if self._training is not None else 0.0
@@ -537,7 +528,7 @@ class ChainRun:
             given = self._validation.predicted(state, number)
             measures = self._rows[self._in_files[number]].measures_of(fitted, *given, baseline)
             validation = summary.metrics_of_folds(measures, now.folds)
-        notes = () if fitted.target is None else (NO_INTERVALS,)
+        notes = () if fitted.target is None else (results.NO_INTERVALS,)
         named = entry.model_copy(update={"set_alias": self.body.set_alias})
         subsets = {"train": train, "validation": validation}
         record = {
