@@ -221,6 +221,7 @@ def test_table_is_trained_and_served_by_choosing_its_label(
     watched.assert_no_errors()
 
 
+@pytest.mark.long
 def test_table_of_prices_gives_an_interval_by_choosing_its_target(
     watched: Watched, tmp_path: Path
 ) -> None:
@@ -254,6 +255,7 @@ def test_table_of_prices_gives_an_interval_by_choosing_its_target(
     watched.assert_no_errors()
 
 
+@pytest.mark.long
 def test_message_of_the_sample_is_routed(watched: Watched) -> None:
     """Without typing but the message, whose words are then marked."""
     page = watched.open("/")
@@ -274,6 +276,7 @@ def test_message_of_the_sample_is_routed(watched: Watched) -> None:
     watched.assert_no_errors()
 
 
+@pytest.mark.long
 def test_compared_settings_are_bars(chromium: Browser, server: Server) -> None:
     """On the pages of the job and of the model, on a phone in dark mode; while settings are
     compared, the progress reports it."""
@@ -370,6 +373,7 @@ class Documentation:
         block.locator(".opblock-summary-control").first.click()
 
 
+@pytest.mark.long
 def test_documentation_page_executes_requests(
     watched: Watched, server: Server, tmp_path: Path
 ) -> None:

@@ -242,6 +242,7 @@ def test_helper_predicts_pieces(
     assert files(shared, "checkpoints") == []
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("asks", JOBS)
 def test_damaged_results_are_done_again(
     client: TestClient, shared: Settings, asks: Asks, monkeypatch: pytest.MonkeyPatch
