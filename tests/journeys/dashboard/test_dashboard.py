@@ -438,6 +438,7 @@ def test_pages_are_small_and_load_nothing_from_elsewhere(chromium: Browser, serv
 RULES = "[...document.styleSheets].map(sheet => sheet.cssRules.length)"
 
 
+@pytest.mark.long
 def test_pages_look_the_same_when_visited_again(chromium: Browser, server: Server) -> None:
     """The browser then has them, with the policy of the reply that nothing has changed."""
     *_, dataset, job, model, _, plots = pages(server)
@@ -462,6 +463,7 @@ def test_pages_look_the_same_when_visited_again(chromium: Browser, server: Serve
     assert [text for kind, text in messages if kind in ("error", "warning")] == []
 
 
+@pytest.mark.long
 def test_first_paint_is_quick(chromium: Browser, server: Server) -> None:
     """On a busy machine too within 1.5 s: 0.2 s otherwise."""
     paint_ms = float("inf")

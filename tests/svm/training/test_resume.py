@@ -195,6 +195,7 @@ def repeated_rows(n_samples: int, n_features: int) -> Problem:
     )
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "solver",
     [
