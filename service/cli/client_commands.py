@@ -41,6 +41,9 @@ def _option(help: str, kind: type = str, *names: str) -> tuple[Any, Any]:
 
 
 _READING = {
+    "weight": _option("Column with the weights of the rows."),
+    "group": _option("Column with their groups: patients, users, sessions."),
+    "time": _option("Column with their times: dates or numbers."),
     "missing_labels": _option(
         "Rows without a label: drop, refuse, or auto: leave them out if they are few."
     ),
@@ -93,12 +96,12 @@ def upload(
     target: Annotated[
         str | None, typer.Option(help="Label column, or `none`. Default: the last one.")
     ] = None,
-    weight: Annotated[str | None, typer.Option(help="Column with the weights of the rows.")] = None,
     schema: Annotated[
         str | None,
         typer.Option(
             help='What columns are: {"age": {"kind": "category"}}, or @FILE with such JSON. Kinds: '
-            "number, category, boolean, date, text; roles: feature, label, weight, ignored."
+            "number, category, boolean, date, text; roles: feature, label, weight, group, time, "
+            "ignored."
         ),
     ] = None,
     missing: Annotated[
@@ -128,7 +131,7 @@ def upload(
         progress_bar=False if call.as_json else None,
         name=named,
         target=target,
-        schema=_schema(schema, weight),
+        schema=_schema(schema),
         missing=missing or None,
         validate_only=validate_only or None,
         **reading,
@@ -322,25 +325,14 @@ def _wait(call: Call, job: Job) -> Job:
         raise
 
 
-def _schema(text: str | None, weight: str | None) -> str | None:
-    """The JSON of both options. Raises BadParameter."""
-    if text is not None and text.startswith("@"):
-        try:
-            text = Path(text[1:]).read_text()
-        except (OSError, ValueError) as error:
-            raise typer.BadParameter(f"{text[1:]}: {error}", param_hint="--schema") from None
-    if weight is None:
+def _schema(text: str | None) -> str | None:
+    """The JSON of the option. Raises BadParameter."""
+    if text is None or not text.startswith("@"):
         return text
     try:
-        roles: Any = json.loads(text or "{}")
-    except ValueError as error:
-        raise typer.BadParameter(f"not JSON: {error}", param_hint="--schema") from None
-    if not isinstance(roles, dict):
-        raise typer.BadParameter("not an object of columns", param_hint="--schema")
-    if weight in roles:
-        message = f"--weight names {weight!r}, which --schema has too"
-        raise typer.BadParameter(message, param_hint="--schema")
-    return json.dumps({**roles, weight: {"role": "weight"}})
+        return Path(text[1:]).read_text()
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{text[1:]}: {error}", param_hint="--schema") from None
 
 
 def spec_of(file: Path | None, settings: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
