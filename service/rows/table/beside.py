@@ -81,7 +81,8 @@ def code_texts(runs: Iterable[Run]) -> tuple[Codes, list[str]]:
 def write_groups(folder: Path, codes: Codes, names: list[str]) -> None:
     """Write groups (n_samples,) that are positions in `names`, which may be in any order, and of
     which some may be unused; -1 for a row without a group."""
-    used = sorted(np.unique(codes[codes >= 0]).tolist(), key=names.__getitem__)
+    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(names))).tolist()
+    used.sort(key=names.__getitem__)
     place = np.full(len(names) + 1, -1, np.int32)  # the last one is that of -1
     place[used] = np.arange(len(used))
     write_array(folder / "groups.npy", place[codes])
