@@ -26,7 +26,7 @@ import numpy.typing as npt
 from benchmarks.r_tables import Table, fitting_tables
 from service.errors import ServiceError
 from service.rows.parsing_process import read
-from service.rows.spec import CSV, ParseSpec, ReadLimits, ReadOptions, SentFile
+from service.rows.spec import CSV, Parsed, ParseSpec, ReadLimits, ReadOptions, SentFile
 from service.rows.table.left_out import KEY, NUMBERED
 from service.rows.table.writers import coded_positions, raw_values
 from svm.data.columns import Columns
@@ -187,21 +187,26 @@ def upload(table: Table) -> Uploaded:
     """As `POST /v1/datasets` with `target` reads it. Raises ServiceError."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "data").write_bytes(table.written("comma"))
-        spec = ParseSpec(
-            file=SentFile(str(folder / "data"), CSV),
-            out=name,
-            limits=LIMITS,
-            asked=ReadOptions(target=table.target),
-        )
-        parsed = read(spec)
+        stored = parsed(table, folder)
         codes = np.load(folder / "y.npy")
-        row_numbers = [one["name"] for one in parsed.ignored if one["reason"] in (NUMBERED, KEY)]
+        row_numbers = [one["name"] for one in stored.ignored if one["reason"] in (NUMBERED, KEY)]
         arrays = [
-            np.load(folder / f"{name}.npy") for name in ("X", "codes") if name in parsed.arrays
+            np.load(folder / f"{name}.npy") for name in ("X", "codes") if name in stored.arrays
         ]
-        X = raw_values(arrays, coded_positions(parsed.table))
-    return Uploaded(X, codes, parsed.kinds, row_numbers)
+        X = raw_values(arrays, coded_positions(stored.table))
+    return Uploaded(X, codes, stored.kinds, row_numbers)
+
+
+def parsed(table: Table, folder: Path) -> Parsed:
+    """The table as an upload stores it in the folder. Raises ServiceError."""
+    (folder / "data").write_bytes(table.written("comma"))
+    spec = ParseSpec(
+        file=SentFile(str(folder / "data"), CSV),
+        out=str(folder),
+        limits=LIMITS,
+        asked=ReadOptions(target=table.target),
+    )
+    return read(spec)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli import showing
-from service.cli.output import Call, InputFile, calls_service, say
+from service.cli.output import (
+    Call,
+    InputFile,
+    Json,
+    calls_service,
+    say,
+    service_commands,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from service.client import Job
 
 DEFAULT_SOLVER = "auto"
+CHECKS = "Without a service"
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -32,6 +41,23 @@ NewVersionOf = Annotated[str, typer.Argument(help="Name of the model that gets a
 DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
 Scaling = Annotated[
     str | None, typer.Option(help="Default: standardize, of sparse data none or max-abs.")
+]
+LabelFile = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, dir_okay=False, help="Labels, if they are not in FILE: one per line."
+    ),
+]
+Target = Annotated[str | None, typer.Option(help="Label column, or `none`. Default: the last one.")]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        help='What columns are: {"age": {"kind": "category"}}, or @FILE with such JSON. Kinds: '
+        "number, category, boolean, date, text; roles: feature, label, weight, ignored."
+    ),
+]
+Missing = Annotated[
+    list[str] | None, typer.Option(help="A further word for missing cells; can be repeated.")
 ]
 _TEXT = "CSV and TSV"
 
@@ -82,32 +108,13 @@ JobId = Annotated[str, typer.Argument(help="Id of a job.", callback=_job_id)]
 def upload(
     call: Call,
     file: InputFile,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Labels, if they are not in FILE: one per line.",
-        ),
-    ] = None,
+    labels: LabelFile = None,
     name: Annotated[
         str | None, typer.Option(help="A name for people. Default: the file's name.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Label column, or `none`. Default: the last one.")
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            help='What columns are: {"age": {"kind": "category"}}, or @FILE with such JSON. Kinds: '
-            "number, category, boolean, date, text; roles: feature, label, weight, group, time, "
-            "ignored."
-        ),
-    ] = None,
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(help="A further word for missing cells; can be repeated."),
-    ] = None,
+    target: Target = None,
+    schema: Schema = None,
+    missing: Missing = None,
     media_type: Annotated[
         str | None,
         typer.Option(help="Format, such as text/csv. Default: by the file's suffix."),
@@ -140,6 +147,32 @@ def upload(
     if not (call.as_json or validate_only or dataset.name == named):
         other = f"named {dataset.name}" if dataset.name else "without a name"
         print(f"  note: the same data exist already, {other}")
+
+
+def check(
+    file: InputFile,
+    labels: LabelFile = None,
+    target: Target = None,
+    schema: Schema = None,
+    missing: Missing = None,
+    as_json: Json = False,
+    **reading: Any,
+) -> None:
+    """Look for leaks in a file, without a service: what says the label, and rows that repeat.
+
+    Prints how the file would be read, warnings and findings. Exit code 1 if the file would be
+    refused, or a finding is an error.
+    """
+    from service.cli import checking
+
+    words = ",".join(missing or ()) or None
+    schema = _schema(schema)
+    options = {"target": target, "schema": schema, "missing": words, **reading}
+    checking.check(file, labels, options, as_json)
+
+
+check.__signature__ = with_options(check, _READING)  # type: ignore[attr-defined]
+service_commands.command(rich_help_panel=CHECKS)(check)
 
 
 @calls_service()

@@ -144,23 +144,30 @@ def calls_service(
             with connected(url, as_json) as client:
                 function(Call(client, as_json), **values)
 
-        signature = inspect.signature(function, eval_str=True)
-        given = (each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD)
-        _, *parameters = given
         added: dict[str, tuple[Any, Any]] = {**sent, "url": (Url, None)}
         if prints_json:
             added["as_json"] = (Json, False)
-        for option, (kind, usual) in added.items():
-            parameters.append(
-                inspect.Parameter(
-                    option, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=kind
-                )
-            )
-        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__signature__ = with_options(function, added, 1)  # type: ignore[attr-defined]
         service_commands.command(name, rich_help_panel=CALLS)(command)
         return function
 
     return register
+
+
+def with_options(
+    function: Callable[..., None], added: Mapping[str, tuple[Any, Any]], without: int = 0
+) -> inspect.Signature:
+    """The signature without its first parameters, with these options for its keywords."""
+    signature = inspect.signature(function, eval_str=True)
+    given = (each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD)
+    parameters = [*given][without:]
+    for option, (kind, usual) in added.items():
+        parameters.append(
+            inspect.Parameter(
+                option, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=kind
+            )
+        )
+    return signature.replace(parameters=parameters)
 
 
 @contextmanager
@@ -177,7 +184,7 @@ def connected(url: str | None, as_json: bool) -> Iterator[Client]:
     except Problem as problem:
         if as_json:
             print_json(problem.members)
-        _print_problem(problem)
+        print_problem(problem)
         if problem.code == "unauthorized":
             say("set SVM_API_KEY; `svm-service keys create` on the service's machine makes a key")
         raise typer.Exit(REFUSED) from None
@@ -201,7 +208,7 @@ def connected(url: str | None, as_json: bool) -> Iterator[Client]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _print_problem(problem: Any) -> None:
+def print_problem(problem: Any) -> None:
     """The message, and a table if there are several errors."""
     if len(problem.errors) < 2:
         say(str(problem))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,13 @@ def print_dataset(dataset: Dataset) -> None:
     )
     for warning in dataset.warnings:
         print(f"  note: {warning['message']}")
+    print_audit(dataset.audit)
+
+
+def print_audit(findings: Iterable[Mapping[str, Any]]) -> None:
+    """What was found, why it matters and what to do."""
+    for one in findings:
+        print(f"  {one['grade']}: {one['found']} {one['why']} {one['to_do']} ({one['name']})")
 
 
 def print_proposal(dataset: Dataset) -> None:
@@ -52,6 +59,7 @@ def print_proposal(dataset: Dataset) -> None:
     for warning in dataset.warnings:
         if warning["code"] != "ignored-column":
             print(f"  note: {warning['message']}")
+    print_audit(dataset.audit)
 
 
 def _column_cells(number: int, column: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -82,6 +90,7 @@ def print_job(job: Job) -> None:
     )
     for warning in job.warnings:
         print(f"  warning: {warning}")
+    print_audit(job.audit)
     for note in job.notes:
         print(f"  note: {note}")
 
@@ -93,7 +102,9 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         {
             "rows": f"{plan['n_samples']:,}" + (", read from files" * plan["rows_in_files"]),
             "features": f"{plan['n_features']:,}",
-            "trainings": f"{plan['trainings']:,}",
+            "trainings": f"{plan['trainings']:,}"
+            + f", and up to {plan['compared']} on samples, to compare settings"
+            * bool(plan["compared"]),
             "binary problems": f"{plan['binary_problems']:,} in each training",
             "an epoch": plan["cost_per_epoch"],
             "memory": f"{plan['memory_bytes']:,} bytes at most",

@@ -42,6 +42,8 @@ class DatasetMembers:
     one is complete by itself."""
     inherited_rows: int | None
     """Made by append: this many first rows are the parent's, in its order."""
+    audit: list[dict[str, Any]]
+    """What may be leaks of the label, and rows that are equal."""
     target_statistics: dict[str, Any] | None
     """Null if the labels are classes."""
     columns: list[dict[str, Any]] | None
@@ -106,6 +108,8 @@ class JobMembers:
     `folds`, and mean and standard deviation (divisor k - 1) of the single folds: `accuracy_mean`
     and `accuracy_std`, of numbers `mae_mean` and `mae_std`. `trained_rows`: validation rows that
     are equal to training rows."""
+    audit: list[dict[str, Any]]
+    """What was found in the dataset and by the training, without what `mute` names."""
     certificate: dict[str, Any] | None
     """What is proven about the model's cost, in the pair of classes with the largest gap: `primal`,
     `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),
@@ -156,6 +160,8 @@ class ModelVersionMembers:
     `conformal`; null if they do not."""
     metrics: dict[str, Any]
     """By subset of the data: `train`, and `validation` if there is a validation set."""
+    audit: list[dict[str, Any]]
+    """What was found in the dataset and by the training, without what `mute` names."""
     certificate: dict[str, Any]
     """What is proven about the cost, as in the job."""
     search: dict[str, Any] | None
@@ -219,6 +225,9 @@ class TrainSpec(TypedDict, total=False):
     `{}`."""
     seed: int | None
     """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
+    mute: Sequence[str]
+    """Names of findings that are known and not to be reported again, such as `single-column`. The
+    model's card lists them."""
     set_alias: str | None
     """An alias to point to the new version when the job succeeds."""
     validation: Any

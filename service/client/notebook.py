@@ -68,6 +68,7 @@ def dataset(data: Mapping[str, Any]) -> str:
     classes += [f"and {len(counts) - MANY:,} more"] if len(counts) > MANY else []
     features = f"{data['n_features']:,}" + (", sparse" if data["sparse"] else "")
     notes = [warning["message"] for warning in data.get("warnings") or ()]
+    notes += _audit(data)
     return _card(
         f"Dataset {data.get('name') or ''}",
         data.get("id") or "only validated, not stored",
@@ -98,8 +99,12 @@ def job(data: Mapping[str, Any]) -> str:
             "what to do": error and error.get("hint"),
         },
         data.get("certificate"),
-        [*(data.get("warnings") or ()), *(data.get("notes") or ())],
+        [*(data.get("warnings") or ()), *_audit(data), *(data.get("notes") or ())],
     )
+
+
+def _audit(data: Mapping[str, Any]) -> list[str]:
+    return [f"{one['found']} {one['why']}" for one in data.get("audit") or ()]
 
 
 def model(data: Mapping[str, Any]) -> str:

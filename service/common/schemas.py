@@ -9,6 +9,8 @@ from typing import Annotated, Any, overload
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from svm.audit.findings import FindingName, Grade, told
+
 
 class ReadModel(BaseModel):
     """A part of a reply; `model_validate` makes it from a record with the same attributes."""
@@ -22,6 +24,29 @@ class WriteModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
     )
+
+
+class FindingRead(ReadModel):
+    """Something that makes scores too good, or may: a leak of the label, rows on both sides of a
+    split."""
+
+    name: FindingName
+    """The code, by which a training can mute it."""
+    grade: Grade
+    """`fact`, `ask` (a question that only you can answer), or `error` (the score is wrong)."""
+    columns: list[str | int]
+    """Names, or positions from 0; the strongest first."""
+    numbers: dict[str, float]
+    found: str
+    """What was found, a sentence."""
+    why: str
+    """Why it matters."""
+    to_do: str
+    """What to do."""
+
+
+Audit = Annotated[list[FindingRead], BeforeValidator(told)]
+"""Findings as they are stored."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ from service.web.http.pagination import PageParams, next_page_token
 from svm.data.columns import Column, Kind
 from svm.data.matrices import Indices
 from svm.encoding.encoder import PlainEncoder
-from svm.model.metrics import explain_unpredicted
 from svm.model.multiclass import splits_of
 
 ROUTE = "/models/{name}/versions/{version}/predict"
@@ -245,11 +244,6 @@ async def _show(
             evaluations=evaluations,
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
-            unpredicted=explain_unpredicted(
-                version.result.get("metrics", {}),
-                version.classes,
-                version.spec.get("class_weight"),
-            ),
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
             damaged=loaded is None,
             formats=[

@@ -36,6 +36,7 @@ from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
 from service.web.http.compression import versioned
 from service.web.problems import PROBLEMS, status_of
+from svm.audit.findings import told
 from svm.training.candidates import TITLES
 
 HERE = Path(__file__).parent
@@ -93,6 +94,7 @@ def _environment() -> jinja2.Environment:
     environment.tests["of_numbers"] = formatting.are_of_numbers
     environment.filters["precision_recall"] = precision_recall
     environment.filters["problem"] = PROBLEMS.get
+    environment.filters["told"] = told
     environment.filters["job_title"] = lambda job: KINDS[job.kind].title(job.spec)
     return environment
 

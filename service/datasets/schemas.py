@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from service.common.schemas import ReadModel, TagKey, TagValue, Timestamp, WriteModel
+from service.common.schemas import Audit, ReadModel, TagKey, TagValue, Timestamp, WriteModel
 from service.datasets.dataset import Dataset, Origin
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.cell_texts.reading import ANY_DELIMITER
@@ -236,6 +236,8 @@ class TargetStatistics(ReadModel):
 class DatasetRead(DatasetSummary):
     """A dataset."""
 
+    audit: Audit
+    """What may be leaks of the label, and rows that are equal."""
     target_statistics: TargetStatistics | None
     """Null if the labels are classes."""
     columns: list[ColumnRead] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -52,6 +53,13 @@ log = structlog.stdlib.get_logger("service.datasets")
 KEPT = 4
 KEPT_BYTES = 4 * 1024 * 1024
 """Of each."""
+
+
+def _header(file: BufferedReader) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the array that follows, in C order."""
+    np.lib.format.read_magic(file)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    return shape, dtype
 
 
 class DatasetFiles:
@@ -110,14 +118,15 @@ class DatasetFiles:
 
     def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
         with self._open(dataset, name) as file:
-            array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
-            return array
+            shape, dtype = _header(file)
+            if math.prod(shape) * dtype.itemsize <= KEPT_BYTES:
+                return np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
+            # A page is copied when it is written to, which nothing does.
+            return np.memmap(file, dtype, "c", file.tell(), shape).view(np.ndarray)
 
     def _array_in_file(self, dataset: Dataset, name: str) -> StoredArray:
         with self._open(dataset, name) as file:
-            np.lib.format.read_magic(file)
-            _, _, dtype = np.lib.format.read_array_header_1_0(file)
-            return StoredArray(file, dtype, file.tell())
+            return StoredArray(file, _header(file)[1], file.tell())
 
     def _open(self, dataset: Dataset, name: str) -> BufferedReader:
         try:

@@ -172,7 +172,13 @@ def _add_split(
             200: {"model": DatasetSplitRead, "description": "Both exist."},
             **responses(
                 *("malformed-json", "invalid-parameter", "not-found", "body-too-large"),
-                *("unsupported-format", "invalid-field", "class-too-small", "target-missing"),
+                *(
+                    "unsupported-format",
+                    "invalid-field",
+                    "class-too-small",
+                    "not-separable",
+                    "target-missing",
+                ),
                 *("target-continuous", "too-many-rows", "parsing-failed", "dataset-corrupt"),
                 *("process-lost", "storage-full", *idempotency.PROBLEMS),
             ),
@@ -277,7 +283,7 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     sizes = limits.upload_bytes, limits.inflated_bytes
     if body.media_type == FORM:
         parts = await body.save_form(folder, ("file", "labels"), *sizes)
-        return _of_form(parts, query, folder, limits)
+        return of_form(parts, query, folder, limits)
     sent_type = known_type(body.media_type)
     if sent_type not in (*FORMATS, *ARCHIVES.values()):
         raise _unsupported(sent_type, (*FORMATS, ZIP, FORM))
@@ -287,9 +293,10 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     return Upload(options, _spec(options, SentFile(str(path), sent_type), None, folder, limits))
 
 
-def _of_form(
+def of_form(
     parts: dict[str, FormPart], query: UploadOptions, folder: Path, limits: Limits
 ) -> Upload:
+    """The upload that a form has. Raises ServiceError for what is wrong with it."""
     file = parts.pop("file", None)
     if file is None or file.path is None:
         raise InvalidRequest("malformed-request", "the form has no part `file` with the data")

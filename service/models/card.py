@@ -24,8 +24,8 @@ from service.models.errors_in_words import (
 from service.models.outputs import USUAL
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
+from svm.audit.findings import told
 from svm.model.measures import interval
-from svm.model.metrics import explain_unpredicted
 from svm.model.rejection import least_rows
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
@@ -241,7 +241,8 @@ def _quality(version: ModelVersion) -> list[str]:
             f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
             f"{low:.1%} to {high:.1%}); always predicting the largest class would give {most:.1%}."
         )
-        if seen := measured.get("trained_rows"):
+        sentences.extend(measured.get("split", {}).get("said", ()))
+        if (seen := measured.get("trained_rows")) and 2 * seen < total:
             count = f"All {total:,}" if seen == total else f"{seen:,} of {total:,}"
             sentences.append(
                 f"{count} {rows} rows are equal to training rows, labels included: on new rows the "
@@ -338,6 +339,10 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         sentences.append(
             f"It was measured on its training rows: its {measure} not known, and probably {worse}."
         )
+    for one in told(version.result.get("audit")):
+        sentences.append(f"{one['found']} {one['why']} {one['to_do']}")
+    if muted := spec.get("mute"):
+        sentences.append(f"Findings of the audit that were muted: {', '.join(muted)}.")
     kernel = (spec.get("solver", {}).get("kernel") or {}).get("name")
     if kernel == "gaussian":
         same = "label" if version.predicts == "classes" else "number"
@@ -347,7 +352,6 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         if SKEWED_TARGET in version.result.get("warnings", ()):
             sentences.append(f"{SKEWED_TARGET[0].upper()}{SKEWED_TARGET[1:]}.")
         return [*sentences, _UNCHECKED]
-    sentences.extend(explain_unpredicted(metrics, version.classes, spec.get("class_weight")))
     if dataset is not None and dataset.class_counts and dataset.classes:
         counts = zip(dataset.classes, dataset.class_counts, strict=True)
         few = [label for label, count in counts if count < FEW_ROWS]

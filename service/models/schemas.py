@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from service.common.schemas import ReadModel, Timestamp, WriteModel
+from service.common.schemas import Audit, ReadModel, Timestamp, WriteModel
 from service.storage.database.tables import Label, ModelVersion
 from svm.data.columns import Kind
 
@@ -85,6 +85,8 @@ class ModelVersionRead(ReadModel):
     `conformal`; null if they do not."""
     metrics: dict[str, Any]
     """By subset of the data: `train`, and `validation` if there is a validation set."""
+    audit: Audit
+    """What was found in the dataset and by the training, without what `mute` names."""
     certificate: dict[str, Any]
     """What is proven about the cost, as in the job."""
     search: dict[str, Any] | None

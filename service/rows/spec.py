@@ -192,7 +192,7 @@ class Summarized(Description):
     with the smallest and the largest |value|, and these, of a category 1; `target`: how many
     labels are different, and of numbers the same, the median and, if they could be classes, their
     `classes` and `counts`; `group`: how many groups there are, and the rows of the largest; `time`:
-    min, max and how many are different."""
+    min, max and how many are different; `audit`: what was found."""
     warnings: list[dict[str, Any]]
     matrix_digest: str
     """Of values and labels, not of the format."""
@@ -202,6 +202,11 @@ class Summarized(Description):
         """The statistics of the columns: min, max, mean and std."""
         columns: dict[str, list[float | None]] | None = self.statistics.get("columns")
         return columns
+
+    @property
+    def audit(self) -> list[dict[str, Any]]:
+        """What was found in the data, as `svm.audit.findings.Finding.as_dict` has it."""
+        return list(self.statistics.get("audit") or ())
 
     @property
     def n_distinct_labels(self) -> int:

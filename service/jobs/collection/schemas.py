@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, Field
 
 from service.common.names import DatasetReference
-from service.common.schemas import ReadModel, Tags, Timestamp, WriteModel, rfc3339
+from service.common.schemas import Audit, ReadModel, Tags, Timestamp, WriteModel, rfc3339
 from service.jobs.core.events import Event, EventKind
 from service.jobs.core.job import Job, State
 
@@ -198,6 +198,8 @@ class JobRead(JobSummary):
     `folds`, and mean and standard deviation (divisor k - 1) of the single folds: `accuracy_mean`
     and `accuracy_std`, of numbers `mae_mean` and `mae_std`. `trained_rows`: validation rows that
     are equal to training rows."""
+    audit: Audit
+    """What was found in the dataset and by the training, without what `mute` names."""
     certificate: dict[str, Any] | None
     """What is proven about the model's cost, in the pair of classes with the largest gap: `primal`,
     `dual` (a lower bound of the lowest possible cost), `gap`, `relative_gap` (gap / primal),

@@ -19,14 +19,16 @@ from service.jobs.core.leases import Outcome
 from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import BLOCK_ROWS, Scoring, score, score_piece
+from service.jobs.training.auditing import trained_rows
 from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate
-from service.jobs.training.summary import COVERAGES, warn_of_trained_rows
+from service.jobs.training.summary import COVERAGES
 from service.rows.spec import Label
-from service.rows.table.row_hashes import Words, row_hashes
 from service.storage.database import new_id
 from service.storage.database.tables import ModelVersion
+from svm.audit.findings import ABOUT
 from svm.data.matrices import Array, Indices, Matrix, is_sparse
+from svm.data.row_hashes import Words, row_hashes
 from svm.model import metrics
 from svm.model.conformal import Conformal
 from svm.model.explanations import permutation_importance
@@ -50,19 +52,20 @@ def run(context: RunContext, attempt: Attempt) -> None:
     def then(scoring: Scoring) -> None:
         if attempt.job.spec.get("importance"):
             more["importance"] = importance_of(scoring, attempt)
-        more["trained_rows"] = trained_rows(context, scoring, attempt)
+        more["trained_rows"] = count_trained(context, scoring, attempt)
 
     scored = score(context, attempt, then)
     if scored is None:
         return
     measures = _metrics_of(scored) | more
+    found = trained_rows(measures["trained_rows"], len(scored.truth), "rows")
     headline = {name: measures[name] for name in HEADLINE if name in measures}
     attempt.finish(
         Outcome(
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"metrics": headline, "unknown_cells": scored.unknown},
-            warnings=warn_of_trained_rows(measures["trained_rows"], len(scored.truth), "rows"),
+            warnings=tuple(f"{one.found} {ABOUT[one.name].why}" for one in found),
             results=context.blobs.write(f"evaluations/{new_id('results')}", orjson.dumps(measures)),
         )
     )
@@ -206,7 +209,7 @@ def importance_of(scoring: Scoring, attempt: Attempt) -> dict[str, Any]:
     return {"n_samples": len(rows), "columns": columns}
 
 
-def trained_rows(context: RunContext, scoring: Scoring, attempt: Attempt) -> int | None:
+def count_trained(context: RunContext, scoring: Scoring, attempt: Attempt) -> int | None:
     """Rows are equal if the model sees the same values and label; None if its training data are not
     known or not there. Raises Interrupted."""
     version = scoring.version

@@ -16,6 +16,7 @@ from service.jobs.core.leases import Outcome
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
 from service.jobs.training import summary, training_sequence
+from service.jobs.training.auditing import audit_of, constant_columns
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.trainings import JobTrainings
@@ -23,7 +24,7 @@ from service.storage.arrays import Arrays, below, under
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices, Vector
 from svm.model.calibration import cross_fit
-from svm.model.metrics import calibration_metrics, explain_unpredicted
+from svm.model.metrics import calibration_metrics
 from svm.model.pipeline import FittedPipeline
 
 NOT_CALIBRATED = (
@@ -41,8 +42,8 @@ NO_INTERVALS = (
     "give `validation` a `fraction` or another dataset, and no `patience`."
 )
 NOT_MEASURED = (
-    "The error of the probabilities is not known: a class has a single row in the validation set, "
-    "and rows are not measured with a calibration that was fitted on them."
+    "The error of the probabilities is not known: a class has a single row or group in the "
+    "validation set, and rows are not measured with a calibration that was fitted on them."
 )
 
 
@@ -83,9 +84,16 @@ def run(context: RunContext, attempt: Attempt) -> None:
         assert fitted.rejection is not None
         left_out = list(sequence.folds.values())
         metrics["validation"]["none_of_these"] = summary.prices_of(fitted.rejection, left_out)
-    warnings += explain_unpredicted(metrics, result.fitted.classes.tolist(), spec.class_weight)
     found = trainings.outcome if sequence.is_chosen else None
+    if trainings.apart and "validation" in metrics:
+        metrics["validation"]["split"] = trainings.apart
+        notes += trainings.apart["said"]
     measures = summary.result_of(result, metrics, notes)
+    constant = constant_columns(
+        trainings.rows, trainings.splits[0].training, trainings.dataset.only(spec.classes)
+    )
+    classes = result.fitted.classes.tolist()
+    measures["audit"] = audit_of(trainings.dataset, spec, metrics, classes, [*constant])
     if found is not None:
         measures["search"] = summary.search_of(found)
         measures["notes"].insert(0, found.summary)
@@ -126,7 +134,10 @@ def _calibrated(
     if spec.calibration == "isotonic" and len(scores) < FEW_ROWS:
         warnings = (FEW_FOR_STEPS.format(len(scores)),)
     scheme, n_classes = fitted.multiclass, len(fitted.classes)
-    probabilities = cross_fit(spec.calibration, scores, codes, scheme, n_classes, seed=spec.seed)
+    groups = None if rows.apart.groups is None else rows.apart.groups[some]
+    probabilities = cross_fit(
+        *(spec.calibration, scores, codes, scheme, n_classes), seed=spec.seed, groups=groups
+    )
     if probabilities is None:
         return calibrated, None, (*warnings, NOT_MEASURED)
     labels = fitted.codes_from_decision(fitted.decision_from_scores(scores))

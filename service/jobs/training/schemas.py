@@ -26,6 +26,7 @@ from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.collection.schemas import KindCreate
 from service.models.versions import LATEST
 from service.rows.spec import Label, TargetKind
+from svm.audit.findings import FindingName
 from svm.encoding.encoder import Encoding
 from svm.hyperparameters import Moderate
 from svm.model.calibration import CalibrationName
@@ -77,6 +78,10 @@ ClassWeight = Literal["balanced"] | dict[str, Moderate]
 Classes = Annotated[list[Label], MinLen(2)] | None
 
 
+Gap = Annotated[float, Ge(0), Le(1e100)]
+"""Least time between training and validation rows, if the dataset has times; days of dates."""
+
+
 class ValidationSplit(WriteModel):
     """A validation set: rows that are not trained on, to measure the model on."""
 
@@ -85,6 +90,7 @@ class ValidationSplit(WriteModel):
     stratify: bool | None = None
     """Take the same share of every class. Default: true; of a numeric target, which has no classes,
     false."""
+    gap: Gap = 0.0
 
 
 class Folds(WriteModel):
@@ -96,6 +102,7 @@ class Folds(WriteModel):
     at random. Each fold is one
     more training. It begins at zero even if the model's training does not; all trainings share a
     time budget."""
+    gap: Gap = 0.0
 
 
 class ValidationDataset(WriteModel):
@@ -248,6 +255,9 @@ class TrainingOptions(KindCreate):
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
+    mute: list[FindingName] = Field(default_factory=list)
+    """Names of findings that are known and not to be reported again, such as `single-column`. The
+    model's card lists them."""
     set_alias: NewAlias | None = None
     """An alias to point to the new version when the job succeeds."""
 

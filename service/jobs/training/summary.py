@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -63,17 +64,6 @@ def unproven(result: TrainingResult) -> tuple[str, ...]:
     if used_up and asked.duality_gap is None and asked.cost_change is None:
         return ()
     return (f"The training ended before it converged ({reason}). {reason.advice}",)
-
-
-def warn_of_trained_rows(trained: int | None, n_samples: int, what: str) -> tuple[str, ...]:
-    """A warning, if half of the rows that a model is measured on, or more, are of its training."""
-    if trained is None or 2 * trained < n_samples:
-        return ()
-    count = "All" if trained == n_samples else f"{trained:,}"
-    return (
-        f"{count} of the {n_samples:,} {what} are equal to training rows, labels included: on new "
-        "rows the model is probably worse.",
-    )
 
 
 def result_of(
@@ -289,7 +279,8 @@ class Forecasts:
     """The forecasts of trainings that run one after another."""
 
     def __init__(self) -> None:
-        self._latest: tuple[Training, Forecast] | None = None
+        self._latest: tuple[ref[Training], Forecast] | None = None
+        """Whose rows need not stay in memory for it."""
 
     def left_s(
         self,
@@ -301,8 +292,8 @@ class Forecasts:
     ) -> float | None:
         """Seconds to the end of all trainings, at most `most_s`; None if there is no forecast.
         `others` gives the time of the others from the seconds to the end of this one."""
-        if self._latest is None or self._latest[0] is not training:
-            self._latest = training, Forecast(training.pipeline.stopping)
+        if self._latest is None or self._latest[0]() is not training:
+            self._latest = ref(training), Forecast(training.pipeline.stopping)
         forecast, elapsed_s = self._latest[1], training.elapsed_s
         if progress.evaluation is not None:
             forecast.add(elapsed_s, progress.relative_gap, progress.epoch)

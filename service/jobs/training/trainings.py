@@ -17,12 +17,11 @@ from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
 from service.jobs.spread.dask_passes import choose_spread
-from service.jobs.training import summary
+from service.jobs.training import separation, summary
 from service.jobs.training.admission import labeled_as, load_start, rows_stay_in_files
 from service.jobs.training.rows import (
     LabeledRows,
     count_seen,
-    rare_classes,
     rows_of,
     unscaled_columns,
 )
@@ -30,6 +29,7 @@ from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.rows.spec import Label
 from service.settings import Settings
 from service.storage.arrays import Arrays, under
+from svm.data.executors import as_function
 from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.measures import Confusion, Errors, Measures
@@ -65,6 +65,7 @@ def begin_training(
     given: tuple[Any, Any] = None, None
     if how.prepared is None:
         given, options = data.of(rows, like), options | data.described(rows, like)
+        how = replace(how, owns_rows=given[0] is not data.X)
     return Training(pipeline, *given, how=how, **options)
 
 
@@ -86,23 +87,27 @@ class JobTrainings:
             other = labeled(spec.validation.dataset_id)
         in_files = rows_stay_in_files(spec, dataset, limits.worker_memory_bytes, other)
         read = context.datasets.open if in_files else context.datasets.load
-        self.rows = rows = LabeledRows(read(dataset), dataset, spec.classes)
-        self.splits = rows.splits(spec.validation, spec.seed)
+        threads = as_function(threads_of(context.settings, work))
+        data = read(dataset)
+        self.rows = rows = LabeledRows(data, dataset, spec.classes, threads=threads)
+        self.splits = measured = rows.splits(spec.validation, spec.seed)
         first = self.splits[0]
         watched = None if first.validation is None else (rows, first.validation)
         if other is not None:
-            measured = rows_of(read(other), other, dataset, spec)
-            watched = measured, measured.everything
+            others = rows_of(read(other), other, dataset, spec)
+            watched = others, others.everything
         self._watched = watched
         """Rows to measure the model on."""
         self._group_of: Indices = np.empty(0, np.int64)
         """Of each class, if groups of them are left out by the trainings after the first."""
         if spec.left_out_groups is not None:
             splits, self._group_of = rows.left_out(first, spec.left_out_groups, spec.seed)
-            self.splits += splits
+            self.splits = [*measured, *splits]
         start = load_start(spec, dataset, first.training, context.models, context.datasets)
         self._start: WarmStart | None = None if start is None else start[0]
-        rare = rare_classes(spec.validation, dataset.only(spec.classes))
+        self.apart = separation.facts_of(rows, measured, dataset)
+        """How far apart the rows of its splits are."""
+        rare = separation.unmeasured(rows, measured, spec.validation)
         unscaled = unscaled_columns(spec.scaling, dataset)
         self.warnings = (*rare, *unscaled, *(() if start is None else start[1]))
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
@@ -123,8 +128,10 @@ class JobTrainings:
         if spec.searches and len(first.training) >= FEWEST_ROWS:
             with suppress(InvalidData):  # there are too few rows of positive weight
                 self.search = Search(
-                    *(self.pipeline, *rows.of(first.training)),
+                    *(self.pipeline, rows.X, rows.labels(first.training)),
                     seed=spec.seed,
+                    rows=first.training,
+                    apart=rows.apart,
                     tries_unscaled=spec.scaling is None,
                     effort=spec.solver.search_effort,
                     interrupted=lambda: self.work.check(),
@@ -246,7 +253,6 @@ class JobTrainings:
                     self.certain = certain
             seen = count_seen(rows.hashes[some], self.rows.hashes[training])
             metrics["validation"] = {**measures.metrics(), "trained_rows": seen}
-            self._warn_of(seen, measures)
         elif folds:
             each = list(folds.values())
             if fitted.target is None:
@@ -260,7 +266,6 @@ class JobTrainings:
                 **summary.metrics_of_folds(measures, each),
                 "trained_rows": seen,
             }
-            self._warn_of(seen, measures)
         return metrics
 
     def held_out(
@@ -272,10 +277,6 @@ class JobTrainings:
             rows, some = self._watched
             return rows, some, rows.scores(fitted, some)
         return (self.rows, *self._of_folds(of_folds)) if of_folds else None
-
-    def _warn_of(self, seen: int, measures: Measures) -> None:
-        said = summary.warn_of_trained_rows(seen, measures.n_samples, "validation rows")
-        self.warnings = (*said, *self.warnings)
 
     def _of_folds(self, scores: Mapping[int, Vector]) -> tuple[Indices, Vector]:
         """The rows of the folds, and their scores."""

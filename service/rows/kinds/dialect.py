@@ -166,11 +166,12 @@ def split_records(part: Slice, delimiter: str) -> Iterator[list[list[str]]]:
                 yield [record]
         return
     lines = part.text.split("\n")
-    yield [
-        line.split(delimiter)
-        for line in lines
-        if line and (delimiter in line or not line.isspace())
-    ]
+    for start in range(0, len(lines), RECORDS):
+        yield [
+            line.split(delimiter)
+            for line in lines[start : start + RECORDS]
+            if line and (delimiter in line or not line.isspace())
+        ]
 
 
 def is_blank(record: list[str]) -> bool:

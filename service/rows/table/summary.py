@@ -20,22 +20,18 @@ from service.rows.cell_texts.number_text import similar
 from service.rows.faults import listed, warning
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
-from service.rows.table.beside import (
-    arrays_beside,
-    bytes_beside,
-    likely_roles,
-    statistics_beside,
-)
+from service.rows.table.auditing import Sampled, audit_dense, audit_sparse
+from service.rows.table.beside import arrays_beside, bytes_beside, likely_roles, statistics_beside
 from service.rows.table.labels import MAX_CLASSES, MOST_CLASSES, Target
-from service.rows.table.row_hashes import (
+from service.rows.table.texts import TEXT_ARRAYS, described_texts, text_positions
+from service.rows.table.writers import Table, arrays_of, coded_positions, raw_blocks
+from svm.data.row_hashes import (
     Words,
     dense_hashes,
     entry_hashes,
     mixed,
     multipliers,
 )
-from service.rows.table.texts import TEXT_ARRAYS, described_texts, text_positions
-from service.rows.table.writers import Table, arrays_of, coded_positions, raw_blocks
 
 MAX_CLASSES_OF_A_JOB = 100
 """By default, to be named as a way out."""
@@ -105,6 +101,7 @@ def _digest_and_statistics(
             for block in blocks(folder / f"{name}.npy"):
                 digest.update(np.ascontiguousarray(block).data)
         _hash_sparse_rows(folder, row_hashes)
+        audit = audit_sparse(folder, table, row_hashes)
         if table.n_features <= max_columns:
             columns = _sparse_statistics(folder, shape)
     else:
@@ -112,13 +109,14 @@ def _digest_and_statistics(
         for name in arrays if "codes" in arrays else ():
             for block in blocks(folder / f"{name}.npy"):
                 digest.update(np.ascontiguousarray(block).data)
-        moments = Moments(table.n_features)
+        moments, sampled = Moments(table.n_features), Sampled(table)
         of_columns, done = multipliers(table.n_features), 0
         with_text: dict[int, list[npt.NDArray[np.bool_]]] = {
             i: [] for i in text_positions(table.table)
         }
         for block in raw_blocks(table, in_folder(folder)):
             moments.add(block)
+            sampled.add(block)
             if "codes" not in arrays:
                 digest.update(block.data)
             for i, masks in with_text.items():
@@ -133,6 +131,7 @@ def _digest_and_statistics(
         for i, statistics, hashes in described_texts(table, in_folder(folder)):
             row_hashes[np.concatenate(with_text[i])] += mixed(hashes) * of_columns[i]
             texts[table.table[i]["name"]] = statistics
+        audit = audit_dense(folder, table, sampled, row_hashes)
     for some in bytes_beside(table, folder):
         digest.update(some)
     _digest_labels(digest, table.labels)
@@ -141,7 +140,7 @@ def _digest_and_statistics(
     else:
         largest = np.maximum(-_array(columns["min"]), _array(columns["max"]))
         largest[[column["kind"] == "category" for column in table.table]] = 1.0
-    known: dict[str, Any] = {"columns": columns, "extremes": _extremes(largest)}
+    known: dict[str, Any] = {"columns": columns, "extremes": _extremes(largest), "audit": audit}
     known |= statistics_beside(table, folder)
     if texts:
         known["texts"] = texts
@@ -149,6 +148,8 @@ def _digest_and_statistics(
         known["target"] = _target_statistics(table.labels)
     row_hashes.sort()
     n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
+    if any(one["name"] == "duplicates" for one in audit):
+        n_duplicates = 0  # said already
     warnings = [*_warnings(table, columns, n_duplicates), *likely_roles(table, folder)]
     return digest.hexdigest(), known, warnings
 

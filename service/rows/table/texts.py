@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from service.rows.spec import HEADER_BYTES, Description, TableColumn
 from service.rows.table.arrays import BLOCK_BYTES, ArrayWriter
-from service.rows.table.row_hashes import Words, hashes_of
 from svm.data.matrices import cuts
+from svm.data.row_hashes import Words, hashes_of
 
 TEXT_ARRAYS = ("texts", "text_ends")
 EXAMPLES, EXAMPLE_ROWS = 3, 20

@@ -377,3 +377,27 @@ def test_commands_that_call_a_service_start_fast() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_files_are_checked_without_a_service(spawned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the options of an upload; the status says whether something is wrong."""
+    monkeypatch.setenv("SVM_URL", "http://127.0.0.1:1")
+    done = spawned("check", "iris.csv")
+    assert done.returncode == 0
+    assert "petal_width" in done.stdout
+    assert "fact: The rows are sorted by `species`" in done.stdout
+    lines = Path("iris.csv").read_text().splitlines()
+    head, *rows = [f"{line},{line.rpartition(',')[2][-4:]}" for line in lines]
+    Path("copy.csv").write_text("\n".join([head, *rows]).replace(",", ";"))
+    done = spawned("check", "copy.csv", "--target", "species", "--delimiter", "semicolon", "--json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert [one["name"] for one in found["audit"]] == ["equal-to-label", "sorted-by-label"]
+    assert (found["id"], found["name"]) == (None, "copy.csv")
+    Path("broken.csv").write_text("a,b\n1,2\n3")
+    done = spawned("check", "broken.csv")
+    assert done.returncode == 1
+    assert "ragged-row" in done.stderr
+    assert sorted(path.name for path in Path().iterdir()) == [
+        *("broken.csv", "copy.csv", "iris.csv", "rows.csv")
+    ]

@@ -137,8 +137,9 @@ def test_roles_beside_the_features_are_chosen(client: TestClient, browser: Brows
     assert found == [("label", "k"), ("group", "patient"), ("time", "day"), ("number", "n")]
     unnamed = _look(client, text, schema='{"1": {"role": "group"}}', header="absent")
     assert '<tr class="use-group"><th scope="row">1</th>' in unnamed.html
-    form = {"files": {"file": ("a.csv", "n,patient,day,k\n" + text)}, "data": {"schema": schema}}
-    browser.go(f"/datasets/{client.post('/v1/datasets', **form).json()['id']}")
+    files = {"file": ("a.csv", "n,patient,day,k\n" + text)}
+    stored = client.post("/v1/datasets", files=files, data={"schema": schema}).json()
+    browser.go(f"/datasets/{stored['id']}")
     assert "patient 5 groups, 4 rows at most" in browser.page.text
     assert "day 2024-01-01 to 2024-01-20" in browser.page.text
 

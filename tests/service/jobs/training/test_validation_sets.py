@@ -91,16 +91,17 @@ def test_validation_rows_that_were_trained_on_are_counted(
     measured = job["metrics"]["validation"]
     n = sum(map(sum, measured["confusion_matrix"]))
     assert measured["trained_rows"] == n
-    assert f"All of the {n} validation rows are equal to training rows" in " ".join(job["warnings"])
+    [found] = [one for one in job["audit"] if one["grade"] == "error"]
+    assert found["found"].startswith(f"All of the {n} validation rows are equal to training rows")
     assert "accuracy on rows that it was trained on" in client.get(f"/jobs/{job['id']}").text
     card = client.get("/v1/models/clouds/versions/1/card").json()
-    assert f"All {n} validation rows are equal to training rows" in " ".join(card["quality"])
+    assert f"All of the {n} validation rows are equal to training rows" in " ".join(card["limits"])
     lines = csv_of(40).splitlines(keepends=True)
     repeated = upload(client, "".join([*lines, *lines[1:9]]))
     for validation in ({"fraction": 0.25}, {"folds": 4}):
         job = carry_out(client, worker, create(client, repeated, validation=validation))
         assert 0 < job["metrics"]["validation"]["trained_rows"] <= 16
-        assert "equal to training rows" not in " ".join(job["warnings"])
+        assert "trained-rows" not in [one["name"] for one in job["audit"]]
     job = carry_out(
         client, worker, create(client, upload(client, csv_of(40)), validation=validation)
     )

@@ -1,0 +1,127 @@
+"""The audit of a training: what was found in its dataset, and what split and metrics add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from service.datasets.dataset import Dataset
+from service.jobs.training.rows import LabeledRows
+from service.jobs.training.schemas import TrainingOptions
+from svm.audit import sampled_rows
+from svm.audit.findings import Finding, listed, percent
+from svm.data.matrices import Indices
+from svm.model.measures import interval
+from svm.model.multiclass import label_name
+
+SHOWN_CLASSES = 5
+SHOWN_CHARACTERS = 40
+
+
+def audit_of(
+    dataset: Dataset,
+    spec: TrainingOptions,
+    metrics: Mapping[str, Any],
+    classes: Sequence[Any],
+    more: Sequence[Finding] = (),
+) -> list[dict[str, Any]]:
+    """The findings that concern a training and are not muted. Its split shuffles the rows: their
+    order does not count. `metrics` by subset, `classes` of the model."""
+    measured = metrics.get("validation") or {}
+    own = [
+        *trained_rows(measured.get("trained_rows"), _count(measured), "validation rows"),
+        *_never_predicted(metrics, classes),
+        *_within_baseline(measured, spec.class_weight),
+        *more,
+    ]
+    known = [one for one in dataset.audit if one["name"] != "sorted-by-label"]
+    findings = [*known, *(finding.as_dict() for finding in own)]
+    return [one for one in findings if one["name"] not in spec.mute]
+
+
+def trained_rows(trained: int | None, n_samples: int, what: str) -> list[Finding]:
+    """Whether half of the rows that a model is measured on, or more, are of its training: fewer may
+    be equal by chance."""
+    if trained is None or 2 * trained < n_samples:
+        return []
+    count = "All" if trained == n_samples else f"{trained:,}"
+    found = f"{count} of the {n_samples:,} {what} are equal to training rows, labels included."
+    numbers = {"count": trained, "n_samples": n_samples}
+    return [Finding(name="trained-rows", found=found, numbers=numbers)]
+
+
+def constant_columns(rows: LabeledRows, training: Indices, dataset: Dataset) -> Iterator[Finding]:
+    """Columns that vary in the dataset but not in these training rows."""
+    statistics = dataset.of_columns
+    if dataset.sparse or statistics is None or len(training) == len(rows):
+        return
+    some = rows.of(training[sampled_rows(len(training), dataset.n_features)])[0]
+    X = np.asarray(some)
+    equal = (X[0] == X).all(axis=0)
+    names: Sequence[str | int] = dataset.columns or range(dataset.n_features)
+    ends = zip(statistics["min"], statistics["max"], strict=True)
+    varies = [
+        len(column.levels) > 1 if column.kind == "category" else low != high
+        for column, (low, high) in zip(dataset.kinds, ends, strict=True)
+    ]
+    candidates = np.flatnonzero(equal & varies)
+    if len(candidates):
+        whole = np.asarray(rows.of(training)[0])[:, candidates]
+        candidates = candidates[(whole == whole[0]).all(axis=0)]
+    if len(candidates):
+        columns = tuple(names[j] for j in candidates.tolist())
+        found = f"All training rows have the same value in {listed(columns)}."
+        yield Finding(name="constant-after-splitting", found=found, columns=columns)
+
+
+def _count(measured: Mapping[str, Any]) -> int:
+    """Rows that were measured."""
+    if "confusion_matrix" in measured:
+        return int(sum(map(sum, measured["confusion_matrix"])))
+    return int(measured.get("n_samples", 0))
+
+
+def _never_predicted(metrics: Mapping[str, Any], classes: Sequence[Any]) -> Iterator[Finding]:
+    """Classes that have training or validation rows and are predicted for none of these."""
+    measured = (metrics.get(subset) or {} for subset in ("train", "validation"))
+    counts = [each["confusion_matrix"] for each in measured if each.get("confusion_matrix")]
+    if not counts:
+        return
+    confusion = np.sum(counts, axis=0)
+    predicted = np.flatnonzero(confusion.sum(axis=0))
+    missed = np.flatnonzero(confusion.sum(axis=1) * (confusion.sum(axis=0) == 0))
+    if len(missed):
+        names = [label_name(classes[k])[:SHOWN_CHARACTERS] for k in missed[:SHOWN_CLASSES]]
+        shown = ", ".join(names) + (", …" if len(missed) > SHOWN_CLASSES else "")
+        found = f"The model never predicts {shown}."
+        if len(predicted) == 1:
+            only = label_name(classes[predicted[0]])[:SHOWN_CHARACTERS]
+            found = f"The model predicts {only} for every row, and never {shown}."
+        yield Finding(name="class-never-predicted", found=found, numbers={"count": len(missed)})
+
+
+def _within_baseline(measured: Mapping[str, Any], class_weight: Any) -> Iterator[Finding]:
+    """Whether the score on validation rows may be that of a model without columns. The accuracy
+    says nothing if classes are weighted."""
+    if counts := measured.get("confusion_matrix"):
+        n = _count(measured)
+        right, most = sum(row[k] for k, row in enumerate(counts)) / n, max(map(sum, counts)) / n
+        if class_weight is None and right <= (high := interval(most, n)[1]):
+            found = (
+                f"{percent(right)} of the validation rows are predicted correctly; always "
+                f"predicting the largest class gives {percent(most)}, and up to {percent(high)} "
+                "by chance."
+            )
+            numbers = {"score": right, "baseline": most}
+            yield Finding(name="score-within-baseline", found=found, numbers=numbers)
+    elif (baseline := measured.get("baseline")) and measured["intervals"]["mae"]:
+        score, usual = measured["mae"], baseline["mae"]
+        if measured["intervals"]["mae"][1] >= usual:
+            found = (
+                f"The mean absolute error on validation rows is {score:.4g}, within its interval "
+                f"not less than the {usual:.4g} of always predicting the median."
+            )
+            numbers = {"score": score, "baseline": usual}
+            yield Finding(name="score-within-baseline", found=found, numbers=numbers)
