@@ -191,6 +191,13 @@ def columns_beside(stored: Stored) -> tuple[list[TableColumn], Values]:
     return columns, np.hstack(values)
 
 
+def apart_of(stored: Stored) -> dict[str, Any]:
+    """The `groups` and `times` of rows, if they have them."""
+    files = {role: np.load(stored.path(array)) for role, array in _first_arrays(stored)}
+    groups = own_numbers(files["group"]) if "group" in files else None
+    return {"groups": groups, "times": files.get("time")}
+
+
 def own_numbers(groups: npt.NDArray[np.int32]) -> Codes:
     """The groups (n_samples,); a row without one gets a number of its own, above all others."""
     numbers = groups.astype(np.int64)
