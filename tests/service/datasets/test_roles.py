@@ -178,7 +178,7 @@ def test_parts_have_the_roles(client: TestClient, settings: Settings) -> None:
         _, data = loaded(settings, part["id"])
         own = [rows[int(i)] for i in np.asarray(data.X)[:, 0]]
         same = sent(post(client, delimited(names, own), **roles))
-        groups, times = {row[1] for row in own}, {row[2] for row in own}
+        groups, times = {str(row[1]) for row in own}, {str(row[2]) for row in own}
         assert groups.isdisjoint(before[0])
         assert not before[1] or max(before[1]) < min(times)
         before = groups, times
