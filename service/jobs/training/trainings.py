@@ -22,6 +22,7 @@ from service.jobs.training.admission import labeled_as, load_start, rows_stay_in
 from service.jobs.training.rows import (
     LabeledRows,
     count_seen,
+    only_new,
     rare_classes,
     rows_of,
     unscaled_columns,
@@ -88,11 +89,18 @@ class JobTrainings:
         read = context.datasets.open if in_files else context.datasets.load
         self.rows = rows = LabeledRows(read(dataset), dataset, spec.classes)
         self.splits = rows.splits(spec.validation, spec.seed)
+        if spec.leave_out_trained:
+            self.splits = [*map(rows.without_trained, self.splits)]
         first = self.splits[0]
+        self._left_out = sum(each.left_out for each in self.splits)
         watched = None if first.validation is None else (rows, first.validation)
         if other is not None:
             measured = rows_of(read(other), other, dataset, spec)
-            watched = measured, measured.everything
+            some = measured.everything
+            if spec.leave_out_trained:
+                some = only_new(some, measured.hashes[some], rows.hashes[first.training])
+                self._left_out = len(measured.everything) - len(some)
+            watched = measured, some
         self._watched = watched
         """Rows to measure the model on."""
         self._group_of: Indices = np.empty(0, np.int64)
@@ -259,6 +267,8 @@ class JobTrainings:
                 **summary.metrics_of_folds(measures, each),
                 "trained_rows": seen,
             }
+        if self.spec.leave_out_trained and "validation" in metrics:
+            metrics["validation"]["left_out_rows"] = self._left_out
         return metrics
 
     def held_out(
