@@ -176,13 +176,13 @@ class Hyperparameters(Checked):
     ] = None
     dtype: Annotated[
         Dtype,
-        Doc("Precision of the training data; objective values are computed in float64."),
+        Doc("Precision of the training data; objective values have float64."),
     ] = "float64"
     epsilon: Annotated[
         NonNegative | None,
         Doc(
-            "ε of the losses of numeric targets, in their unit (or their logarithm's): smaller "
-            "errors cost nothing. Default: half the robust spread of those of a first fit."
+            "ε of numeric targets, in their unit (or their logarithm's): smaller errors cost "
+            "nothing. Default: half the robust spread of those of a first fit."
         ),
     ] = None
 

@@ -49,7 +49,6 @@ LabelFile = Annotated[
     ),
 ]
 Target = Annotated[str | None, typer.Option(help="Label column, or `none`. Default: the last one.")]
-Weight = Annotated[str | None, typer.Option(help="Column with the weights of the rows.")]
 Schema = Annotated[
     str | None,
     typer.Option(
@@ -68,6 +67,9 @@ def _option(help: str, kind: type = str, *names: str) -> tuple[Any, Any]:
 
 
 _READING = {
+    "weight": _option("Column with the weights of the rows."),
+    "group": _option("Column with their groups: patients, users, sessions."),
+    "time": _option("Column with their times: dates or numbers."),
     "missing_labels": _option(
         "Rows without a label: drop, refuse, or auto: leave them out if they are few."
     ),
@@ -111,7 +113,6 @@ def upload(
         str | None, typer.Option(help="A name for people. Default: the file's name.")
     ] = None,
     target: Target = None,
-    weight: Weight = None,
     schema: Schema = None,
     missing: Missing = None,
     media_type: Annotated[
@@ -137,7 +138,7 @@ def upload(
         progress_bar=False if call.as_json else None,
         name=named,
         target=target,
-        schema=_schema(schema, weight),
+        schema=_schema(schema),
         missing=missing or None,
         validate_only=validate_only or None,
         **reading,
@@ -152,7 +153,6 @@ def check(
     file: InputFile,
     labels: LabelFile = None,
     target: Target = None,
-    weight: Weight = None,
     schema: Schema = None,
     missing: Missing = None,
     as_json: Json = False,
@@ -166,7 +166,7 @@ def check(
     from service.cli import checking
 
     words = ",".join(missing or ()) or None
-    schema = _schema(schema, weight)
+    schema = _schema(schema)
     options = {"target": target, "schema": schema, "missing": words, **reading}
     checking.check(file, labels, options, as_json)
 
@@ -365,25 +365,14 @@ def _wait(call: Call, job: Job) -> Job:
         raise
 
 
-def _schema(text: str | None, weight: str | None) -> str | None:
-    """The JSON of both options. Raises BadParameter."""
-    if text is not None and text.startswith("@"):
-        try:
-            text = Path(text[1:]).read_text()
-        except (OSError, ValueError) as error:
-            raise typer.BadParameter(f"{text[1:]}: {error}", param_hint="--schema") from None
-    if weight is None:
+def _schema(text: str | None) -> str | None:
+    """The JSON of the option. Raises BadParameter."""
+    if text is None or not text.startswith("@"):
         return text
     try:
-        roles: Any = json.loads(text or "{}")
-    except ValueError as error:
-        raise typer.BadParameter(f"not JSON: {error}", param_hint="--schema") from None
-    if not isinstance(roles, dict):
-        raise typer.BadParameter("not an object of columns", param_hint="--schema")
-    if weight in roles:
-        message = f"--weight names {weight!r}, which --schema has too"
-        raise typer.BadParameter(message, param_hint="--schema")
-    return json.dumps({**roles, weight: {"role": "weight"}})
+        return Path(text[1:]).read_text()
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{text[1:]}: {error}", param_hint="--schema") from None
 
 
 def spec_of(file: Path | None, settings: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:

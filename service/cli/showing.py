@@ -50,8 +50,8 @@ def print_proposal(dataset: Dataset) -> None:
     described = {"label": dataset.target, "target": _target(dataset)}
     print_fields(title, {"rows": f"{dataset.n_samples:,}", **described})
     rows = [_column_cells(number, column) for number, column in enumerate(dataset.columns or ())]
-    if dataset.weight is not None:
-        rows.append((dataset.weight, "weight", None, None, None))
+    beside = {"weight": dataset.weight, "group": dataset.group, "time": dataset.time}
+    rows += [(name, role, None, None, None) for role, name in beside.items() if name is not None]
     rows += [(one["name"], "ignored", None, None, one["reason"]) for one in dataset.ignored_columns]
     print_rows(("column", "role", "kind", "missing", "values"), rows)
     reading = dataset.reading or {}
@@ -102,7 +102,9 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         {
             "rows": f"{plan['n_samples']:,}" + (", read from files" * plan["rows_in_files"]),
             "features": f"{plan['n_features']:,}",
-            "trainings": f"{plan['trainings']:,}",
+            "trainings": f"{plan['trainings']:,}"
+            + f", and up to {plan['compared']} on samples, to compare settings"
+            * bool(plan["compared"]),
             "binary problems": f"{plan['binary_problems']:,} in each training",
             "an epoch": plan["cost_per_epoch"],
             "memory": f"{plan['memory_bytes']:,} bytes at most",

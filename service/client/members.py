@@ -50,6 +50,10 @@ class DatasetMembers:
     """The features; null for sparse data of very many columns."""
     weight: str | None
     """Name of the column with the weights of the rows."""
+    group: str | None
+    """Name of the column with their groups."""
+    time: str | None
+    """Name of the column with their times."""
     ignored_columns: list[dict[str, Any]]
     """Columns of the file that are not kept, and why."""
     reading: dict[str, Any] | None
@@ -68,12 +72,12 @@ class JobMembers:
     tags: dict[str, str]
     callback: str | None
     attempt: int
-    """How many times a worker has begun or resumed the job."""
+    """How often a worker has begun or resumed it."""
     created_at: str
     started_at: str | None
     finished_at: str | None
     elapsed_s: float
-    """Time spent on the job, all attempts together."""
+    """Time spent on it in all attempts."""
     error: dict[str, Any] | None
     kind: str
     stop_reason: str | None
@@ -85,7 +89,7 @@ class JobMembers:
     """A worker is about to save the job and to pause it."""
     progress: dict[str, Any]
     spec: dict[str, Any]
-    """The request with all defaults written out; it can be sent again as it is."""
+    """The request with all defaults; it can be sent again."""
     dataset_digest: str
     model: dict[str, Any] | None
     epochs: int | None
@@ -190,8 +194,8 @@ class TrainSpec(TypedDict, total=False):
     tags: Mapping[str, str]
     """Your own keys and values, to find the job by."""
     callback: str | None
-    """A URL that gets a signed POST request when the job has ended, at least once. The host must be
-    one that the operator allows; `GET /v1/jobs/{id}/deliveries` shows what became of it."""
+    """A URL that gets a signed POST request when the job has ended, at least once. The operator
+    must allow its host; `/v1/jobs/{id}/deliveries` shows what became of it."""
     classes: Sequence[str | int | float | bool] | None
     """Train on the rows of these classes only; the others stay in the dataset. By default on
     all."""

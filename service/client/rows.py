@@ -310,12 +310,16 @@ def _table(
 ) -> Body:
     """As JSON, in which texts stay texts; categories of the caller's library are in `schema`."""
     target = options.get("target")
-    last = next(reversed(table), None) if labels is None and target is None else target
+    beside = {options.get(role) for role in ("weight", "group", "time")}
+    others = [name for name in table if name not in beside]
+    last = next(reversed(others), None) if labels is None and target is None else target
     if labels is not None and target is not None:
         raise ValueError("give `labels` or `target`, not both")
     params: dict[str, Any] = {}
     schema: dict[str, Any] = {
-        name: {"kind": "category"} for name in tables.categories_of(data) if name != last
+        name: {"kind": "category"}
+        for name in tables.categories_of(data)
+        if name not in (last, *beside)
     }
     table = dict(table)
     if weights is not None and labels is None and target is None:

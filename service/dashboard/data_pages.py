@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ from service.jobs.collection.schemas import JobRead
 from service.jobs.core.store import JobFilter
 from service.rows.format_table import FORMATS
 from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec, Roles, SentFile
+from service.rows.table.beside import WORDS
 from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
@@ -222,6 +224,7 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
             bars=context.distributions.of(row, first, COLUMNS) if shown else None,
             jobs=[JobRead.of(job) for job in jobs],
             target_statistics=read.target_statistics,
+            times=_times(row),
             trainable=row.n_distinct_labels > 1 and row.target_kind is not None,
         )
 
@@ -238,7 +241,7 @@ class ProposedColumn:
     name: str
     """As `schema` and `target` call it."""
     use: str
-    """A kind, or `label`, `weight`, `ignored`."""
+    """A kind, or another role than that of a feature."""
     values: str
     """Levels, a range, or why the column is ignored."""
     missing: int
@@ -259,7 +262,7 @@ class ColumnProblem:
 
 
 def proposed_columns(read: DatasetRead, target: str | None, roles: Roles) -> list[ProposedColumn]:
-    """The columns: label, weight, features, then ignored ones. `target` and
+    """The columns: label, those beside the features, features, then ignored ones. `target` and
     `roles`: as the upload gives them."""
     features = read.columns or []
     names = [column.name for column in features if column.name is not None]
@@ -269,8 +272,11 @@ def proposed_columns(read: DatasetRead, target: str | None, roles: Roles) -> lis
     rows = []
     if label is not None:
         rows.append(ProposedColumn(label, "label", _labels(read), 0))
-    if read.weight is not None:
-        rows.append(ProposedColumn(read.weight, "weight", "weights of the rows", 0))
+    rows += [
+        ProposedColumn(name, role, f"{words} of the rows", 0)
+        for role, words in WORDS.items()
+        if (name := getattr(read, role)) is not None
+    ]
     rows += [
         ProposedColumn(name, column.kind, values_of(column), column.missing)
         for name, column in zip(names, features, strict=True)
@@ -293,13 +299,23 @@ def values_of(column: ColumnRead) -> str:
         return f"{', '.join(shown)}; {column.texts.characters_max:,} characters at most"
     if column.min is None or column.max is None:
         return ""
-    if column.kind == "date":
-        return f"{day(column.min)} to {day(column.max)}"
-    return f"{number(column.min)} to {number(column.max)}"
+    return _range(column.min, column.max, of_dates=column.kind == "date")
+
+
+def _range(low: float, high: float, *, of_dates: bool) -> str:
+    show = day if of_dates else number
+    return f"{show(low)} to {show(high)}"
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
+
+
+def _times(dataset: Dataset) -> str | None:
+    if dataset.time is None:
+        return None
+    times = dataset.statistics["time"]
+    return _range(times["min"], times["max"], of_dates=dataset.time_is_date)
 
 
 def reading_in_words(reading: Mapping[str, Any] | None) -> str:
@@ -389,7 +405,7 @@ def _count(faults: tuple[Fault, ...]) -> list[dict[str, Any]]:
 
 def _positions(read: DatasetRead, target: str | None) -> tuple[list[str], str | None]:
     """Positions of the features, and of the label, in a file without names."""
-    taken = {one.name for one in read.ignored_columns} | {read.weight}
+    taken = {one.name for one in read.ignored_columns} | {*map(partial(getattr, read), WORDS)}
     labeled = read.n_distinct_labels > 0
     n_cells = read.n_features + len(taken - {None}) + labeled
     kept = [str(i) for i in range(n_cells) if str(i) not in taken]

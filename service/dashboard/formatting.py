@@ -18,7 +18,7 @@ from svm.model.measures import interval
 
 NOTHING = "–"
 FILTERS = (
-    *("number", "counted", "percent", "duration", "between", "interval", "roughly", "size"),
+    *("number", "counted", "percent", "duration", "between", "roughly", "size"),
     *("measured_on", "hardest_class", "sentence", "moment", "code", "without_location"),
     *("faults_csv", "short"),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Annotated, Any
@@ -33,10 +33,7 @@ from service.jobs.training.submission import JobPlanRead, Trainings
 from service.rows.spec import TargetKind
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
-from svm.model.multiclass import splits_of
 from svm.solvers import CHOICES
-from svm.solvers.protocol import ChoosesSolver
-from svm.training.candidates import AMOUNTS, FEWEST_ROWS, sample_sizes
 
 VERSION = rf"^{NAME.pattern}/[1-9][0-9]{{0,8}}$"
 OFFERED = PageRequest(size=200)
@@ -139,47 +136,6 @@ def _request_of(entries: Entries) -> JobCreate:
     return check(JobCreate, form.body_of(job_fields(), entries))
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What would be queued, and what it would cost."""
-
-    plan: JobPlanRead
-    seconds: float | None
-
-
-def _cost(context: PageContext, entries: Entries) -> Cost:
-    """Raises as the submission does."""
-    training = _request_of(entries)
-    plan = Trainings(context).plan(training)
-    dataset = context.datasets.find(training.dataset_id)
-    return Cost(plan, _about_seconds(training, plan, dataset))
-
-
-def _about_seconds(body: JobCreate, plan: JobPlanRead, dataset: Dataset) -> float | None:
-    """The order of magnitude for all trainings by `auto`; None for other solvers.
-
-    The constants fit 100 to 100,000 rows with up to 300 columns on one core. With a kernel, C
-    matters: it decides how many rows become support vectors.
-    """
-    if not isinstance(body.solver, ChoosesSolver):
-        return None
-    share = 1.0
-    n_classes = len(body.classes or dataset.classes or (0, 0))
-    if plan.binary_problems == len(splits_of("one-vs-one", n_classes)):
-        share = 2 / n_classes
-    if body.solver.kernel is None:
-        each = 5e-8 * share * dataset.size_bytes / 8
-    else:
-        each = 2e-8 * (share * plan.n_samples) ** 2 * max(1.0, body.solver.C or 1.0) ** 0.5
-    search = 0.0
-    if body.searches and plan.n_samples >= FEWEST_ROWS:
-        effort = body.solver.search_effort
-        first, last = sample_sizes(effort, plan.n_samples, dataset.size_bytes // 8)
-        rows = first + 0.5 * last if first < plan.n_samples else plan.n_samples
-        search = 7e-4 * (1 + AMOUNTS[effort].rounds) * rows
-    return search + plan.trainings * plan.binary_problems * (0.01 + each)
-
-
 def _dataset(context: PageContext, entries: Entries) -> Dataset | None:
     try:
         return context.datasets.find(entries.get("dataset_id", LATEST_DATASET))
@@ -194,11 +150,11 @@ def _form(
     dataset = _dataset(context, entries)
     if dataset is not None and dataset.id not in {one.id for one in offered}:
         offered.insert(0, dataset)
-    cost: Cost | None = None
+    cost: JobPlanRead | None = None
     refusal: ServiceError | None = None
     if error is None and dataset is not None:
         try:
-            cost = _cost(context, entries)
+            cost = Trainings(context).plan(_request_of(entries))
         except ServiceError as why:
             refusal = why
     if "hx-request" not in request.headers and request.method == "POST":

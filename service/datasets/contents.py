@@ -30,9 +30,9 @@ def formats_of(dataset: Dataset) -> tuple[str, ...]:
     unfit = {LIBSVM}
     if not _numeric_labels(dataset):
         unfit.add(NPY)
-    if not dataset.is_plain or dataset.weight is not None:
+    if not dataset.is_plain or dataset.beside:
         unfit |= {NPY, NPZ}
-    others = dataset.target or "", dataset.weight or "weight"
+    others = [dataset.target or "", *(one["name"] for one in dataset.beside)]
     if dataset.columns and not nameable([*dataset.columns, *others]):
         unfit.add(PARQUET)
     return tuple(media_type for media_type in DOWNLOADS if media_type not in unfit)

@@ -132,6 +132,11 @@ class LoadedData:
     """(n_samples,) positions in `classes`; None if there are no classes."""
     weights: npt.NDArray[np.float64] | None = None
     """(n_samples,), finite and not negative."""
+    groups: npt.NDArray[np.int64] | None = None
+    """(n_samples,): rows of one group have the same number; a row without one has its own, above
+    all others."""
+    times: npt.NDArray[np.float64] | None = None
+    """(n_samples,): numbers, or days since 1970-01-01."""
     values: npt.NDArray[np.float64] | None = None
     """(n_samples,) of a numeric target; None if there is none."""
 
@@ -143,4 +148,6 @@ class DataInFiles:
     X: StoredRows
     codes: npt.NDArray[np.int32] | None
     weights: npt.NDArray[np.float64] | None = None
+    groups: npt.NDArray[np.int64] | None = None
+    times: npt.NDArray[np.float64] | None = None
     values: npt.NDArray[np.float64] | None = None

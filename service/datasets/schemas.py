@@ -47,18 +47,18 @@ class UploadOptions(BaseModel):
     """A name for people; it need not be unique."""
     target: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
     """The column that holds the labels: its name, its position from 0 if it has no name, or `none`
-    for data without labels. Default: the last column; the file `labels` or the field `labels`,
-    if there is one. LIBSVM lines begin with their label."""
+    for data without labels. Default: the last column; the file or the field `labels`, if there is
+    one. LIBSVM lines begin with their label."""
     header: Literal["auto", "present", "absent"] = "auto"
     """CSV, TSV and XLSX: whether the first record names the columns. `auto`: what the media type
     says (`text/csv; header=present`); else it does if none of its feature cells is a number."""
     delimiter: Annotated[str, StringConstraints(pattern=_DELIMITER_PATTERN)] | None = None
     """CSV and TSV: the character between cells, or `comma`, `semicolon`, `tab`, `bar` or `space`.
-    Default, or `auto`: the one of these five that gives all rows the same number of cells."""
+    `auto`: the one of these five that gives all rows the same number of cells."""
     encoding: EncodingName = "auto"
-    """CSV and TSV: any text encoding that Python has, such as `windows-1251`, `shift_jis` or
-    `mac-roman`. `auto`: what the `charset` of the media type or a byte order mark says, else UTF-8,
-    else a guess, with a warning that shows some texts."""
+    """CSV and TSV: any text encoding of Python, such as `windows-1251` or `shift_jis`. `auto`: what
+    the `charset` of the media type or a byte order mark says, else UTF-8, else a guess, with a
+    warning that shows some texts."""
     decimal: Literal["auto", ".", ","] = "auto"
     """CSV and TSV: the decimal mark. `auto`: what the cells of each column can only be, else those
     of the file."""
@@ -71,20 +71,26 @@ class UploadOptions(BaseModel):
     odd_cells: Literal["missing", "refuse"] = "missing"
     """CSV, TSV, XLSX, JSON and Parquet: a few words in a column of numbers or dates, such as
     `unknown` or `#DIV/0!`: at most ten different ones, in 1 % of its cells or a single one. They
-    are missing cells of this column, and a warning counts each; with `refuse` they are errors."""
+    are missing cells, and a warning counts each; with `refuse` they are errors."""
     dayfirst: bool | None = None
-    """CSV, TSV and XLSX: whether the day comes before the month in dates such as 01/02/2024, if
-    those of a column can be read either way. Default: such a column is a category."""
+    """CSV, TSV and XLSX: whether the day comes first in dates such as 01/02/2024, if a column can
+    be read either way. Default: it is a category."""
     schema_: Annotated[str, StringConstraints(max_length=1_000_000), Field(alias="schema")] = ""
     """What columns are, as JSON: `{"column": {"kind": "category", "role": "feature"}}`. Kinds are
     number, category, boolean, date and text (whose words become features), roles feature, label,
-    weight and ignored. The label is a `number`, which models predict, however few there are, or a
-    `category`: classes, in which no word means that it is missing. Columns without names are called
-    by their position from 0. Default: what the reply shows."""
+    weight, group, time and ignored. The label is a `number`, which models predict, or a `category`:
+    classes, in which no word means that it is missing. Columns without names are called by their
+    position from 0."""
+    weight: str = ""
+    """The column of weights."""
+    group: str = ""
+    """The column of groups: patients, users, sessions."""
+    time: str = ""
+    """The column of times: dates or numbers."""
     missing_labels: Literal["auto", "drop", "refuse"] = "auto"
-    """Rows without a label. `auto`: they are left out, if these are at most half of the rows and
-    two classes are left, and a warning has their number; else, and with `refuse`, they are an
-    error. `drop`: they are left out, however many."""
+    """Rows without a label. `auto`: they are left out, with a warning, if they are at most half of
+    the rows and two classes are left; else, and with `refuse`, they are an error. `drop`: they are
+    left out, however many."""
     sheet: Annotated[str, StringConstraints(min_length=1, max_length=255)] = "auto"
     """XLSX, XLS and ODS: the name of the sheet. `auto`: the first one with a table that is not
     hidden."""
@@ -166,7 +172,8 @@ class DatasetWarning(ReadModel):
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `numeric-target`, `many-labels`,
     `ignored-column`, `text-column`,
     `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `may-be-codes`,
-    `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `missing-labels`,
+    `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `likely-group`,
+    `likely-time`, `missing-labels`,
     `similar-levels`, `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`,
     `quoted-lines`, `left-out-cells`, `other-names`, `open-quotes`."""
     message: str
@@ -237,6 +244,10 @@ class DatasetRead(DatasetSummary):
     """The features; null for sparse data of very many columns."""
     weight: str | None
     """Name of the column with the weights of the rows."""
+    group: str | None
+    """Name of the column with their groups."""
+    time: str | None
+    """Name of the column with their times."""
     ignored_columns: list[IgnoredColumn]
     """Columns of the file that are not kept, and why."""
     reading: dict[str, Any] | None

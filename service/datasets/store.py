@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +26,7 @@ from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
 from service.rows.spec import DELIMITED, Parsed, Stored, Summarized
 from service.rows.table.arrays import BLOCK_BYTES, blocks_of
+from service.rows.table.beside import own_numbers
 from service.rows.table.writers import coded_positions, raw_values
 from service.storage.blobs import CHUNK_BYTES, BlobDamaged, Blobs
 from service.storage.database import Database, new_id, now
@@ -51,6 +53,13 @@ log = structlog.stdlib.get_logger("service.datasets")
 KEPT = 4
 KEPT_BYTES = 4 * 1024 * 1024
 """Of each."""
+
+
+def _header(file: BufferedReader) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the array that follows, in C order."""
+    np.lib.format.read_magic(file)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    return shape, dtype
 
 
 class DatasetFiles:
@@ -109,14 +118,15 @@ class DatasetFiles:
 
     def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
         with self._open(dataset, name) as file:
-            array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
-            return array
+            shape, dtype = _header(file)
+            if math.prod(shape) * dtype.itemsize <= KEPT_BYTES:
+                return np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
+            # A page is copied when it is written to, which nothing does.
+            return np.memmap(file, dtype, "c", file.tell(), shape).view(np.ndarray)
 
     def _array_in_file(self, dataset: Dataset, name: str) -> StoredArray:
         with self._open(dataset, name) as file:
-            np.lib.format.read_magic(file)
-            _, _, dtype = np.lib.format.read_array_header_1_0(file)
-            return StoredArray(file, dtype, file.tell())
+            return StoredArray(file, _header(file)[1], file.tell())
 
     def _open(self, dataset: Dataset, name: str) -> BufferedReader:
         try:
@@ -320,8 +330,12 @@ class DatasetStore(DatasetFiles):
     def _labels(self, dataset: Dataset) -> dict[str, Any]:
         stored = (self._array_if_any(dataset, name) for name in ("y", "values"))
         codes, values = dataset.labels_of(*stored)
-        weights = self._array_if_any(dataset, "weights")
-        return {"codes": codes, "values": values, "weights": weights}
+        weights, groups, times = (
+            self._array_if_any(dataset, name) for name in ("weights", "groups", "times")
+        )
+        groups = None if groups is None else own_numbers(groups)
+        beside = {"weights": weights, "groups": groups, "times": times}
+        return {"codes": codes, "values": values, **beside}
 
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.
@@ -377,8 +391,8 @@ def _upload_key(parsed: Parsed, origin: Origin) -> str:
     written = Reading.of(parsed.reading)
     if not written.is_usual(DELIMITED.get(parsed.media_type, ",")):
         content.append({"reading": parsed.reading})
-    if parsed.weight is not None:
-        content.append({"weight": parsed.weight})
+    if parsed.beside:
+        content.append({one["role"]: one["name"] for one in parsed.beside})
     if origin.parent is not None:
         content += [origin.parent, origin.inherited_rows]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -33,6 +33,7 @@ from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.format_table import ARCHIVES, FORMATS, LABEL_FORMATS, SUFFIXES, known_type
 from service.rows.parser import Parser
 from service.rows.spec import (
+    BESIDE,
     CSV,
     DELIMITED,
     UNKNOWN,
@@ -171,7 +172,13 @@ def _add_split(
             200: {"model": DatasetSplitRead, "description": "Both exist."},
             **responses(
                 *("malformed-json", "invalid-parameter", "not-found", "body-too-large"),
-                *("unsupported-format", "invalid-field", "class-too-small", "target-missing"),
+                *(
+                    "unsupported-format",
+                    "invalid-field",
+                    "class-too-small",
+                    "not-separable",
+                    "target-missing",
+                ),
                 *("target-continuous", "too-many-rows", "parsing-failed", "dataset-corrupt"),
                 *("process-lost", "storage-full", *idempotency.PROBLEMS),
             ),
@@ -377,7 +384,7 @@ def read_options(options: UploadOptions) -> ReadOptions:
         **options.model_dump(include=names),
         **said,
         missing=_words(options.missing),
-        schema=_roles(options.schema_),
+        schema=_roles(options),
     )
 
 
@@ -390,16 +397,20 @@ def _words(option: str) -> list[str]:
     return [word for word in words if word]
 
 
-def _roles(text: str) -> Roles:
-    """What `schema` says. Raises InvalidRequest."""
-    if not text.strip():
-        return {}
+def _roles(options: UploadOptions) -> Roles:
+    """What `schema` says, and the parameters for one role each. Raises InvalidRequest."""
     try:
-        roles = decode_json(text.encode())
+        document = decode_json(options.schema_.strip().encode() or b"{}")
     except InvalidRequest as error:
         message = f"`schema` is not JSON: {error.detail}"
         raise InvalidRequest("invalid-parameter", message) from None
-    return check_roles(roles)
+    roles = check_roles(document)
+    for role in BESIDE:
+        name = getattr(options, role)
+        if name and roles.setdefault(name, {"role": role}) != {"role": role}:
+            message = f"`{role}` names {name[:64]!r}, which has another role or kind; leave out one"
+            raise InvalidRequest("invalid-parameter", message)
+    return roles
 
 
 def read_limits(limits: Limits) -> ReadLimits:

@@ -241,6 +241,7 @@ def _quality(version: ModelVersion) -> list[str]:
             f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
             f"{low:.1%} to {high:.1%}); always predicting the largest class would give {most:.1%}."
         )
+        sentences.extend(measured.get("split", {}).get("said", ()))
         if (seen := measured.get("trained_rows")) and 2 * seen < total:
             count = f"All {total:,}" if seen == total else f"{seen:,} of {total:,}"
             sentences.append(

@@ -39,6 +39,7 @@ def errors_in_words(measured: Mapping[str, Any], rows: str) -> Iterator[str]:
     for name, (words, constant) in _FIGURES.items():
         yield f"Its {words} is {with_ends(name)}" + _beside(baseline, name, constant)
     yield f"{measured['share_inside_epsilon']:.1%} of its errors are at most ε."
+    yield from measured.get("split", {}).get("said", ())
     if (seen := measured.get("trained_rows")) and 2 * seen < measured["n_samples"]:
         yield (
             f"{seen:,} of {measured['n_samples']:,} {rows} rows are equal to training rows, labels "

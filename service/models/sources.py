@@ -18,7 +18,7 @@ from service.models.registry import ModelRegistry
 from service.storage.database import Database
 from service.storage.database.tables import ModelVersion, job_trace
 from svm.data.matrices import Indices, Matrix, Vector
-from svm.data.splitting import split
+from svm.data.splitting import Apart, split
 from svm.data.stored_rows import pieces
 from svm.model.pipeline import FittedPipeline
 
@@ -123,7 +123,9 @@ class Sources:
             stratify = validation["stratify"]
             seed = self.version.seed
             assert seed is not None
-            candidates = split(codes, validation["fraction"], stratify=stratify, seed=seed)[1]
+            apart = Apart(self.data.groups, self.data.times, validation.get("gap", 0.0))
+            fraction = validation["fraction"]
+            candidates = split(codes, fraction, stratify=stratify, seed=seed, apart=apart)[1]
         chosen = self._spread(candidates, most)
         width = max(self.fitted.features.n_outputs, len(self.fitted.intercepts))
         parts = list(pieces(self.data.X, width, chosen))

@@ -128,16 +128,19 @@ def read(spec: ParseSpec) -> Parsed:
 
 def _with_positions(table: Table) -> dict[str, Any] | None:
     """The reading; in place of the `names` of a text file, the positions, from 1, of the columns
-    that are not features, if some are ignored: rows to predict may have them without names."""
+    that are not features, if there are some beside the label: rows to predict may have them
+    without names."""
     reading = dict(table.reading or {})
     names = reading.pop("names", None)
     features = set(table.columns or ())
-    roles = {table.target: "label", table.weight: "weight"}
+    roles = {one["name"]: one["role"] for one in table.beside}
+    if table.target is not None:
+        roles[table.target] = "label"
     positions: dict[str, list[int]] = {}
     for position, name in enumerate(names or (), 1):
         if name not in features:
             positions.setdefault(roles.get(name, "ignored"), []).append(position)
-    if "ignored" in positions:
+    if positions.keys() - {"label"}:
         reading["positions"] = positions
     return reading or None
 

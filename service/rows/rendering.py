@@ -19,6 +19,7 @@ import orjson
 from service.rows.cell_texts.dates import iso
 from service.rows.spec import HEADER_BYTES, Label, Stored, TableColumn
 from service.rows.table.arrays import blocks, sparse_rows
+from service.rows.table.beside import columns_beside
 from service.rows.table.writers import Block, stored_blocks
 from service.storage.locked_duckdb import connect, identifier, literal
 from svm.data.stored_rows import StoredArray
@@ -52,7 +53,7 @@ def write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
     if names is not None:
         label_name = [_label_name(stored)] if stored.labeled else []
         file.write(cells(names + label_name) + b"\n")
-    if stored.table:
+    if not _is_plain(stored):
         file.writelines(cells(list(map(_csv_cell, row))) + b"\n" for row in _table_rows(stored))
         return
     for rows, labels in _rows(stored, label_cell):
@@ -71,8 +72,8 @@ def write_json(stored: Stored, file: BinaryIO) -> None:
     if names is not None:
         file.write(b'"columns":' + orjson.dumps(names) + b",")
     file.write(b'"rows":[')
-    if not stored.table:
-        texts = (_numbers(block)[1:-1] for block in _weighted_blocks(stored))
+    if _is_plain(stored):
+        texts = (_numbers(block)[1:-1] for block in _whole_blocks(stored))
     else:
         texts = (orjson.dumps(rows)[1:-1] for rows in _rows_of_cells(stored))
     for i, text in enumerate(texts):
@@ -92,13 +93,13 @@ def write_json(stored: Stored, file: BinaryIO) -> None:
 
 def write_ndjson(stored: Stored, file: BinaryIO) -> None:
     """One object a row; columns without names are called by their position from 0."""
-    width = stored.n_features + (stored.weight is not None)
+    width = stored.n_features + len(stored.beside)
     names = _names_of(stored) or [str(i) for i in range(width)]
     members = [orjson.dumps(name).replace(b"%", b"%%") + b":%b" for name in names]
     if stored.labeled:
         members.append(orjson.dumps(_label_name(stored)).replace(b"%", b"%%") + b":%b")
     template = b"{" + b",".join(members) + b"}\n"
-    if stored.table:
+    if not _is_plain(stored):
         file.writelines(template % tuple(map(orjson.dumps, row)) for row in _table_rows(stored))
         return
     for rows, labels in _rows(stored, orjson.dumps):
@@ -116,14 +117,14 @@ def write_libsvm(stored: Stored, file: BinaryIO) -> None:
     paths = (stored.path(name) for name in ("indptr", "indices", "data"))
     highest = max((int(block.max()) for block in blocks(stored.path("indices"))), default=-1)
     width = b"" if highest + 1 == stored.n_features else b" %d:0" % stored.n_features
-    weights, done = _weights_of(stored), 0
+    beside, done = _libsvm_beside(stored), 0
     for lengths, indices, values in sparse_rows(*paths):
         texts = [b"0"] * len(lengths)
         if labels is not None:
             texts = _texts(stored, labels[done : done + len(lengths)], orjson.dumps)
-        if weights is not None:
-            costs = orjson.loads(_numbers(weights[done : done + len(lengths)]))
-            texts = [b"%b cost:%a" % pair for pair in zip(texts, costs, strict=True)]
+        for some in beside:
+            there = some[done : done + len(lengths)]
+            texts = [text + one for text, one in zip(texts, there, strict=True)]
         cells = [_numbers(array)[1:-1].split(b",") for array in (indices + 1, values)]
         pairs = [b" %b:%b" % pair for pair in zip(*cells, strict=True)]
         ends = np.cumsum(lengths).tolist()
@@ -164,12 +165,10 @@ def write_npz(stored: Stored, file: BinaryIO) -> None:
 
 
 def write_parquet(stored: Stored, file: BinaryIO) -> None:
-    """The features, the weights, and the labels, which keep their kind, as the last column."""
+    """The features, what is beside them, and the labels, which keep their kind, as the last
+    column."""
     path = Path(file.name).resolve()
-    columns = _features(stored)
-    weights = _weights_of(stored)
-    if weights is not None:
-        columns["weight"] = weights
+    columns = _arrays(stored)
     names = _names_of(stored) or [str(i) for i in range(len(columns))]
     labels = stored.labels()
     if labels is not None:
@@ -199,7 +198,7 @@ def _rows(
     """Rows of numbers with commas in between, and their labels; some MiB at a time."""
     labels = stored.labels()
     done = 0
-    for block in _weighted_blocks(stored):
+    for block in _whole_blocks(stored):
         rows = _numbers(block)[2:-2].split(b"],[")
         texts = None
         if labels is not None:
@@ -253,35 +252,43 @@ def _label_name(stored: Stored) -> str:
 
 
 def _names_of(stored: Stored) -> list[str] | None:
-    """The names of the features and of the weights; None if the columns have no names."""
-    if stored.columns is None or stored.weight is None:
-        return stored.columns
-    return [*stored.columns, stored.weight]
+    """The names of the features and of the columns beside them; None if there are no names."""
+    if stored.columns is None:
+        return None
+    return [*stored.columns, *(one["name"] for one in stored.beside)]
 
 
-def _weights_of(stored: Stored) -> npt.NDArray[np.float64] | None:
-    """(n_samples,), if the rows have weights."""
-    return None if stored.weight is None else np.load(stored.path("weights"), mmap_mode="r")
+def _is_plain(stored: Stored) -> bool:
+    """Whether all columns are numbers without gaps, which are written at once."""
+    return stored.is_plain and all(one["kind"] == "number" for one in stored.beside)
 
 
-def _weighted_blocks(stored: Stored) -> Iterator[Block]:
-    """The features and the weights of dense rows some MiB at a time, as numbers."""
-    weights, done = _weights_of(stored), 0
+def _whole_blocks(stored: Stored) -> Iterator[Block]:
+    """The features of dense rows and what is beside them, some MiB at a time, as numbers."""
+    beside, done = columns_beside(stored)[1], 0
     for block in stored_blocks(stored):
-        if weights is None:
-            yield block
-        else:
-            yield np.column_stack((block, weights[done : done + len(block)]))
+        yield np.column_stack((block, beside[done : done + len(block)])) if stored.beside else block
         done += len(block)
 
 
 def _rows_of_cells(stored: Stored) -> Iterator[list[tuple[Any, ...]]]:
-    """The features and the weights row by row, some MiB at a time."""
-    weight: list[TableColumn] = [{"kind": "number"}] * (stored.weight is not None)
-    texts = _texts_of(stored)
-    for block in _weighted_blocks(stored):
-        kinds = enumerate((*stored.table, *weight))
+    """The features and what is beside them row by row, some MiB at a time."""
+    numbers: list[TableColumn] = [{"kind": "number"}] * stored.n_features
+    columns, texts = [*(stored.table or numbers), *columns_beside(stored)[0]], _texts_of(stored)
+    for block in _whole_blocks(stored):
+        kinds = enumerate(columns)
         yield list(zip(*(_cells(block[:, i], column, texts) for i, column in kinds), strict=True))
+
+
+def _libsvm_beside(stored: Stored) -> list[list[bytes]]:
+    """What is written before the pairs of each row, for each column beside them."""
+    columns, values = columns_beside(stored)
+    written = []
+    for column, some in zip(columns, values.T, strict=True):
+        what = b" qid:" if column["kind"] == "category" else b" cost:"
+        cells = (_csv_cell(cell).encode() for cell in _cells(some, column, TextList()))
+        written.append([what + cell if cell else b"" for cell in cells])
+    return written[::-1]  # SVMlight begins with `qid`
 
 
 def _texts_of(stored: Stored) -> Texts:
@@ -318,27 +325,33 @@ def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> None:
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _features(stored: Stored) -> dict[str, Any]:
-    """Arrays that DuckDB takes as columns."""
+def _arrays(stored: Stored) -> dict[str, Any]:
+    """Arrays that DuckDB takes as columns: the features, and what is beside them."""
+    columns: dict[str, Any] = {}
     if not stored.table:
         X = np.load(stored.path("X"), mmap_mode="r")
-        return {f"c{i}": X[:, i] for i in range(stored.n_features)}
-    raw, texts = np.concatenate(list(stored_blocks(stored))), _texts_of(stored)
-    columns: dict[str, Any] = {}
-    for i, column in enumerate(stored.table):
-        values = raw[:, i]
-        missing = np.isnan(values)
-        whole = np.where(missing, 0, values)
-        if column["kind"] in ("category", "text"):
-            array: Any = np.array(_cells(values, column, texts), dtype=object)
-        elif column["kind"] == "date":
-            array = np.round(whole * 86_400_000_000).astype("datetime64[us]")
-            array[missing] = np.datetime64("NaT")
-        else:
-            kind = bool if column["kind"] == "boolean" else np.float64
-            array = np.ma.masked_array(whole.astype(kind), missing)
-        columns[f"c{i}"] = array
+        columns = {f"c{i}": X[:, i] for i in range(stored.n_features)}
+    else:
+        raw, texts = np.concatenate(list(stored_blocks(stored))), _texts_of(stored)
+        for i, column in enumerate(stored.table):
+            columns[f"c{i}"] = _array(raw[:, i], column, texts)
+    beside, values = columns_beside(stored)
+    for column, some in zip(beside, values.T, strict=True):
+        columns[f"c{len(columns)}"] = _array(some, column, TextList())
     return columns
+
+
+def _array(values: npt.NDArray[np.float64], column: TableColumn, texts: Texts) -> Any:
+    missing = np.isnan(values)
+    whole = np.where(missing, 0, values)
+    if column["kind"] in ("category", "text"):
+        return np.array(_cells(values, column, texts), dtype=object)
+    if column["kind"] == "date":
+        days = np.round(whole * 86_400_000_000).astype("datetime64[us]")
+        days[missing] = np.datetime64("NaT")
+        return days
+    kind = bool if column["kind"] == "boolean" else np.float64
+    return np.ma.masked_array(whole.astype(kind), missing)
 
 
 def _distinct_name(name: str, names: list[str]) -> str:

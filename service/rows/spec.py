@@ -26,6 +26,12 @@ Header: TypeAlias = Literal["auto", "present", "absent"]
 
 TableColumn: TypeAlias = dict[str, Any]
 """A feature of a table with kinds: `name`, `kind`, `levels`, and how many are `missing`."""
+BesideColumn: TypeAlias = dict[str, str]
+"""A column that is not a feature: `role`, `name`, `kind`."""
+BESIDE = ("weight", "group", "time")
+"""The roles of columns beside the features; each has one column at most, in this order."""
+MOST_OTHERS = 1 + len(BESIDE)
+"""Columns of a file that may be neither features nor ignored."""
 Roles: TypeAlias = dict[str, dict[str, str]]
 """What the caller says of columns: name or position → `kind`, `role`."""
 
@@ -117,8 +123,8 @@ class Description:
     """Sorted labels; None without labels, and if these are numbers."""
     table: list[TableColumn] = field(default_factory=list)
     """The features with their kinds; empty if all of them are numbers without gaps."""
-    weight: str | None = None
-    """Name of the column of weights."""
+    beside: list[BesideColumn] = field(default_factory=list)
+    """Columns with a role beside the features, in the order of `BESIDE`."""
     ignored: list[dict[str, str]] = field(default_factory=list)
     """Columns of the file that are not kept: `name` and `reason`."""
     reading: dict[str, Any] | None = None
@@ -128,6 +134,27 @@ class Description:
     def is_plain(self) -> bool:
         """Whether the features are finite numbers."""
         return not self.table
+
+    def named(self, role: str) -> str | None:
+        """The name of the column with a role beside the features."""
+        return next((one["name"] for one in self.beside if one["role"] == role), None)
+
+    @property
+    def weight(self) -> str | None:
+        return self.named("weight")
+
+    @property
+    def group(self) -> str | None:
+        return self.named("group")
+
+    @property
+    def time(self) -> str | None:
+        return self.named("time")
+
+    @property
+    def time_is_date(self) -> bool:
+        """Whether times are days since 1970-01-01; else numbers as they came, or none."""
+        return {"role": "time", "name": self.time, "kind": "date"} in self.beside
 
     @property
     def text_columns(self) -> list[str]:
@@ -164,7 +191,8 @@ class Summarized(Description):
     """`columns`: min, max, mean and std of each, if they are not too many; `extremes`: the columns
     with the smallest and the largest |value|, and these, of a category 1; `target`: how many
     labels are different, and of numbers the same, the median and, if they could be classes, their
-    `classes` and `counts`; `audit`: what was found."""
+    `classes` and `counts`; `group`: how many groups there are, and the rows of the largest; `time`:
+    min, max and how many are different; `audit`: what was found."""
     warnings: list[dict[str, Any]]
     matrix_digest: str
     """Of values and labels, not of the format."""

@@ -18,6 +18,7 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from svm.data.executors import IN_THIS_THREAD, Executor
 from svm.data.matrices import Array, Floats, Indices, Matrix, cuts, is_sparse
 from svm.data.texts import Texts, with_texts
 
@@ -146,12 +147,12 @@ def is_csr(X: Rows) -> bool:
     return getattr(X, "indptr", None) is not None
 
 
-def stored_values(X: Rows) -> int:
-    """Entries of a dense matrix, non-zeros of a sparse one."""
-    n, d = X.shape
+def stored_values(X: Rows, rows: Indices | None = None) -> int:
+    """Entries of a dense matrix, non-zeros of a sparse one; of some `rows`, if they are given."""
+    n, d = X.shape if rows is None else (len(rows), X.shape[1])
     if not is_csr(X):
         return int(n * d)
-    sizes = row_sizes(X, np.arange(n))
+    sizes = row_sizes(X, np.arange(n) if rows is None else rows)
     return sizes * int(n) if isinstance(sizes, int) else int(sizes.sum())
 
 
@@ -170,14 +171,37 @@ def pieces(X: Rows, width: int = 0, rows: Indices | None = None) -> Iterator[Mat
 
     Every row counts for at least `width` values. The pieces are the same in memory and in files.
     """
+    for run in piece_runs(X, width, rows):
+        yield piece_of(X, run, rows)
+
+
+def piece_runs(X: Rows, width: int = 0, rows: Indices | None = None) -> list[slice]:
+    """Where the `pieces` begin and end."""
     chosen = np.arange(X.shape[0]) if rows is None else rows
     sizes = row_sizes(X, chosen)
     sizes = max(sizes, width) if isinstance(sizes, int) else np.maximum(sizes, width)
-    for start, stop in pairwise(cuts(sizes, len(chosen), PIECE_VALUES)):
-        if isinstance(X, StoredRows):
-            yield X.read(chosen[start:stop])
-        else:
-            yield X[start:stop] if rows is None else X[chosen[start:stop]]
+    return [slice(*ends) for ends in pairwise(cuts(sizes, len(chosen), PIECE_VALUES))]
+
+
+def piece_of(X: Rows, run: slice, rows: Indices | None = None) -> Matrix:
+    """One of them."""
+    if isinstance(X, StoredRows):
+        return X.read(np.arange(run.start, run.stop) if rows is None else rows[run])
+    some: Matrix = X[run if rows is None else rows[run]]
+    return some
+
+
+def gathered(X: Rows, rows: Indices, executor: Executor = IN_THIS_THREAD) -> Rows:
+    """Some rows, ascending; of a dense matrix a copy that threads make."""
+    if executor.threads == 1 or type(X) is not np.ndarray:
+        return X[rows]
+    some = np.empty((len(rows), X.shape[1]), X.dtype)
+
+    def copy(run: slice) -> None:
+        np.take(X, rows[run], axis=0, out=some[run], mode="clip")  # any other mode copies twice
+
+    executor.map(copy, piece_runs(X, rows=rows))
+    return some
 
 
 class Reader:

@@ -185,7 +185,8 @@ class TextEncoder:
         edges = np.empty(size + 1, dtype=bool)  # of equal ones
         edges[0] = edges[size] = True
         np.not_equal(together[1:], together[:-1], out=edges[1:size])
-        outputs, places = together.compress(edges[1:]), edges.nonzero()[0]
+        places = edges.nonzero()[0]
+        outputs = together.take(places[:-1])
         counts = places[1:] - places[:-1]
         cuts = outputs.searchsorted(bounds)  # between the parts of each text
         ends = cuts[len(self.parts) :: len(self.parts)]
@@ -310,6 +311,9 @@ class _Table:
 
 def blocks_of(texts: Texts, cells: Vector) -> Iterator[list[str | None]]:
     """The texts of cells, some after the other; None for missing ones."""
+    if len(cells) == 1 and cells[0] == cells[0]:  # a single message: in a third of the time
+        yield [*texts.take([int(cells[0])])]
+        return
     places = [int(cell) if cell == cell else None for cell in cells.tolist()]
     sizes = iter(texts.sizes([place for place in places if place is not None]))
     for block in blocks([0 if place is None else next(sizes) for place in places]):

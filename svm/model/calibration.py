@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from svm.data.matrices import Array, Indices, Mask, Vector
-from svm.data.splitting import fold_numbers
+from svm.data.splitting import Apart, folds
 from svm.errors import InvalidData
 from svm.model.multiclass import MulticlassName, splits_of
 
@@ -129,22 +129,26 @@ def cross_fit(
     n_classes: int,
     *,
     seed: int,
+    groups: Indices | None = None,
 ) -> Vector | None:
     """Probabilities (n_samples, n_classes) to measure a calibration by: those of each row come from
-    a fit without its part of the rows. None if a class has fewer than two rows.
+    a fit without its part of the rows, and without its group. None if a class has fewer than two
+    rows or groups.
 
     The probabilities of the fit itself look better on its own rows than on new ones.
     """
     parts = min(PARTS, int(np.bincount(codes, minlength=n_classes).min()))
     if parts < 2:
         return None
-    numbers = fold_numbers(codes, parts, seed=seed)
-    probabilities = np.empty((len(scores), n_classes))
-    for k in range(parts):
-        inside = numbers == k
-        fit = fit_calibration(name, scores[~inside], codes[~inside], scheme, n_classes)
+    try:
+        pairs = folds(codes, parts, seed=seed, apart=Apart(groups))
+    except InvalidData:
+        return None
+    probabilities = np.full((len(scores), n_classes), np.nan)
+    for others, inside in pairs:
+        fit = fit_calibration(name, scores[others], codes[others], scheme, n_classes)
         probabilities[inside] = fit.probabilities(scheme, scores[inside], n_classes)
-    return probabilities
+    return None if np.isnan(probabilities).any() else probabilities
 
 
 def unlikely_labels(probabilities: Vector, codes: Array) -> Indices:

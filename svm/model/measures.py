@@ -241,6 +241,18 @@ def mean_difference(errors: Vector, others: Vector) -> tuple[float, list[float] 
     return mean, None if margin is None else [mean - margin, mean + margin]
 
 
+def share_difference(more: int, fewer: int, n: int) -> tuple[float, list[float]]:
+    """By how much the share of wrong rows of a model is larger than that of another one on the same
+    `n` rows, and the interval. `more` rows are wrong with this model alone, `fewer` with the other
+    one alone.
+
+    Each of the four counts has half a row added: Agresti and Min, Statistics in Medicine 24 (2005).
+    """
+    mean = (more - fewer) / (n + 2)
+    margin = DEVIATIONS * math.sqrt(((more + fewer + 1) / (n + 2) - mean * mean) / (n + 2))
+    return (more - fewer) / n, [mean - margin, mean + margin]
+
+
 def interval(share: float, n: float) -> tuple[float, float]:
     """The interval in which a share that was measured on `n` rows is, with 95 % confidence.
 

@@ -144,8 +144,17 @@ class TableScorer:
                 scores = np.empty((1, 1))
                 scores.fill(score)
                 return scores
+        scores = (
+            self._of_cells(X) if len(self._cells) else self._numbers.intercepts.repeat(len(X), 0)
+        )
+        for text in self._texts:
+            text.add(X, scores, unknown_words)
+        return scores
+
+    def _of_cells(self, X: Vector) -> Vector:
+        """The scores without the texts."""
         end = self._numbers_end
-        cells = np.asarray(X).take(self._cells, axis=1)  # without the texts
+        cells = np.asarray(X).take(self._cells, axis=1)
         if self._has_dates or not math.isfinite(np.vdot(cells, cells)):
             self._fill(X, cells)
         elif self._has_indicators:
@@ -155,8 +164,6 @@ class TableScorer:
         if self._has_categories:
             weights = self._level_weights.take(cells[:, end:].astype(np.int64), axis=0)
             scores += np.vecmat(self._ones, weights)
-        for text in self._texts:
-            text.add(X, scores, unknown_words)
         return scores
 
     def _score(self, X: Vector) -> np.float64 | None:

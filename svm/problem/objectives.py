@@ -225,8 +225,7 @@ def feasible(problem: Problem, alpha: Vector) -> Vector:
         target = min(up, down)
         if target <= 0.0:
             return np.zeros_like(alpha)
-        alpha[positive] *= target / up
-        alpha[~positive] *= target / down
+        alpha *= np.where(positive, target / up, target / down)
     return alpha
 
 

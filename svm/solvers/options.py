@@ -56,9 +56,9 @@ class AverageAfter(Checked):
 Averaging: TypeAlias = Annotated[
     Literal["last", "suffix", "all"] | AverageAfter,
     Doc(
-        "The model is the `last` iterate, the mean of `all` iterates (one for each update; Polyak "
+        "The model is the `last` iterate, the mean of `all` iterates (one an update; Polyak "
         "averaging), of those after a number of epochs, or of a `suffix`: those since the latest "
-        "of epochs 1, 2, 4, 8 …, which are at most the later half."
+        "of epochs 1, 2, 4, 8 …, at most the later half."
     ),
 ]
 

@@ -28,6 +28,11 @@ EXACT_ROWS = 30_000
 """With more rows a Gaussian kernel is approximated by Nyström features."""
 
 
+FOLDS = 5
+"""Of the first comparison, and of the last one, which computes the first two of them."""
+LAST_FOLDS, FINALISTS = 2, 3
+
+
 @dataclass(frozen=True)
 class Amount:
     """How much work a search is."""
@@ -42,6 +47,13 @@ class Amount:
     """… or that of each family."""
     kept: tuple[int, int]
     """Candidates that remain after the first and after the second fold."""
+
+    def most_trainings(self, first: Sequence[Candidate], has_more: bool) -> int:
+        """Trainings of a search that begins with `first`, at most, on parts of samples."""
+        near = {one.family: 2 if one.gamma is None else 4 for one in first}.values()
+        count = len(first) + self.rounds * (sum(near) if self.of_families else max(near))
+        some, fewer = (min(count, kept) for kept in self.kept)
+        return count + some + (FOLDS - 2) * fewer + LAST_FOLDS * min(count, FINALISTS) * has_more
 
 
 AMOUNTS: dict[Effort, Amount] = {

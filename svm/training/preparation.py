@@ -95,16 +95,20 @@ class Preprocessing:
             )
         return self.map(self.encode(X, interrupted), interrupted)
 
-    def encode(self, X: Rows, interrupted: Callable[[], None]) -> Rows:
-        """The scaled outputs of the encoder."""
+    def encode(self, X: Rows, interrupted: Callable[[], None], *, in_place: bool = False) -> Rows:
+        """The scaled outputs of the encoder; numbers in memory may be scaled `in_place`."""
         encoder, scaling = self.encoder, self.scaling
         sparse = encodes_sparse(self.pipeline, encoder.n_outputs, encoder.texts)
+        in_files = isinstance(X, StoredRows)
 
         def encode(X: Matrix) -> Matrix:
             interrupted()
             encoder.require_accepted(X)
             with np.errstate(over="ignore"):
-                X = encoder.transform(X, scaling, sparse=sparse)
+                if encoder.is_plain:
+                    X = scaling.transform(X, in_place=in_place and not in_files)
+                else:
+                    X = encoder.transform(X, scaling, sparse=sparse)
             matrices.require_moderate(X)
             return X
 
@@ -215,9 +219,11 @@ def prepare(
     columns: Columns | None = None,
     weights: Any = None,
     executor: Executor = IN_THIS_THREAD,
+    *,
+    owns_rows: bool = False,
 ) -> Prepared:
     """Learn encoder, scaling, features and kernel from the training rows, or take those of a warm
-    start. Each row of positive weight counts once there.
+    start. Each row of positive weight counts once there. `owns_rows`: X may be overwritten.
 
     X is a matrix, or StoredRows for a solver that streams; raw values of `columns` if they are
     given. Raises InvalidData and Interrupted.
@@ -275,7 +281,7 @@ def prepare(
     no_map = FeatureMap(Identity(), encoder.n_outputs)
     steps = Preprocessing(pipeline=pipeline, encoder=encoder, scaling=scaling, features=no_map)
     if isinstance(X, StoredRows) or not (plain and _is_plain(pipeline)):
-        X = steps.encode(X, interrupted)
+        X = steps.encode(X, interrupted, in_place=owns_rows)
     if earlier:
         features = earlier.features
     else:

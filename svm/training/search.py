@@ -23,7 +23,7 @@ import numpy as np
 from svm.data.columns import Columns, text_columns
 from svm.data.matrices import Indices, Vector
 from svm.data.randomness import generator
-from svm.data.splitting import fold_numbers
+from svm.data.splitting import Apart, folds
 from svm.data.stored_rows import StoredRows, is_csr, stored_values
 from svm.errors import Diverged, InvalidData
 from svm.hyperparameters import Effort
@@ -35,6 +35,9 @@ from svm.training.candidates import (
     AMOUNTS,
     EXACT_ROWS,
     FAMILIES,
+    FINALISTS,
+    FOLDS,
+    LAST_FOLDS,
     TITLES,
     Candidate,
     Family,
@@ -45,9 +48,6 @@ from svm.training.candidates import (
 from svm.training.preparation import Prepared, preprocessing_key
 from svm.training.training import Execution, Training
 
-FOLDS = 5
-"""Of the first comparison, and of the last one, which computes the first two of them."""
-LAST_FOLDS, FINALISTS = 2, 3
 LOOSE_GAP, MOST_EPOCHS, UPDATES_OF_ROW = 1e-2, 50, 100
 """A comparison needs no exact optimum."""
 
@@ -134,27 +134,36 @@ class Search:
         seed: int,
         columns: Columns | None = None,
         weights: Vector | None = None,
+        rows: Indices | None = None,
+        apart: Apart | None = None,
         tries_unscaled: bool = True,
         effort: Effort = "balanced",
         interrupted: Callable[[], None] | None = None,
     ) -> None:
-        """X, labels, columns and weights as of a `Training`. `pipeline` has the solver `auto`, and
-        everything that is not compared. `tries_unscaled`: a linear model without scaling, too.
-        Raises InvalidData."""
+        """X, labels, columns and weights as of a `Training`; if `rows` of X are given, only these
+        take part, and labels and weights are theirs. `apart`: what keeps rows of X apart in folds.
+        `pipeline` has the solver `auto`, and everything that is not compared. `tries_unscaled`: a
+        linear model without scaling, too. Raises InvalidData."""
         self._usual, self._columns, self._weights, self._seed = pipeline, columns, weights, seed
         self._X, self._labels = X, np.asarray(labels)
         self._tries_unscaled, self._amount = tries_unscaled, AMOUNTS[effort]
         self._interrupted = interrupted
-        n = X.shape[0]
+        self._numbers = np.arange(X.shape[0]) if rows is None else rows
+        n = len(self._numbers)
         self._of_numbers = pipeline.predicts_numbers
         codes = np.zeros(n, np.int64)
         if not self._of_numbers:
             codes = np.unique(self._labels, return_inverse=True)[1]
         self._importance = self._importances(codes)
-        counts = sample_sizes(effort, n, stored_values(X))
+        counts = sample_sizes(effort, n, stored_values(X, self._numbers))
         some = np.flatnonzero(self._importance)
         self._rows = [some[sample(codes[some], m, seed, k)] for k, m in enumerate(counts)]
-        self._folds = [fold_numbers(codes[rows], FOLDS, seed=seed) for rows in self._rows]
+        self._folds = []
+        for each in self._rows:
+            own = None if apart is None else apart.of(self._numbers[each])
+            self._folds.append(folds(codes[each], FOLDS, seed=seed, apart=own))
+        if min(map(len, self._folds)) < LAST_FOLDS:
+            raise InvalidData("not-separable", "the rows of one fold alone can be held out")
         self._samples: dict[bool, Any] = {}
         self.results: dict[str, Vector] = {}
         """By `Task.key`: γ, or NaN; then the losses of the rows of its fold. A search of the same
@@ -191,9 +200,7 @@ class Search:
     @property
     def fraction(self) -> float:
         """About how much of the work is done."""
-        first, kept = len(self._first) + 4 * self._amount.rounds, self._amount.kept
-        total = first + kept[0] + (FOLDS - 2) * kept[1] + LAST_FOLDS * FINALISTS * self._has_more
-        return min(1.0, len(self.results) / total)
+        return len(self.results) / self._amount.most_trainings(self._first, self._has_more)
 
     def take(self, task: Task, result: Vector) -> None:
         """Keep the result of a task."""
@@ -202,13 +209,13 @@ class Search:
     def compute(self, task: Task) -> Vector:
         """The result of a task: losses are infinite if its rows cannot be trained on. Raises
         Interrupted."""
-        rows, numbers = self._rows[task.is_last], self._folds[task.is_last]
+        rows = self._rows[task.is_last]
         if task.is_last not in self._samples:
-            X = self._X
-            some = X.read(rows) if isinstance(X, StoredRows) else X[rows]
+            X, chosen = self._X, self._numbers[rows]
+            some = X.read(chosen) if isinstance(X, StoredRows) else X[chosen]
             self._samples = {task.is_last: some}
         X, labels = self._samples[task.is_last], self._labels[rows]
-        inside, outside = (np.flatnonzero((numbers == task.fold) == held) for held in (False, True))
+        inside, outside = self._folds[task.is_last][task.fold]
         updates = None if task.candidate.gamma is None else UPDATES_OF_ROW * len(rows)
         loose = Stopping(duality_gap=LOOSE_GAP, max_epochs=MOST_EPOCHS, max_updates=updates)
         pipeline = replace(task.candidate.pipeline(self._usual), stopping=loose)
@@ -221,7 +228,7 @@ class Search:
                 columns=self._columns,
                 weights=None if self._weights is None else self._weights[rows[inside]],
                 bounds_kernel=False,
-                how=Execution(interrupted=self._interrupted, prepared=prepared),
+                how=Execution(interrupted=self._interrupted, owns_rows=True, prepared=prepared),
             )
             self._prepared = key, training.prepared
             for _ in training:
@@ -263,18 +270,17 @@ class Search:
         some = self._kept(some, self._amount.kept[0], folds=1)
         yield _in_order(some, [1])
         some = self._kept(some, self._amount.kept[1], folds=2)
-        yield _in_order(some, range(2, FOLDS))
+        yield _in_order(some, range(2, len(self._folds[0])))
         if self._has_more:
             finalists = self._kept(some, FINALISTS, folds=FOLDS)
             yield _in_order(finalists, range(LAST_FOLDS), is_last=True)
 
     def _losses(self, candidate: Candidate, is_last: bool, folds: int = FOLDS) -> Vector:
         """(n_rows,) of the sample, NaN where no training of the first folds has measured them."""
-        numbers = self._folds[is_last]
-        losses = np.full(len(numbers), np.nan)
-        for fold in range(folds):
+        losses = np.full(len(self._rows[is_last]), np.nan)
+        for fold, (_, outside) in enumerate(self._folds[is_last][:folds]):
             if (found := self.results.get(Task(is_last, fold, candidate).key)) is not None:
-                losses[numbers == fold] = found[1:]
+                losses[outside] = found[1:]
         return losses
 
     def _ranked(
@@ -329,12 +335,11 @@ class Search:
         some = list(dict.fromkeys(task.candidate for task in final))
         losses = {one: self._losses(one, is_last) for one in some}
         chosen = self._chosen(losses, is_last)
-        numbers = self._folds[is_last]
-        folds = range(LAST_FOLDS if is_last else FOLDS)
-        crossed = np.full(len(numbers), np.nan)
-        for fold in folds:
-            here = numbers == fold
-            others = {one: np.where(here, np.nan, each) for one, each in losses.items()}
+        crossed = np.full(len(self._rows[is_last]), np.nan)
+        for _, here in self._folds[is_last][: LAST_FOLDS if is_last else FOLDS]:
+            others = {one: each.copy() for one, each in losses.items()}
+            for each in others.values():
+                each[here] = np.nan
             crossed[here] = losses[self._chosen(others, is_last)][here]
         tried = self._ranked(some, is_last)
         known = dict.fromkeys(task.candidate for task in self.tasks())
@@ -352,7 +357,7 @@ class Search:
             return self._usual
         pipeline = chosen.pipeline(self._usual)
         in_files = isinstance(self._X, StoredRows)
-        exact = chosen.gamma is None or (self._X.shape[0] <= EXACT_ROWS and not in_files)
+        exact = chosen.gamma is None or (len(self._numbers) <= EXACT_ROWS and not in_files)
         return pipeline if exact else approximated(pipeline)
 
 

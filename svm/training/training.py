@@ -58,6 +58,8 @@ class Execution:
     digest: str | None = None
     """Identifies X and labels in checkpoints, equal for equal ones. Without it, the first
     checkpoint reads all of them to compute one."""
+    owns_rows: bool = False
+    """Whether a matrix X may be overwritten."""
     prepared: Prepared | None = None
     """The data of another training on the same rows; X and labels are not read again."""
     spread: Spread | None = None
@@ -133,7 +135,7 @@ class Training:
         executor, prepared = executor_of(how.threads), how.prepared
         if prepared is None:
             given = pipeline, X, labels, seed, warm_start, poll, columns, weights
-            prepared = prepare(*given, executor)
+            prepared = prepare(*given, executor, owns_rows=how.owns_rows)
         elif preprocessing_key(prepared.steps.pipeline) != preprocessing_key(pipeline):
             raise ValueError("the prepared data belongs to a pipeline with other preprocessing")
         elif warm_start is not None:

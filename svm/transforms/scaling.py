@@ -25,8 +25,9 @@ class Scaling:
     scale: Vector | None = None
     """(n_features,) positive; 1 for a constant column."""
 
-    def transform(self, X: Matrix) -> Matrix:
-        """The scaled X in its own precision: a new matrix, or X itself if nothing changes.
+    def transform(self, X: Matrix, *, in_place: bool = False) -> Matrix:
+        """The scaled X in its own precision: a new matrix, or X itself if nothing changes, or if a
+        dense X is overwritten `in_place`.
 
         Entry by entry, so a row's result does not depend on the other rows. Raises InvalidData
         (`scaling-unsupported`) for a sparse X if the scaling has an offset.
@@ -44,7 +45,9 @@ class Scaling:
             values = self.scale.astype(X.dtype)[X.indices]
             np.divide(X.data, values, out=values)
             return csr_array((values, X.indices, X.indptr), shape=X.shape)
-        result: Floats = X - self.offset.astype(X.dtype) if self.offset is not None else X.copy()
+        result: Floats = X if in_place else X.copy() if self.offset is None else np.empty_like(X)
+        if self.offset is not None:
+            np.subtract(X, self.offset.astype(X.dtype), out=result)
         result /= self.scale.astype(X.dtype)
         return result
 

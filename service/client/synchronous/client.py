@@ -425,10 +425,10 @@ class Client:
         without it, the label column of a table or file is the last one or the one in the option
         `target`, and arrays are unlabeled. `columns` are the feature names of an array. `weights`
         has one for each row of a table.
-        Further options are those of the service: `name`, `target`, `schema` (such as
-        `{"age": {"kind": "category"}}`), `missing` (a list of words), `missing_labels`, `header`,
-        `delimiter`, `encoding`, `decimal`, `thousands`, `odd_cells`, `dayfirst`, `sheet`, `dense`,
-        `index_base`, `n_features`, `validate_only`.
+        Further options are those of the service: `name`, `target`, `weight`, `group` and `time`
+        (columns with these roles), `schema` (such as `{"age": {"kind": "category"}}`), `missing` (a
+        list of words), `missing_labels`, `header`, `delimiter`, `encoding`, `decimal`, `thousands`,
+        `odd_cells`, `dayfirst`, `sheet`, `dense`, `index_base`, `n_features`, `validate_only`.
         A repeated upload returns the existing dataset. Files have a progress bar, by default in
         terminals and notebooks.
         Raises ValueError for data that no format supports.

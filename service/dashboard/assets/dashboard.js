@@ -79,9 +79,9 @@ const choose = (control) => {
     form.elements[set].value = control.value;
   } else {
     if (was === "label") target.value = "none";
-    const role = ["weight", "ignored"].includes(control.value);
-    for (const [name, one] of Object.entries(columns)) { // one weight at most
-      if (control.value === "weight" && one.role === "weight") delete columns[name];
+    const role = ["weight", "group", "time", "ignored"].includes(control.value);
+    for (const [name, one] of Object.entries(columns)) { // one column at most with each
+      if (control.value !== "ignored" && one.role === control.value) delete columns[name];
     }
     columns[column] = { [role ? "role" : "kind"]: control.value };
   }

@@ -270,8 +270,8 @@ class Collection:
             "cancel",
             "canceled",
             "A waiting job is canceled at once, a running one within about a second. With "
-            "`keep_model` a training or comparison keeps the model that it has so far as a "
-            "version. Canceling again is not an error.",
+            "`keep_model` a training or comparison keeps its model so far as a version. Canceling "
+            "again is not an error.",
             *BODY,
             openapi_extra=json_request(JobCancel, {"keep_model": False}, required=False),
         )
@@ -282,8 +282,8 @@ class Collection:
         @steering(
             "pause",
             "paused",
-            "A queued job is paused at once; a running one saves a checkpoint and frees its worker "
-            "within about a second. Pausing again is not an error.",
+            "A queued job is paused at once; a running one saves a checkpoint within about a "
+            "second. Pausing again is not an error.",
         )
         def pause_job(request: Request, id: JobId) -> Response:
             self.get(request, id)
@@ -292,8 +292,8 @@ class Collection:
         @steering(
             "resume",
             "queued or running",
-            "The job is queued again and continues from its checkpoint, with the same result as "
-            "without the pause. A pause that has not happened yet is withdrawn.",
+            "The job continues from its checkpoint, with the same result as without the pause. A "
+            "pause that has not happened yet is withdrawn.",
         )
         def resume_job(request: Request, id: JobId) -> Response:
             self.get(request, id)
@@ -305,8 +305,7 @@ class Collection:
             status_code=204,
             operation_id=f"delete_{self._id}",
             summary=f"Delete {self._a_noun}",
-            description="Removes a job that has ended, with its events and results. A model that "
-            "it made stays.",
+            description="Removes a job that has ended, its events and results. Its model stays.",
             responses=responses(*_STEERED, *etags.PROBLEMS),
         )
         @requires_scope(self._steerer)
@@ -322,9 +321,9 @@ class Collection:
             "/{id}/events",
             operation_id=f"get_{self._id}_events",
             summary=f"Follow {self._a_noun}",
-            description="All events of the job in order: `state`, also for requests to cancel or "
-            "pause, `progress` at most four times a second, `checkpoint`, `warning`, and `end`, "
-            "after which the stream closes. `text/event-stream`, the default, can be resumed with "
+            description="All events in order: `state`, also for requests to cancel or pause, "
+            "`progress` at most four times a second, `checkpoint`, `warning`, `end`. "
+            "`text/event-stream`, the default, then closes, and can be resumed with "
             "`Last-Event-ID`; `application/json` gives the events so far in pages.",
             response_model=EventPage,
             responses={

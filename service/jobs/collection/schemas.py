@@ -43,8 +43,8 @@ class KindCreate(WriteModel):
     tags: Tags = Field(default_factory=dict)
     """Your own keys and values, to find the job by."""
     callback: Annotated[Callback | None, Field(exclude=True)] = None
-    """A URL that gets a signed POST request when the job has ended, at least once. The host must be
-    one that the operator allows; `GET /v1/jobs/{id}/deliveries` shows what became of it."""
+    """A URL that gets a signed POST request when the job has ended, at least once. The operator
+    must allow its host; `/v1/jobs/{id}/deliveries` shows what became of it."""
 
 
 class JobCancel(WriteModel):
@@ -126,12 +126,12 @@ class AnyJobRead(ReadModel):
     tags: dict[str, str]
     callback: str | None
     attempt: int
-    """How many times a worker has begun or resumed the job."""
+    """How often a worker has begun or resumed it."""
     created_at: Timestamp
     started_at: Timestamp | None
     finished_at: Timestamp | None
     elapsed_s: float
-    """Time spent on the job, all attempts together."""
+    """Time spent on it in all attempts."""
     error: JobErrorRead | None
 
     @classmethod
@@ -169,7 +169,7 @@ class JobSummary(AnyJobRead):
     """A worker is about to save the job and to pause it."""
     progress: ProgressRead
     spec: dict[str, Any]
-    """The request with all defaults written out; it can be sent again as it is."""
+    """The request with all defaults; it can be sent again."""
     dataset_digest: str
     model: JobModelRead | None
     epochs: int | None

@@ -9,25 +9,36 @@ import numpy as np
 
 from service.jobs.comparisons.results import ComparisonState, place_of
 from service.jobs.training.rows import LabeledRows, Split
-from svm.data.matrices import Indices, Vector
-from svm.model.measures import Errors, Measures, mean_difference
+from svm.data.matrices import Array, Indices, Vector
+from svm.model.measures import Errors, Measures, mean_difference, share_difference
 from svm.model.target import Target
 
 MEASURED_ROWS = 20_000
-"""For which a comparison keeps the predictions of each model of numbers."""
+"""For which a comparison keeps the predictions of each model of numbers, in 8 bytes. For 64 times
+as many it keeps which of them a model of classes predicts wrongly, in a bit."""
 
 
 class ValidationRows:
-    """The rows that measure entries. Models of numbers predict not all of many, since their
-    predictions are kept until the comparison ends."""
+    """The rows that measure entries, and what is kept of each model's predictions until the
+    comparison ends: models of numbers do not predict all of many."""
 
     def __init__(self, splits: Sequence[Split], *, numeric: bool) -> None:
         self.of_split = [each.validation for each in splits]
         """None of the split of the model, if there are folds."""
+        self._numeric = numeric
+        count = sum(len(rows) for rows in self.of_split if rows is not None)
+        self._apart = max(1, -(-count // (MEASURED_ROWS * (1 if numeric else 64))))
         if numeric:
-            count = sum(len(rows) for rows in self.of_split if rows is not None)
-            apart = -(-count // MEASURED_ROWS)
-            self.of_split = [rows if rows is None else rows[::apart] for rows in self.of_split]
+            some = slice(None, None, self._apart)
+            self.of_split = [rows if rows is None else rows[some] for rows in self.of_split]
+
+    def kept(self, data: LabeledRows, split: int, predicted: Vector) -> Array:
+        """What is kept of the predictions of these rows of a split."""
+        rows = self.of_split[split]
+        assert rows is not None
+        if self._numeric:
+            return predicted
+        return np.packbits((predicted != data.codes(rows))[:: self._apart])
 
     def predicted(self, state: ComparisonState, entry: int) -> tuple[Indices, Vector]:
         """All of these rows, and the numbers predicted for them by trainings that did not see
@@ -41,23 +52,33 @@ class ValidationRows:
 
     def of_folds(self, state: ComparisonState, data: LabeledRows, entry: int) -> Measures:
         """Those of all folds together, in the order of the folds."""
-        if not state.predicted:
+        if not self._numeric:
             return state.results[entry].confusion
         rows, predicted = self.predicted(state, entry)
         return Errors(data.numbers(rows), predicted, Target(0.0, 1.0), None)
 
     def behind(self, state: ComparisonState, data: LabeledRows, best: int) -> dict[int, Any]:
-        """Of models of numbers, by entry: how much larger the errors are than those of the best."""
-        if not state.predicted:
-            return {}
-        errors = {}
+        """By entry: how much larger its errors are than those of the best, row by row."""
+        found = {}
         for entry, each in enumerate(state.results):
-            if each.is_finished:
-                rows, predicted = self.predicted(state, entry)
-                errors[entry] = np.abs(data.numbers(rows) - predicted)
-        least = errors.pop(best)
-        differences = {entry: mean_difference(own, least) for entry, own in errors.items()}
-        return {
-            entry: {"difference": mean, "interval": ends, "tie": ends is None or ends[0] <= 0.0}
-            for entry, (mean, ends) in differences.items()
-        }
+            if each.is_finished and entry != best:
+                mean, ends = self._difference(state, data, entry, best)
+                tie = ends is None or ends[0] <= 0.0
+                found[entry] = {"difference": mean, "interval": ends, "tie": tie}
+        return found
+
+    def _difference(
+        self, state: ComparisonState, data: LabeledRows, entry: int, best: int
+    ) -> tuple[float, list[float] | None]:
+        if self._numeric:
+            rows, predicted = self.predicted(state, entry)
+            truth, others = data.numbers(rows), self.predicted(state, best)[1]
+            return mean_difference(np.abs(truth - predicted), np.abs(truth - others))
+        n = more = fewer = 0
+        for number, some in enumerate(self.of_split):
+            if some is not None:
+                own, other = (state.predicted[place_of(k, number)] for k in (entry, best))
+                n += -(-len(some) // self._apart)
+                more += int(np.bitwise_count(own & ~other).sum())
+                fewer += int(np.bitwise_count(other & ~own).sum())
+        return share_difference(more, fewer, n)

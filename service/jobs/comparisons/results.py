@@ -22,7 +22,7 @@ from service.jobs.comparisons.schemas import (
 )
 from service.jobs.training.schemas import JobCreate
 from service.storage.arrays import Arrays, below, under
-from svm.data.matrices import Vector
+from svm.data.matrices import Array
 from svm.errors import CheckpointMismatch
 from svm.model.measures import Confusion
 from svm.model.serialization import from_arrays, to_arrays
@@ -299,8 +299,8 @@ class ComparisonState:
     """Processor time of the current one so far."""
     curve: list[list[float]] = field(default_factory=list)
     """The curve of the current one."""
-    predicted: dict[str, Vector] = field(default_factory=dict)
-    """Of models of numbers, by `place_of` a training: the predictions of the validation rows."""
+    predicted: dict[str, Array] = field(default_factory=dict)
+    """By `place_of` a training: what `ValidationRows` keeps of its predictions."""
     latest: Model | None = None
     """The next training can begin with it."""
     best: Model | None = None

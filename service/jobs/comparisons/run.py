@@ -31,10 +31,10 @@ from service.jobs.core.job import MAX_ATTEMPTS_WITHOUT_PROGRESS, State
 from service.jobs.core.leases import Outcome, error_of
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
-from service.jobs.training import summary
+from service.jobs.training import separation, summary
 from service.jobs.training.admission import labeled_as, rows_stay_in_files
 from service.jobs.training.auditing import audit_of
-from service.jobs.training.rows import LabeledRows, Split, rare_classes, unscaled_columns
+from service.jobs.training.rows import LabeledRows, Split, unscaled_columns
 from service.jobs.training.training_sequence import SHORTEST_S
 from service.jobs.training.trainings import begin_training, threads_of
 from service.storage.arrays import Arrays
@@ -42,7 +42,7 @@ from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
-from svm.model.measures import Baseline, Errors, Measures
+from svm.model.measures import Baseline, Confusion, Measures
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -83,13 +83,16 @@ def run(context: RunContext, attempt: Attempt) -> None:
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
         result=None if best is None else results.headline(best, made) | common,
-        warnings=(*rare_classes(body.validation, dataset.only(body.classes)), *warnings),
+        warnings=(*work.unmeasured(), *warnings),
         error=results.all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(reported)),
     )
     if state.best is None:
         return attempt.finish(outcome)
     spec, result, n_support_vectors = state.best.record.values()
+    if apart := separation.facts_of(work.rows, work.splits, dataset):
+        result["metrics"]["validation"]["split"] = apart
+        result["notes"] += apart["said"]
     summary.finish_with_model(
         context,
         attempt,
@@ -307,10 +310,9 @@ class ChainRun:
         self._in_files = in_files
         wanted = {in_files[k] for k, refusal in enumerate(refusals) if refusal is None}
         self._rows = {some: self._open(some) for some in wanted or {True}}
-        some = next(iter(self._rows.values()))
-        splits = some.splits(body.validation, body.seed)
+        splits = self.rows.splits(body.validation, body.seed)
         if body.leave_out_trained:
-            splits = [*map(some.without_trained, splits)]
+            splits = [*map(self.rows.without_trained, splits)]
         self.splits = splits
         numeric = entries[0].pipeline().predicts_numbers
         self._validation = ValidationRows(splits, numeric=numeric)
@@ -322,14 +324,25 @@ class ChainRun:
         self._narrowed: tuple[tuple[bool, int | None], LabeledRows] | None = None
         self._warm: set[type] = set()
 
+    @property
+    def rows(self) -> LabeledRows:
+        """All rows of the dataset, with their classes."""
+        return next(iter(self._rows.values()))
+
+    def unmeasured(self) -> Iterator[str]:
+        """As `separation.unmeasured`."""
+        return separation.unmeasured(self.rows, self.splits, self.body.validation)
+
     def trained_rows(self) -> int:
         """How many validation rows are equal to a row that the same training learned from; with
         folds over all of them."""
-        return next(iter(self._rows.values())).seen(self.splits)
+        return self.rows.seen(self.splits)
 
     def behind(self, best: int) -> dict[int, Any]:
-        """By entry, as `ValidationRows.behind`."""
-        return self._validation.behind(self.state, next(iter(self._rows.values())), best)
+        """By entry, as `ValidationRows.behind`. Classes have no such errors for other scores."""
+        if self._by in Confusion.SCORES[1:]:
+            return {}
+        return self._validation.behind(self.state, self.rows, best)
 
     def packed(self) -> Arrays:
         """The checkpoint."""
@@ -395,7 +408,7 @@ class ChainRun:
     def _open(self, in_files: bool) -> LabeledRows:
         some = self._datasets.open if in_files else self._datasets.load
         data, classes = some(self.dataset), self.body.classes
-        return LabeledRows(data, self.dataset, classes, self._work.check)
+        return LabeledRows(data, self.dataset, classes, self._work.check, self._threads)
 
     def _rows_of(self, step: ChainStep) -> LabeledRows:
         """All rows, with the columns that the entry sees."""
@@ -474,7 +487,10 @@ class ChainRun:
         measures: Measures | None = None
         measured = fold = None
         if (some := self._validation.of_split[step.split]) is not None:
-            measures = rows.measures(fitted, some, baseline)
+            predicted = rows.predicted(fitted, some)
+            kept = self._validation.kept(rows, step.split, predicted)
+            state.predicted[results.place_of(step.entry, step.split)] = kept
+            measures = rows.measures_of(fitted, some, predicted, baseline)
             metrics, name = measures.metrics(), measures.SCORES[0]
             measured = results.kept_of(metrics)
             if step.split > 0:
@@ -498,8 +514,6 @@ class ChainRun:
                 regularization=float(result.warm_start.regularization[0]),
                 warm_start_from=None if start is None else start.entry,
             )
-        if isinstance(measures, Errors):
-            state.predicted[results.place_of(step.entry, step.split)] = measures.predicted
         state.results[step.entry] = now
         assert state.chain is not None
         self.sum_up(self.chains[state.chain])
@@ -513,7 +527,7 @@ class ChainRun:
         for k in {step.entry for step in chain.steps}:
             result = state.results[k]
             if result.validation is None and len(result.folds) == len(self.splits) - 1 > 0:
-                measures = self._validation.of_folds(state, next(iter(self._rows.values())), k)
+                measures = self._validation.of_folds(state, self.rows, k)
                 metrics = summary.metrics_of_folds(measures, result.folds)
                 state.results[k] = replace(result, validation=metrics)
 

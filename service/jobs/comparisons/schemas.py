@@ -172,11 +172,10 @@ class ValidationErrorsRead(ErrorScoresRead):
 
 
 class BehindRead(ReadModel):
-    """An entry that predicts numbers, beside the best one: the difference of their absolute errors
-    on the same rows."""
+    """An entry beside the best one: the difference of their errors on the same rows."""
 
     difference: float
-    """By how much its `mae` is larger."""
+    """By how much its `mae`, or share of wrong rows, is larger."""
     interval: list[float] | None
     """Of the difference, with 95 % confidence, from the differences of single rows."""
     tie: bool
@@ -233,7 +232,8 @@ class EntryRead(ReadModel):
     train: ScoresRead | ErrorScoresRead | None
     validation: ValidationScoresRead | ValidationErrorsRead | None
     behind: BehindRead | None = None
-    """Of models of numbers, once the comparison has ended; null for the best one."""
+    """Once the comparison has ended; null for the best one, and for classes unless ranked by
+    accuracy."""
     objective: int | None
     """The number of its objective in `objectives`."""
     certificate: CostRead | None

@@ -13,6 +13,7 @@ from service.datasets.dataset import Dataset
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.faults import listed
 from service.rows.spec import Label
+from service.rows.table.beside import WORDS
 from service.rows.table.labels import match_labels
 from service.storage.database.tables import ModelVersion
 from svm.data.columns import Column, Columns, PlainColumns
@@ -149,8 +150,8 @@ def _require_all(dataset: Dataset, expected: list[str]) -> None:
     reasons = {one["name"]: f"its upload ignored it ({one['reason']})" for one in dataset.ignored}
     if dataset.target is not None:
         reasons[dataset.target] = "it is the label of the dataset"
-    if dataset.weight is not None:
-        reasons[dataset.weight] = "it has the weights of the dataset"
+    for one in dataset.beside:
+        reasons[one["name"]] = f"it has the {WORDS[one['role']]} of the dataset"
     if (name := next((name for name in missing if name in reasons), None)) is not None:
         message += f"; {name!r} is not a feature: {reasons[name]}"
         hint = f"upload the data again, with the role `feature` and the kind of {name!r} in "

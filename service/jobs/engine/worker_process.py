@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import structlog
 
-from service.common.malloc import return_free_memory, share_freed_memory
+from service.common.malloc import bound_free_memory, return_free_memory
 from service.datasets.store import KeptDatasets
 from service.errors import StorageFull
 from service.jobs.context import RunContext
@@ -78,7 +78,7 @@ def run(
     `dead` workers are released first.
     """
     step_back(NICENESS)
-    share_freed_memory()
+    bound_free_memory()
     limit = settings.limits.worker_memory_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
     stopping, woken = threading.Event(), threading.Event()

@@ -488,7 +488,8 @@ def _seen_rows(
     ):
         return ()
     split = spec.validation.model_dump(mode="json"), spec.seed, dataset.matrix_digest
-    same = split == (start.spec.get("validation"), start.seed, start.dataset_digest)
+    before = {"gap": 0.0, **(start.spec.get("validation") or {})}
+    same = split == (before, start.seed, start.dataset_digest)
     return () if same else (SEEN_ROWS,)
 
 

@@ -53,6 +53,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
             "single-class",
             "too-many-classes",
             "class-too-small",
+            "not-separable",
             "scaling-unsupported",
             "features-unsupported",
         ),

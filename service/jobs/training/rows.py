@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,15 +25,18 @@ from service.jobs.training.schemas import (
     uneven_columns,
 )
 from service.rows.spec import Label
-from svm.data.matrices import Indices, Matrix, Vector, is_sparse
+from svm.data.executors import IN_THIS_THREAD, executor_of
+from svm.data.matrices import Array, Indices, Matrix, Vector, is_sparse
 from svm.data.row_hashes import Words, row_hashes
-from svm.data.splitting import class_groups, fold_numbers, held_out_rows, split
-from svm.data.stored_rows import StoredRows, pieces
+from svm.data.splitting import Apart, Pair, class_groups, folds, held_out_rows, split
+from svm.data.stored_rows import StoredRows, gathered, piece_of, piece_runs, pieces
 from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
 from svm.model.measures import Baseline, Confusion, Errors, Measures
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.scaling import ScalingName
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,11 @@ class LabeledRows:
         dataset: Dataset,
         classes: Sequence[Label] | None = None,
         interrupted: Callable[[], None] = lambda: None,
+        threads: int | Callable[[], int] = 1,
     ) -> None:
         """`classes`: only the rows of these. `interrupted` is called before every piece of rows
-        that is scored, and may raise."""
-        self._X: Any = data.X
+        that is scored, and may raise; `threads` score pieces at once."""
+        self.X: Any = data.X
         self._values = data.values
         one_class = np.broadcast_to(np.int32(0), data.X.shape[:1])
         self._codes = one_class if data.codes is None else data.codes
@@ -89,8 +93,10 @@ class LabeledRows:
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
         self._weights = data.weights
+        self.apart = Apart(data.groups, data.times)
         self._columns = dataset.kinds
         self._interrupted = interrupted
+        self._executor = executor_of(threads)
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -105,12 +111,14 @@ class LabeledRows:
         """(X, labels) of some rows, ascending; not copied if these are all rows. X is as the model
         `like` takes it, if there is one."""
         whole = len(rows) == len(self)
-        X = self._X if whole else self._X[rows]
-        if self._values is not None:
-            labels = self._values if whole else self._values[rows]
-        else:
-            labels = self._labels[self._codes if whole else self._codes[rows]]
-        return X if like is None else self._as_taken_by(like, X), labels
+        X = self.X if whole else gathered(self.X, rows, self._executor)
+        return X if like is None else self._as_taken_by(like, X), self.labels(rows)
+
+    def labels(self, rows: Indices) -> npt.NDArray[Any]:
+        """Labels of some rows, ascending; not copied if these are numbers of all rows."""
+        given = self._codes if self._values is None else self._values
+        given = given if len(rows) == len(self) else given[rows]
+        return self._labels[given] if self._values is None else given
 
     def narrowed(self, n_features: int) -> LabeledRows:
         """With the first features only."""
@@ -120,8 +128,8 @@ class LabeledRows:
 
         made = copy(self)
         made.__dict__.pop("hashes", None)
-        stored = isinstance(self._X, StoredRows)
-        made._X = self._X.rewritten(narrow, n_features) if stored else narrow(self._X)
+        stored = isinstance(self.X, StoredRows)
+        made.X = self.X.rewritten(narrow, n_features) if stored else narrow(self.X)
         made._columns = self._columns[:n_features]
         return made
 
@@ -136,21 +144,23 @@ class LabeledRows:
     ) -> list[Split]:
         """The split of the model, and one more for every fold.
 
-        Raises InvalidData (`class-too-small`).
+        Raises InvalidData (`class-too-small`, `not-separable`).
         """
         everything = self.everything
         codes = self._codes[everything]
-        chosen: list[tuple[Indices, Indices | None]] = [(everything, None)]
+        pairs: list[Pair] = []
+        chosen: list[tuple[Indices, Indices | None]] = []
+        if isinstance(validation, ValidationSplit | Folds):
+            apart = replace(self.apart.of(everything), gap=validation.gap)
         match validation:
             case ValidationSplit(fraction=fraction, stratify=stratify):
-                stratify = stratify is not False
-                training, held_out = split(codes, fraction, stratify=stratify, seed=seed)
-                chosen = [(everything[training], everything[held_out])]
+                by_class = stratify is not False
+                pairs = [split(codes, fraction, stratify=by_class, seed=seed, apart=apart)]
             case Folds(folds=count):
-                numbers = fold_numbers(codes, count, seed=seed)
-                chosen += [
-                    (everything[numbers != k], everything[numbers == k]) for k in range(count)
-                ]
+                chosen, pairs = [(everything, None)], folds(codes, count, seed=seed, apart=apart)
+            case _:
+                chosen = [(everything, None)]
+        chosen += [(everything[training], everything[held_out]) for training, held_out in pairs]
         origin = f"{self._digest} {validation!r} {seed}"
         return [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
 
@@ -159,6 +169,16 @@ class LabeledRows:
         """By number."""
         labels: list[Label] = self._labels.tolist()
         return labels
+
+    @property
+    def is_of_classes(self) -> bool:
+        """Or else of numbers."""
+        return self._values is None
+
+    def in_one_group(self, code: int) -> bool:
+        """Whether all rows of a class are of one group."""
+        groups = self.apart.groups
+        return groups is not None and len(np.unique(groups[self._codes == code])) == 1
 
     def left_out(self, split: Split, n_groups: int, seed: int) -> tuple[list[Split], Indices]:
         """Splits of the same training rows, each without the classes of one group; and the group
@@ -175,7 +195,7 @@ class LabeledRows:
         """(n,) equal for rows with the same values and class."""
         found = np.empty(len(self), dtype=np.uint64)
         start = 0
-        for X in pieces(self._X):
+        for X in pieces(self.X):
             self._interrupted()
             some = np.arange(start, start + X.shape[0])
             found[some] = row_hashes(X, self.truth(some), self._columns)
@@ -200,7 +220,7 @@ class LabeledRows:
 
     def scores(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.float64]:
         """(n, n_problems) scores of these rows."""
-        return np.concatenate([fitted.problem_scores(X) for X in self._pieces(fitted, rows)])
+        return np.concatenate(self._of_pieces(fitted, rows, fitted.problem_scores))
 
     def numbers(self, rows: Indices) -> npt.NDArray[np.float64]:
         """(n,) numeric targets of these rows."""
@@ -224,17 +244,21 @@ class LabeledRows:
         self, fitted: FittedPipeline, rows: Indices, baseline: Baseline | None
     ) -> Measures:
         """How well the model predicts these rows."""
-        predicted = [_predicted(fitted, X) for X in self._pieces(fitted, rows)]
-        return self.measures_of(fitted, rows, np.concatenate(predicted), baseline)
+        return self.measures_of(fitted, rows, self.predicted(fitted, rows), baseline)
+
+    def predicted(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[Any]:
+        """Class numbers or numeric targets that the model predicts for these rows."""
+        return np.concatenate(self._of_pieces(fitted, rows, partial(_predicted, fitted)))
 
     def certain_codes(
         self, fitted: FittedPipeline, rows: Indices
     ) -> tuple[npt.NDArray[np.int32], Vector]:
         """What the model predicts for these rows, by number, and how certain it is."""
-        parts = [
-            fitted.codes_and_certainty(fitted.problem_scores(X)) for X in self._pieces(fitted, rows)
-        ]
-        codes, certain = zip(*parts, strict=True)
+
+        def predict(X: Matrix) -> tuple[Array, Vector]:
+            return fitted.codes_and_certainty(fitted.problem_scores(X))
+
+        codes, certain = zip(*self._of_pieces(fitted, rows, predict), strict=True)
         return np.concatenate(codes).astype(np.int32), np.concatenate(certain)
 
     def measures_of(
@@ -250,12 +274,18 @@ class LabeledRows:
             return Errors(self.numbers(rows), predicted, fitted.target, baseline, weights)
         return Confusion.of(self._codes[rows], predicted, len(self._labels), weights)
 
-    def _pieces(self, fitted: FittedPipeline, rows: Indices) -> Iterator[Matrix]:
-        """The rows in pieces of a size that bounds the memory for features and scores."""
+    def _of_pieces(
+        self, fitted: FittedPipeline, rows: Indices, function: Callable[[Matrix], T]
+    ) -> list[T]:
+        """Of the rows in pieces of a size that bounds the memory for features and scores."""
         width = fitted.features.n_outputs if fitted.encoder.is_plain else fitted.n_features
-        for piece in pieces(self._X, max(width, len(fitted.intercepts)), rows):
+
+        def of(run: slice) -> T:
             self._interrupted()
-            yield self._as_taken_by(fitted, piece)
+            return function(self._as_taken_by(fitted, piece_of(self.X, run, rows)))
+
+        executor = IN_THIS_THREAD if fitted.encoder.texts else self._executor  # it remembers words
+        return executor.map(of, piece_runs(self.X, max(width, len(fitted.intercepts)), rows))
 
     def _as_taken_by(self, fitted: FittedPipeline, X: Any) -> Any:
         """Rows in the columns of a model, which may be that of an earlier dataset."""
@@ -274,30 +304,6 @@ def _predicted(fitted: FittedPipeline, X: Matrix) -> npt.NDArray[Any]:
 
 
 POINTER = "/validation/dataset_id"
-
-
-def rare_classes(
-    validation: ValidationSplit | Folds | ValidationDataset | None, dataset: Dataset
-) -> tuple[str, ...]:
-    """Warnings about classes with so few rows that not all of their measures say something;
-    `dataset` has the classes that are trained on."""
-    counts = zip(dataset.classes or (), dataset.class_counts or (), strict=True)
-    match validation:
-        case Folds(folds=folds):
-            return tuple(
-                f"Class {label!r} has {count} {'row' if count == 1 else 'rows'}: it was measured "
-                f"in {count if count > 1 else 0} of {folds} folds, and trained on in all."
-                for label, count in counts
-                if count < folds
-            )
-        case ValidationSplit(fraction=fraction, stratify=True):
-            return tuple(
-                f"Class {label!r} has {count} {'row' if count == 1 else 'rows'}, too few to hold "
-                f"out {fraction:g} of them: all are trained on, and the class is not measured."
-                for label, count in counts
-                if held_out_rows(count, fraction) == 0
-            )
-    return ()
 
 
 def unscaled_columns(scaling: ScalingName | None, dataset: Dataset) -> tuple[str, ...]:
@@ -321,6 +327,8 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
     """Raises InvalidContent if too few rows are held out: none for a fold, or of a class none to
     learn its probability from; or if a single number is left to train on. `dataset` has the classes
     that are trained on."""
+    if isinstance(spec.validation, ValidationSplit | Folds):
+        _check_apart(spec.validation, dataset)
     counts = dataset.class_counts or [dataset.n_samples]
     left = 2
     match spec.validation:
@@ -355,6 +363,23 @@ def check_measured(spec: JobCreate, dataset: Dataset) -> None:
         message = f"class {label!r} has {counts[number]} rows: none is left to fit probabilities on"
         hint = "leave out `calibration`, or the class with `classes`"
         raise InvalidContent.at("/calibration", code, message, hint)
+
+
+def _check_apart(validation: ValidationSplit | Folds, dataset: Dataset) -> None:
+    """Raises InvalidContent if groups or times cannot be kept apart."""
+    known = dataset.statistics
+    if validation.gap and dataset.time is None:
+        message = "the dataset has no column of times, between which there could be a gap"
+        hint = "leave out `gap`, or upload the data with `time`"
+        raise InvalidContent.at("/validation/gap", "not-separable", message, hint)
+    if dataset.group is not None and known["group"]["largest"] == dataset.n_samples:
+        message = f"all rows are of one group by {dataset.group!r}: none can be held out"
+    elif dataset.time is not None and known["time"]["distinct"] == 1:
+        message = f"all rows are of one time by {dataset.time!r}: none is in the past of another"
+    else:
+        return
+    hint = "use no validation, or another dataset as the validation set"
+    raise InvalidContent.at("/validation", "not-separable", message, hint)
 
 
 def check_validation(spec: JobCreate, dataset: Dataset, validation: Dataset) -> None:

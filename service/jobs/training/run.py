@@ -42,8 +42,8 @@ NO_INTERVALS = (
     "give `validation` a `fraction` or another dataset, and no `patience`."
 )
 NOT_MEASURED = (
-    "The error of the probabilities is not known: a class has a single row in the validation set, "
-    "and rows are not measured with a calibration that was fitted on them."
+    "The error of the probabilities is not known: a class has a single row or group in the "
+    "validation set, and rows are not measured with a calibration that was fitted on them."
 )
 
 
@@ -85,6 +85,9 @@ def run(context: RunContext, attempt: Attempt) -> None:
         left_out = list(sequence.folds.values())
         metrics["validation"]["none_of_these"] = summary.prices_of(fitted.rejection, left_out)
     found = trainings.outcome if sequence.is_chosen else None
+    if trainings.apart and "validation" in metrics:
+        metrics["validation"]["split"] = trainings.apart
+        notes += trainings.apart["said"]
     measures = summary.result_of(result, metrics, notes)
     constant = constant_columns(
         trainings.rows, trainings.splits[0].training, trainings.dataset.only(spec.classes)
@@ -131,7 +134,10 @@ def _calibrated(
     if spec.calibration == "isotonic" and len(scores) < FEW_ROWS:
         warnings = (FEW_FOR_STEPS.format(len(scores)),)
     scheme, n_classes = fitted.multiclass, len(fitted.classes)
-    probabilities = cross_fit(spec.calibration, scores, codes, scheme, n_classes, seed=spec.seed)
+    groups = None if rows.apart.groups is None else rows.apart.groups[some]
+    probabilities = cross_fit(
+        *(spec.calibration, scores, codes, scheme, n_classes), seed=spec.seed, groups=groups
+    )
     if probabilities is None:
         return calibrated, None, (*warnings, NOT_MEASURED)
     labels = fitted.codes_from_decision(fitted.decision_from_scores(scores))

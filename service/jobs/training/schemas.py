@@ -78,6 +78,10 @@ ClassWeight = Literal["balanced"] | dict[str, Moderate]
 Classes = Annotated[list[Label], MinLen(2)] | None
 
 
+Gap = Annotated[float, Ge(0), Le(1e100)]
+"""Least time between training and validation rows, if the dataset has times; days of dates."""
+
+
 class ValidationSplit(WriteModel):
     """A validation set: rows that are not trained on, to measure the model on."""
 
@@ -86,6 +90,7 @@ class ValidationSplit(WriteModel):
     stratify: bool | None = None
     """Take the same share of every class. Default: true; of a numeric target, which has no classes,
     false."""
+    gap: Gap = 0.0
 
 
 class Folds(WriteModel):
@@ -97,6 +102,7 @@ class Folds(WriteModel):
     at random. Each fold is one
     more training. It begins at zero even if the model's training does not; all trainings share a
     time budget."""
+    gap: Gap = 0.0
 
 
 class ValidationDataset(WriteModel):

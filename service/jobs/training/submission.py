@@ -22,6 +22,8 @@ from svm.model.multiclass import splits_of
 from svm.model.pipeline import Pipeline
 from svm.solvers.in_passes import expected_passes
 from svm.solvers.newton import FLOAT_BYTES
+from svm.solvers.protocol import ChoosesSolver
+from svm.training.candidates import AMOUNTS, FEWEST_ROWS, first_candidates, sample_sizes
 from svm.training.estimates import DataSize, encoded_sizes
 from svm.transforms.features import Identity, Square, n_outputs
 
@@ -35,12 +37,11 @@ class SpreadPlanRead(ReadModel):
     """Runs of rows, of about a million numbers each, over which passes are sums. `spread: auto`
     asks other machines from more than 512 on."""
     passes: int
-    """How often rows are read, by the steps of trainings that were counted. `newton` takes about 4
-    steps for each decimal digit of the relative gap, less 2, and 5 fewer if there are enough rows
-    to begin on a sample; each step reads all rows once, and those near the margin twice more.
-    `gradient-descent` reads all rows once in each epoch, of which there are at most those that
-    `stopping` allows, and then as `newton` for its certificate. Preparation and metrics, which the
-    job's own worker computes, are not counted."""
+    """How often rows are read. `newton` takes about 4 steps for each decimal digit of the relative
+    gap, less 2, and 5 fewer if there are enough rows to begin on a sample; each step reads all rows
+    once, and those near the margin twice more.
+    `gradient-descent` reads them once in each epoch that `stopping` allows, and then as `newton`
+    for its certificate. Preparation and metrics, by the job's own worker, are not counted."""
     bytes_once: int
     """Sent once: the labels and weights of all rows, and to each worker which rows they are."""
     bytes_per_epoch: int
@@ -85,13 +86,18 @@ class JobPlanRead(ReadModel):
     n_samples: int
     n_features: int
     trainings: int
-    """Of the model, and one for each fold or group of classes that is left out."""
+    """Of the model, of that which `auto` chooses, and one for each fold or group of classes that is
+    left out."""
+    compared: int
+    """Trainings on samples, at most, by which `auto` chooses."""
     binary_problems: int
     """In each training."""
     cost_per_epoch: str
     """Of each binary problem, with n rows and d features."""
     memory_bytes: int
     """What a worker needs at most."""
+    about_s: float | None
+    """Of all trainings by `auto` on one core, roughly; null for other solvers."""
     rows_in_files: bool
     """Whether the rows stay in files and are read a few at a time."""
     compiling: bool
@@ -118,17 +124,24 @@ class Trainings(Submission[JobCreate]):
         n_classes = len(body.classes or dataset.classes or TWO_SIDES)
         n_samples = dataset.only(body.classes).n_samples
         size = replace(admission.data_size(dataset), n_classes=n_classes)
+        trained = _trained_rows(body, n_samples)
+        compared = _compared(body, size, trained)
+        trainings = 1 + bool(compared) + (_folds(body) or body.left_out_groups or 0)
+        n_problems = len(splits_of(body.pipeline().multiclass, n_classes))
+        about_s = _about_s(body, size, n_samples, trainings * n_problems)
         return JobPlanRead(
             dataset_id=dataset.id,
             n_samples=n_samples,
             n_features=dataset.n_features,
-            trainings=1 + (_folds(body) or body.left_out_groups or 0),
-            binary_problems=len(splits_of(body.pipeline().multiclass, n_classes)),
+            trainings=trainings,
+            compared=compared,
+            binary_problems=n_problems,
             cost_per_epoch=body.solver.cost_per_epoch,
             memory_bytes=admission.peak_bytes(body, dataset, validation, in_files=in_files),
+            about_s=about_s,
             rows_in_files=in_files,
             compiling=is_compiling(),
-            spread=spread_plan(body.pipeline(), size, _trained_rows(body, n_samples)),
+            spread=spread_plan(body.pipeline(), size, trained),
         )
 
     def _check(
@@ -165,6 +178,40 @@ class Trainings(Submission[JobCreate]):
 
 def _folds(body: JobCreate) -> int | None:
     return body.validation.folds if isinstance(body.validation, Folds) else None
+
+
+def _compared(body: JobCreate, size: DataSize, n_samples: int) -> int:
+    """Trainings by which `auto` chooses among settings for this many rows, at most."""
+    if not body.searches or n_samples < FEWEST_ROWS:
+        return 0
+    sparse, unscaled = size.sparse or bool(size.text_bytes), body.scaling is None
+    first = first_candidates(body.pipeline(), size.n_features, sparse=sparse, unscaled=unscaled)
+    effort = body.solver.search_effort
+    sizes = sample_sizes(effort, size.n_samples, size.stored_values)
+    return AMOUNTS[effort].most_trainings(first, min(sizes[1], n_samples) > sizes[0])
+
+
+def _about_s(body: JobCreate, size: DataSize, n_samples: int, problems: int) -> float | None:
+    """Seconds for all binary problems by `auto`, and for what it compares.
+
+    The constants fit 100 to 100,000 rows with up to 300 columns on one core. With a kernel, C
+    matters: it decides how many rows become support vectors.
+    """
+    if not isinstance(body.solver, ChoosesSolver):
+        return None
+    one_vs_one = body.pipeline().multiclass == "one-vs-one"
+    share = 2 / size.n_classes if one_vs_one else 1.0
+    if body.solver.kernel is None:
+        each = 5e-8 * share * (size.stored_values + size.text_bytes / 8)
+    else:
+        each = 2e-8 * (share * n_samples) ** 2 * max(1.0, body.solver.C or 1.0) ** 0.5
+    search = 0.0
+    if body.searches and n_samples >= FEWEST_ROWS:
+        effort = body.solver.search_effort
+        first, last = sample_sizes(effort, n_samples, size.stored_values)
+        rows = first + 0.5 * last if first < n_samples else n_samples
+        search = 7e-4 * (1 + AMOUNTS[effort].rounds) * rows
+    return search + problems * (0.01 + each)
 
 
 def _trained_rows(body: JobCreate, n_samples: int) -> int:

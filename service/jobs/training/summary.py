@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -278,7 +279,8 @@ class Forecasts:
     """The forecasts of trainings that run one after another."""
 
     def __init__(self) -> None:
-        self._latest: tuple[Training, Forecast] | None = None
+        self._latest: tuple[ref[Training], Forecast] | None = None
+        """Whose rows need not stay in memory for it."""
 
     def left_s(
         self,
@@ -290,8 +292,8 @@ class Forecasts:
     ) -> float | None:
         """Seconds to the end of all trainings, at most `most_s`; None if there is no forecast.
         `others` gives the time of the others from the seconds to the end of this one."""
-        if self._latest is None or self._latest[0] is not training:
-            self._latest = training, Forecast(training.pipeline.stopping)
+        if self._latest is None or self._latest[0]() is not training:
+            self._latest = ref(training), Forecast(training.pipeline.stopping)
         forecast, elapsed_s = self._latest[1], training.elapsed_s
         if progress.evaluation is not None:
             forecast.add(elapsed_s, progress.relative_gap, progress.epoch)

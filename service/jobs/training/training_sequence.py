@@ -8,7 +8,6 @@ folds, or without folds groups of the pairs of its model.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -59,36 +58,31 @@ class TrainingSequence:
         """The model's training."""
         self.is_chosen = True
         """Whether the model is what the search has chosen, if there was one."""
-        self._usual: TrainingResult | None = None
-        """What `auto` trained before it compared."""
-        self._finished: Mapping[str, Any] = {}
-        """Its checkpoint, for those of the folds."""
+        self._kept: Arrays = {}
+        """The checkpoint of the training that `model` is of: the one that `auto` does before it
+        compares, until that of what it has chosen has ended."""
         self._folds: dict[int, dict[str, Any]] = {}
         self.scores = {}
         self._current = 0
         """The number of the training, 0 for the model's; -1 between two folds."""
         self._spent_s = 0.0
         self._forecasts = summary.Forecasts()
-        trainings.compare(below("search", saved))
-        model, budget_s = below("model", saved), trainings.budget_s / count
-        self._training: Training | None
-        try:
-            self._training = trainings.begin(0, budget_s, model or None)
-        except CheckpointMismatch:
-            if trainings.outcome is None:
-                raise
-            # It ended after the search, before the training of what this has chosen.
-            self._training = trainings.begin(0, budget_s, None)
-            attempt.begin_trace()
-        if "folds" in saved:
+        searched, has_folds = below("search", saved), "folds" in saved
+        if has_folds:
+            trainings.compare(searched)
+        begun = trainings.begin(0, trainings.budget_s / count, below("model", saved) or None)
+        self._training: Training | None = begun
+        if has_folds or searched:
+            self._keep_model()
+            trainings.compare(searched)
+        if has_folds:
             if "current" not in saved:
                 raise CheckpointMismatch("the checkpoint is of another release")
-            self._finish_model(self._training)
             self._folds = {int(k): fold for k, fold in json.loads(str(saved["folds"])).items()}
             self.scores = {int(k): scores for k, scores in below("scores", saved).items()}
             self._spent_s = float(saved["spent_s"])
-            self._current = int(saved["current"])
-            self._training = None
+            self._current, self._has_finished = int(saved["current"]), True
+        self._chosen_saved = below("chosen", saved)
         self._fold_saved = below("fold", saved)
 
     @property
@@ -102,8 +96,8 @@ class TrainingSequence:
         Raises what a training raises, and Interrupted after the checkpoint was saved.
         """
         canceled = self._attempt.carry_through(self._train, self._packed)
-        if canceled and not self._has_finished and self._usual is not None:
-            self.model, self.is_chosen = self._usual, False
+        if canceled and self._kept and not self._has_finished:
+            self.is_chosen = False
         elif canceled and not self._has_finished:
             if not self._has_model:
                 raise Interrupted(self._attempt.command.name)
@@ -112,7 +106,7 @@ class TrainingSequence:
             for number, content in self._lending.latest():
                 if number in lent:
                     self._take_back(self._training, number, content)
-            self._finish_model(self._training)
+            self._keep_model()
         return canceled
 
     def _train(self) -> None:
@@ -127,26 +121,26 @@ class TrainingSequence:
                 self._train_fold(self._current)
 
     def _train_model(self) -> None:
-        """Train a model on all rows; then search, and train that which `auto` has chosen."""
-        training = self._training
-        if self._has_finished or training is None:
+        """Train a model on all rows; then search, and train that which `auto` has chosen. The rows
+        of one training leave the memory before those of the next one are prepared."""
+        if self._has_finished:
             return
-        usual = self._trainings.pipeline
-        self._train_pairs(training)
-        self._spent_s += training.elapsed_s
-        if self._trainings.search is not None:
-            self._usual = training.result()
+        if not self._kept:
+            self._train_pairs()
+            self._keep_model()
         self._search()
-        if self._trainings.pipeline != usual:
-            self._attempt.begin_trace()
-            self._training = training = self._trainings.begin(0, self._share_s, None)
-            self._train_pairs(training)
-            self._spent_s += training.elapsed_s
-        self._finish_model(training)
-        self._training = None
+        if self._trainings.pipeline != self._trainings.spec.pipeline():
+            if not self._chosen_saved:
+                self._attempt.begin_trace()
+            saved, self._chosen_saved = self._chosen_saved, {}
+            self._training = self._begun(0, saved or None)
+            self._train_pairs()
+            self._keep_model()
+        self._has_finished, self._current = True, -1
 
     def _search(self) -> None:
         trainings, lending, begun = self._trainings, self._lending, self._attempt.elapsed_s
+        before = 0.0 if trainings.search is None else trainings.search.fraction
         while tasks := trainings.compare({}):
             search = trainings.search
             assert search is not None
@@ -166,11 +160,17 @@ class TrainingSequence:
                 if self._attempt.checkpoint_is_due:
                     self._attempt.save(self._packed())
                 lending.lend(left, lambda _: trainings.compared)
-            shown = {"comparing": True, **self._overall(search.fraction)}
+            done, left_s = search.fraction, None
+            if done > before:  # and then as long as the first training took
+                spent_s = self._attempt.elapsed_s - begun
+                left_s = spent_s * (1.0 - done) / (done - before) + self._spent_s
+            shown = {"comparing": True, "eta_s": left_s, **self._overall(done)}
             self._attempt.show(self._attempt.progress | shown)
         self._spent_s += self._attempt.elapsed_s - begun
 
-    def _train_pairs(self, training: Training) -> None:
+    def _train_pairs(self) -> None:
+        training = self._training
+        assert training is not None
         for number in self._lending.numbers:  # of an earlier attempt
             if number in self._groups:
                 training.lend(_group(training, number))
@@ -274,12 +274,15 @@ class TrainingSequence:
         except CheckpointMismatch:  # repeats one fold and changes nothing else
             return self._trainings.begin(number, self._share_s, None)
 
-    def _finish_model(self, training: Training) -> None:
+    def _keep_model(self) -> None:
+        """Once the training of a model has ended."""
+        training, self._training = self._training, None
+        assert training is not None
         return_free_memory()  # of states: the coefficients are a large array
         self.model = training.result()
-        if self._count > 1:
-            self._finished = under("model", training.checkpoint())
-        self._has_finished, self._current = True, -1
+        self._spent_s += training.elapsed_s
+        if self._count > 1 or self._trainings.search is not None:
+            self._kept = under("model", training.checkpoint())
 
     def _lend(self, training: Training) -> None:
         lending = self._lending
@@ -304,13 +307,12 @@ class TrainingSequence:
                 training.take_back(_group(training, number), {})
 
     def _packed(self) -> Arrays:
-        if not self._has_finished:
-            assert self._training is not None
-            model = under("model", self._training.checkpoint())
-            return {**model, **self._trainings.compared}
         current = {} if self._training is None else self._training.checkpoint()
+        if not self._has_finished:
+            name = "chosen" if self._kept else "model"
+            return {**self._kept, **under(name, current), **self._trainings.compared}
         return {
-            **self._finished,
+            **self._kept,
             **self._trainings.compared,
             **under("fold", current),
             **under("scores", {str(k): scores for k, scores in self.scores.items()}),
@@ -336,23 +338,24 @@ class TrainingSequence:
             others=lambda left: others * (training.elapsed_s + left),
             most_s=self._trainings.budget_s - elapsed_s,
         )
+        if self._trainings.search is not None and not self._kept:
+            shown["eta_s"] = None  # what is compared next is not known
         before_s = attempt.elapsed_s - training.elapsed_s
         attempt.show(shown, trace_rows(progress, before_s, training) if number == 0 else [])
 
     def _overall(self, current: float) -> dict[str, Any]:
         """How much of all trainings is done, and how many parts other workers have or can take."""
-        lent = self._lending.fractions
-        if self._count == 1:
-            done = current
-            if lent and self._training is not None:
-                pairs = len(self._training.problems)
-                own = len(self._training.own)
-                others = sum(len(_group(self._training, n)) * f for n, f in lent.items())
-                done = min(1.0, (own * current + others) / pairs)
-        else:
-            done = (
-                len(self._folds) + self._has_finished + current + sum(lent.values())
-            ) / self._count
+        lent, training = self._lending.fractions, self._training
+        if not self._has_finished:
+            if training is not None:
+                of_pairs = {n: len(_group(training, n)) * f for n, f in lent.items()}
+                others = sum(done for n, done in of_pairs.items() if n in self._groups)
+                current = (len(training.own) * current + others) / len(training.problems)
+            if self._trainings.search is not None:  # the usual model, the search, what it chooses
+                stage = 1 if training is None else 2 * bool(self._kept)
+                current = (stage + min(1.0, current)) / 3
+        folds = sum(done for n, done in lent.items() if n < GROUPS.start)
+        done = (len(self._folds) + self._has_finished + current + folds) / self._count
         return {"fraction": min(1.0, done), "parts": len(lent)}
 
 

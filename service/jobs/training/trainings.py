@@ -17,13 +17,12 @@ from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
 from service.jobs.spread.dask_passes import choose_spread
-from service.jobs.training import summary
+from service.jobs.training import separation, summary
 from service.jobs.training.admission import labeled_as, load_start, rows_stay_in_files
 from service.jobs.training.rows import (
     LabeledRows,
     count_seen,
     only_new,
-    rare_classes,
     rows_of,
     unscaled_columns,
 )
@@ -31,6 +30,7 @@ from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.rows.spec import Label
 from service.settings import Settings
 from service.storage.arrays import Arrays, under
+from svm.data.executors import as_function
 from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
 from svm.model.measures import Confusion, Errors, Measures
@@ -66,6 +66,7 @@ def begin_training(
     given: tuple[Any, Any] = None, None
     if how.prepared is None:
         given, options = data.of(rows, like), options | data.described(rows, like)
+        how = replace(how, owns_rows=given[0] is not data.X)
     return Training(pipeline, *given, how=how, **options)
 
 
@@ -87,30 +88,34 @@ class JobTrainings:
             other = labeled(spec.validation.dataset_id)
         in_files = rows_stay_in_files(spec, dataset, limits.worker_memory_bytes, other)
         read = context.datasets.open if in_files else context.datasets.load
-        self.rows = rows = LabeledRows(read(dataset), dataset, spec.classes)
-        self.splits = rows.splits(spec.validation, spec.seed)
+        threads = as_function(threads_of(context.settings, work))
+        data = read(dataset)
+        self.rows = rows = LabeledRows(data, dataset, spec.classes, threads=threads)
+        self.splits = measured = rows.splits(spec.validation, spec.seed)
         if spec.leave_out_trained:
-            self.splits = [*map(rows.without_trained, self.splits)]
+            self.splits = measured = [*map(rows.without_trained, measured)]
         first = self.splits[0]
         self._left_out = sum(each.left_out for each in self.splits)
         watched = None if first.validation is None else (rows, first.validation)
         if other is not None:
-            measured = rows_of(read(other), other, dataset, spec)
-            some = measured.everything
+            others = rows_of(read(other), other, dataset, spec)
+            some = others.everything
             if spec.leave_out_trained:
-                some = only_new(some, measured.hashes[some], rows.hashes[first.training])
-                self._left_out = len(measured.everything) - len(some)
-            watched = measured, some
+                some = only_new(some, others.hashes[some], rows.hashes[first.training])
+                self._left_out = len(others.everything) - len(some)
+            watched = others, some
         self._watched = watched
         """Rows to measure the model on."""
         self._group_of: Indices = np.empty(0, np.int64)
         """Of each class, if groups of them are left out by the trainings after the first."""
         if spec.left_out_groups is not None:
             splits, self._group_of = rows.left_out(first, spec.left_out_groups, spec.seed)
-            self.splits += splits
+            self.splits = [*measured, *splits]
         start = load_start(spec, dataset, first.training, context.models, context.datasets)
         self._start: WarmStart | None = None if start is None else start[0]
-        rare = rare_classes(spec.validation, dataset.only(spec.classes))
+        self.apart = separation.facts_of(rows, measured, dataset)
+        """How far apart the rows of its splits are."""
+        rare = separation.unmeasured(rows, measured, spec.validation)
         unscaled = unscaled_columns(spec.scaling, dataset)
         self.warnings = (*rare, *unscaled, *(() if start is None else start[1]))
         self.budget_s = min(spec.stopping.time_budget_s or math.inf, limits.job_s)
@@ -131,8 +136,10 @@ class JobTrainings:
         if spec.searches and len(first.training) >= FEWEST_ROWS:
             with suppress(InvalidData):  # there are too few rows of positive weight
                 self.search = Search(
-                    *(self.pipeline, *rows.of(first.training)),
+                    *(self.pipeline, rows.X, rows.labels(first.training)),
                     seed=spec.seed,
+                    rows=first.training,
+                    apart=rows.apart,
                     tries_unscaled=spec.scaling is None,
                     effort=spec.solver.search_effort,
                     interrupted=lambda: self.work.check(),

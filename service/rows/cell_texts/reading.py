@@ -87,9 +87,9 @@ class Reading:
 
     def order(self, width: int, n_features: int) -> list[int] | None:
         """The position of each feature in rows of this width without names that are those of the
-        file, with its labels and weights or without; None if there are none such."""
+        file, with its labels and the columns beside the features or without; else None."""
         others = frozenset().union(*self.positions.values())
-        for left_out in ((), ("label",), ("label", "weight")):
+        for left_out in ((), ("label",), self.positions.keys() - {"ignored"}):
             absent = frozenset().union(*(self.positions.get(role, ()) for role in left_out))
             if others and width == n_features + len(others - absent):
                 sent = (i for i in range(1, n_features + len(others) + 1) if i not in absent)

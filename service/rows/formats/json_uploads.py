@@ -52,7 +52,7 @@ from service.rows.json_reading.stream import (
 from service.rows.kinds.blocks import ValueRows
 from service.rows.kinds.building import batches_of_lists, build
 from service.rows.kinds.feature import Batch
-from service.rows.spec import ParseSpec
+from service.rows.spec import MOST_OTHERS, ParseSpec
 from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import (
     NO_TARGET,
@@ -82,7 +82,7 @@ def read(spec: ParseSpec) -> Table:
     document = whole(path)
     if beginning(path, document).startswith(b"["):
         return _read_records(spec, document)
-    parts = members(path, most=spec.limits.columns + 2)
+    parts = members(path, most=spec.limits.columns + MOST_OTHERS)
     starts = {name: beginning(path, span) for name, span in parts.items()}
     lists = {name: start[1:].lstrip()[:1] for name, start in starts.items() if start[:1] == b"["}
     if {"columns", "data"} <= parts.keys() <= SPLIT and lists.get("data") in (b"[", b"]"):

@@ -1,6 +1,7 @@
 """LIBSVM text: `label index:value …` a line, indices ascending; stored sparse unless it is full.
 
-Labels may be texts; weights of rows are written as in SVMlight: `label cost:2 index:value …`.
+Labels may be texts; groups and weights of rows are written as in SVMlight:
+`label qid:17 cost:2 index:value …`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import read_list
-from service.rows.spec import ParseSpec, RowLimits, Rows
+from service.rows.spec import BesideColumn, ParseSpec, RowLimits, Rows
+from service.rows.table.beside import write_groups, write_values
 from service.rows.table.joining import expect_rows
 from service.rows.table.labels import Labels, most_classes
 from service.rows.table.layout import NO_TARGET
-from service.rows.table.writers import SparseWriter, Table, fill_if_full, write_weights
+from service.rows.table.writers import SparseWriter, Table, fill_if_full
 
 _COMMENT = re.compile(r"#[^\n]*")
 _BLANKS = re.compile(r"[ \t]+")
@@ -32,8 +34,7 @@ _BLANKS_AT_ENDS = re.compile(r"^ | $", re.MULTILINE)
 _INDEX = re.compile(r"[0-9]+")
 _COMMAS = bytes.maketrans(b"\n: ", b",,,")
 
-WEIGHT = "weight"
-_WEIGHT = re.compile(r"(?<= )cost:([^ ]*) ?")
+_BESIDE = re.compile(r"(?<= )(cost|qid):([^ ]*) ?")
 _WIDTH = re.compile(rb"# ([0-9]{1,9}) features\n")
 """A comment of the client: of rows to predict nothing else says it."""
 LINES_AT_ONCE = 512
@@ -74,7 +75,7 @@ def read(spec: ParseSpec) -> Table:
     faults = Faults()
     labels = Labels(faults, kind=spec.label_kind, most=most_classes(spec))
     texts: bool | None = None
-    weights: list[float] = []
+    beside = _Beside()
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:
         done = 0
@@ -83,8 +84,8 @@ def read(spec: ParseSpec) -> Table:
             if not lines:
                 continue
             check_lengths(lines, spec.limits.line_bytes, done + 1)
-            if "cost:" in part.text or weights:
-                lines = _take_weights(lines, weights, done)
+            if "cost:" in part.text or "qid:" in part.text:
+                lines = beside.take(lines, done)
             if texts is None:
                 texts = spec.label_kind == "category" or _is_text(lines[0])
             names: list[str] = []
@@ -108,9 +109,6 @@ def read(spec: ParseSpec) -> Table:
         if n_features == 0:
             raise InvalidContent("empty-data", "no line holds a feature")
         writer.finish()
-    if weights:
-        all_weights = np.concatenate([weights, np.ones(done - len(weights))])
-        write_weights(Path(spec.out), all_weights, WEIGHT)
     dense = fill_if_full(spec, (done, n_features), writer.n_stored)
     return Table(
         n_samples=done,
@@ -122,7 +120,7 @@ def read(spec: ParseSpec) -> Table:
             "share_stored": writer.n_stored / (done * n_features),
         },
         labels=labels.finish() if labeled else None,
-        weight=WEIGHT if weights else None,
+        beside=beside.write(Path(spec.out), done),
     )
 
 
@@ -151,30 +149,54 @@ def _take_labels(lines: list[str], labels: list[str] | None) -> list[str]:
     return numbered
 
 
-def _take_weights(lines: list[str], weights: list[float], done: int) -> list[str]:
-    """The lines without `cost:2`, the weight of a row in SVMlight: 1 if a line has none."""
-    weights += [1.0] * (done - len(weights))
-    without = []
-    for line in lines:
-        match = _WEIGHT.search(line)
-        if match is None:
-            weights.append(1.0)
-        else:
-            weights.append(float(match[1]) if NUMBER.fullmatch(match[1]) else -1.0)
-            line = line[: match.start()] + line[match.end() :]
-        without.append(line)
-    return without
+class _Beside:
+    """Weights of rows (`cost:2`) and their groups (`qid:17`): a row without is of weight 1, and of
+    no group."""
+
+    def __init__(self) -> None:
+        self._weights: dict[int, float] = {}
+        self._groups: dict[int, int] = {}
+        """By row; of groups their numbers."""
+        self._names: dict[str, int] = {}
+
+    def take(self, lines: list[str], done: int) -> list[str]:
+        """The lines without weights and groups; `done` others came before them."""
+        without = []
+        for row, line in enumerate(lines, done):
+            for what, text in _BESIDE.findall(line):
+                if what == "cost":
+                    self._weights[row] = float(text) if NUMBER.fullmatch(text) else -1.0
+                elif text:
+                    self._groups[row] = self._names.setdefault(text, len(self._names))
+            without.append(_BESIDE.sub("", line))
+        return without
+
+    def write(self, folder: Path, n_samples: int) -> list[BesideColumn]:
+        """Write the arrays; their columns, which are called as their roles."""
+        written = []
+        if self._weights:
+            weights = np.ones(n_samples)
+            weights[list(self._weights)] = list(self._weights.values())
+            write_values(folder, "weight", weights, "weight")
+            written.append({"role": "weight", "name": "weight", "kind": "number"})
+        if self._groups:
+            codes = np.full(n_samples, -1)
+            codes[list(self._groups)] = list(self._groups.values())
+            write_groups(folder, codes, list(self._names))
+            written.append({"role": "group", "name": "group", "kind": "text"})
+        return written
 
 
 def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
-    """Rows to predict, sparse. Labels before the pairs are allowed and ignored; features that are
-    not named are 0. Raises InvalidRequest, TooLarge, and InvalidContent with every bad row."""
+    """Rows to predict, sparse. Labels, weights and groups before the pairs are allowed and ignored;
+    features that are not named are 0. Raises InvalidRequest, TooLarge, and InvalidContent with
+    every bad row."""
     from scipy.sparse import csr_array
 
     columns.require_numbers()
     if (width := _WIDTH.match(body)) is not None:
         columns.check_width(int(width[1]))
-    lines = lines_of(decode_text(body))
+    lines = lines_of(_BESIDE.sub("", decode_text(body)))
     if not lines:
         raise InvalidContent("empty-data", "the body holds no line of data")
     if len(lines) > limits.rows:

@@ -180,7 +180,7 @@ def _without_long(
     """The cells; one that is too long, and none of `texts`, is a fault, and is cut: in the end its
     column may be one of texts."""
     columns: list[Sequence[str]] = []
-    read = {*roles.features, roles.target, roles.weight}.difference(texts)
+    read = {*roles.features, roles.target, *roles.beside.values()}.difference(texts)
     for position, column in enumerate(batch):
         if position not in read or len(max(column, key=len)) <= limit // 4:
             columns.append(column)

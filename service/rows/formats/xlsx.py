@@ -17,7 +17,7 @@ from service.errors import InvalidContent, InvalidRequest, ServiceError
 from service.rows.faults import inflates_too_much, refuse, too_many, warning
 from service.rows.formats import text_table, xlsx_process
 from service.rows.formats.archive import Archive, BadArchive
-from service.rows.spec import CSV, ConvertSpec, ParseSpec, ReadLimits, SentFile
+from service.rows.spec import CSV, MOST_OTHERS, ConvertSpec, ParseSpec, ReadLimits, SentFile
 from service.rows.table.writers import Table
 
 MAX_PARTS = 2000
@@ -92,7 +92,7 @@ def _convert(data: str, text: Path, limits: ReadLimits, sheet: str | None = None
         "out": str(text),
         "sheet": sheet,
         "rows": limits.rows,
-        "columns": limits.columns + 2,  # of labels and weights
+        "columns": limits.columns + MOST_OTHERS,
         "inflated_bytes": limits.inflated_bytes,
         "memory_bytes": min(MEMORY_BYTES + MEMORY_RATIO * sent, MOST_MEMORY_BYTES),
     }

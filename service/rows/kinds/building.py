@@ -7,6 +7,7 @@ read again. Then the raw values are written.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -16,12 +17,13 @@ import numpy as np
 
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
-from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
+from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_TEXTS, MISSING_VALUES
 from service.rows.faults import Faults, called, no_features, refuse, shown, too_many, warning
 from service.rows.kinds.blocks import AllColumns, ValueRows
 from service.rows.kinds.deciding import decide, free_texts
 from service.rows.kinds.feature import (
     Again,
+    Ambiguous,
     Batch,
     Feature,
     Gatherer,
@@ -36,6 +38,7 @@ from service.rows.kinds.feature import (
 from service.rows.kinds.free_texts import FreeTexts, are_sentences
 from service.rows.kinds.gathering import (
     MOST_LABELS,
+    NO_WORDS,
     PLACEHOLDER,
     FormColumn,
     TextColumn,
@@ -47,12 +50,13 @@ from service.rows.kinds.gathering import (
 )
 from service.rows.kinds.locating import add_wrong, refuse_undecided
 from service.rows.kinds.proposing_labels import LabelColumn
-from service.rows.spec import ParseSpec, TableColumn
+from service.rows.spec import BesideColumn, ParseSpec, TableColumn
 from service.rows.table.arrays import ArrayWriter, blocks
+from service.rows.table.beside import code_texts, write_groups, write_values
 from service.rows.table.layout import ASKED, Layout, make_layout
 from service.rows.table.left_out import ignoring
 from service.rows.table.texts import TextSpool, text_positions, write_texts
-from service.rows.table.writers import Table, kept_kinds, plain_bits, write_rows, write_weights
+from service.rows.table.writers import Table, kept_kinds, plain_bits, write_rows
 from svm.data.columns import Column, Kind
 
 MAX_PASSES = 6
@@ -93,22 +97,24 @@ class Builder:
                 break
         for feature in self._features:
             if isinstance(feature.decision, Again):
-                wanted = feature.position == self._columns.weight
+                wanted = feature.position in self._beside
                 several = Wrong(None) if wanted else Ignored("its cells are of several kinds")
                 feature.decision = several
         add_wrong(self._features, self._columns, self._passes, faults)
         faults.check()
         refuse_undecided(self._features, self._columns)
         kept = self._kept()
-        target = labels.decide(_likely_labels(self._features, self._columns))
-        ignored = _ignored_columns(self._features, self._columns)
+        layout = self._columns
+        features = self._features[: layout.n_features]
+        target = labels.decide(_likely_labels(features, layout))
+        ignored = _ignored_columns(self._features, layout)
         if not kept:
             raise no_features(ignored)
-        layout = self._columns
         columns = _columns_of(kept, layout)
-        self._write_weights()
+        beside = self._write_beside()
         table = kept_kinds(columns)
         self._write(kept, table)
+        self._texts.remove()
         return Table(
             n_samples=self._n_samples,
             n_features=len(kept),
@@ -117,7 +123,7 @@ class Builder:
             target=layout.target_name,
             labels=target,
             table=table,
-            weight=layout.weight_name,
+            beside=beside,
             ignored=[{"name": str(column), "reason": reason} for column, reason in ignored],
             reading=_reading(kept, columns, self._marks, self._spec.asked.missing)
             if table or not self._typed
@@ -133,13 +139,20 @@ class Builder:
             raise InvalidContent("empty-data", "there is no row")
         several = next(passes, None) is not None
         features = []
-        weight = self._columns.weight
-        for position in (*self._columns.features, *(() if weight is None else (weight,))):
+        for position in (*self._columns.features, *self._beside):
+            role = self._beside.get(position)
+            if role == "time" and position not in self._columns.kinds:
+                kinds = self._columns.kinds | {position: self._kind_of_time(first[position])}
+                self._columns = replace(self._columns, kinds=kinds)
             question = self._question(position)
             kind = question.kind
             make: Callable[[], Gatherer] | None = None
             if kind == "text":
                 make = partial(free_texts, question, typed=self._typed)
+                if role == "group":
+                    words = NO_WORDS if self._typed else MISSING_TEXTS | question.asked
+                    longest = self._spec.limits.cell_bytes
+                    make = partial(FreeTexts, words | {PLACEHOLDER}, longest, typed=self._typed)
                 features.append(Feature(position, make))
                 continue
             if self._typed:
@@ -177,15 +190,29 @@ class Builder:
         """`known`: of the column and the rest of the file."""
         return Question(
             spec=self._spec,
-            kind=self._kind(position),
+            kind=self._columns.kinds.get(position),
             wanted=position in self._columns.wanted,
-            odd=self._spec.asked.odd_cells == "missing" and position != self._columns.weight,
+            odd=self._spec.asked.odd_cells == "missing" and position not in self._beside,
             **known,
         )
 
-    def _kind(self, position: int) -> Kind | None:
-        """The one that a column must have."""
-        return "number" if position == self._columns.weight else self._columns.kinds.get(position)
+    @property
+    def _beside(self) -> dict[int, str]:
+        """The roles of columns beside the features, by position."""
+        return {position: role for role, position in self._columns.beside.items()}
+
+    def _kind_of_time(self, cells: Sequence[Any]) -> Kind:
+        """Times are numbers if the first ones are, else dates."""
+        if self._typed:
+            first = next((cell for cell in cells if cell not in (None, "")), None)
+            return "date" if isinstance(first, str) else "number"
+        head = TextColumn(self._words)
+        head.add(cells[:HEAD_ROWS])
+        decision = decide(head, Question(spec=self._spec, comma_likely=True))
+        if isinstance(decision, Ambiguous):
+            return "date" if decision.code == "not-a-date" else "number"
+        of_numbers = isinstance(decision, Kept | Wrong) and decision.kind == "number"
+        return "number" if of_numbers else "date"
 
     def _pass(self, faults: Faults) -> LabelColumn:
         labels = LabelColumn(self._spec, faults, self._columns, typed=self._typed)
@@ -255,8 +282,8 @@ class Builder:
     def _kept(self) -> KeptFeatures:
         kept = [
             (one, one.decision)
-            for one in self._features
-            if isinstance(one.decision, Kept) and one.position != self._columns.weight
+            for one in self._features[: self._columns.n_features]
+            if isinstance(one.decision, Kept)
         ]
         if sum(len(decision.levels) for _, decision in kept) > MAX_LEVELS_IN_ALL:
             message = f"all columns together have more than {MAX_LEVELS_IN_ALL:,} levels"
@@ -264,16 +291,24 @@ class Builder:
             raise refuse("too-many-levels", message, hint=hint)
         return kept
 
-    def _write_weights(self) -> None:
-        weight = self._columns.weight
-        if weight is None:
-            return
-        decision = self._features[-1].decision
-        assert isinstance(decision, Kept), "a column of demanded numbers"
-        values = np.concatenate([block[:, -1] for block in blocks(self._folder / "spool")])
-        if decision.values is not None:
-            values = decision.values[values.astype(np.int64)]
-        write_weights(self._folder, values, self._columns.column(weight))
+    def _write_beside(self) -> list[BesideColumn]:
+        """Write the arrays of the columns beside the features."""
+        written = []
+        for i, (position, role) in enumerate(self._beside.items(), self._columns.n_features):
+            decision, column = self._features[i].decision, self._columns.column(position)
+            assert isinstance(decision, Kept), "a column of a demanded kind"
+            values = np.concatenate([block[:, i] for block in blocks(self._folder / "spool")])
+            if role == "group":
+                given, names = code_texts(self._texts.runs([i]))
+                codes = np.full(len(values), -1)
+                codes[~np.isnan(values)] = given
+                write_groups(self._folder, codes, names)
+            else:
+                if decision.values is not None:
+                    values = decision.values[values.astype(np.int64)]
+                write_values(self._folder, role, values, column)
+            written.append({"role": role, "name": str(column), "kind": decision.kind})
+        return written
 
     def _write(self, kept: KeptFeatures, table: list[TableColumn]) -> None:
         spool = self._folder / "spool"

@@ -23,7 +23,7 @@ from service.rows.cell_texts.tidying import (
     without_outer_quotes,
 )
 from service.rows.faults import refuse, too_many, warning
-from service.rows.spec import DELIMITED, ParseSpec
+from service.rows.spec import DELIMITED, MOST_OTHERS, ParseSpec
 from service.rows.table.layout import has_header
 
 COMMENT = "#"
@@ -97,7 +97,7 @@ def recognize(spec: ParseSpec) -> Dialect:
     ((width, count),) = Counter(map(len, rows[1:] or rows)).most_common(1)
     if count < HALF * len(rows) and len(rows) > MIN_ROWS_OF_NAMES:
         raise _no_table(rows, delimiter)
-    if width > spec.limits.columns + 2:
+    if width > spec.limits.columns + MOST_OTHERS:
         raise too_many("columns", spec.limits.columns)
     trailing = width > 1 and all(len(row) < width or not row[-1].strip() for row in rows[1:])
     trailing = trailing and len(rows) > 1 and (len(first) == width - 1 or not first[-1].strip())
@@ -166,11 +166,12 @@ def split_records(part: Slice, delimiter: str) -> Iterator[list[list[str]]]:
                 yield [record]
         return
     lines = part.text.split("\n")
-    yield [
-        line.split(delimiter)
-        for line in lines
-        if line and (delimiter in line or not line.isspace())
-    ]
+    for start in range(0, len(lines), RECORDS):
+        yield [
+            line.split(delimiter)
+            for line in lines[start : start + RECORDS]
+            if line and (delimiter in line or not line.isspace())
+        ]
 
 
 def is_blank(record: list[str]) -> bool:

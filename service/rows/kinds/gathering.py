@@ -151,35 +151,33 @@ class ValueColumn:
         return values
 
     def _one_by_one(self, texts: Sequence[str]) -> Values:
-        values = np.empty(len(texts))
-        for i, text in enumerate(texts):
+        values = {}
+        for text, count in Counter(texts).items():
+            values[text] = nan
             if text in self.words:
-                values[i] = nan
-                self.n_missing += 1
+                self.n_missing += count
                 self.missing_words.add(text)
                 continue
             value = self.value(text)
             if value in self._missing_values:
-                values[i] = nan
-                self.n_missing += 1
+                self.n_missing += count
             elif value is None:
-                values[i] = nan
-                self._except(text)
+                self._except(text, count)
             else:
-                values[i] = value
-                self.n_values += 1
-                self.n_booleans += text in BOOLEANS
+                values[text] = value
+                self.n_values += count
+                self.n_booleans += count * (text in BOOLEANS)
                 if self.padded is None and is_padded(text):
                     self.padded = text
         if not self._pointed:
             self._look_at_points(texts)
-        return values
+        return np.fromiter(map(values.__getitem__, texts), np.float64, len(texts))
 
-    def _except(self, text: str) -> None:
+    def _except(self, text: str, count: int = 1) -> None:
         if text in self.exceptions or len(self.exceptions) < MAX_LEVELS:
-            self.exceptions[text[:MAX_EXCEPTION_CHARACTERS]] += 1
+            self.exceptions[text[:MAX_EXCEPTION_CHARACTERS]] += count
         else:
-            self.exceptions[""] += 1
+            self.exceptions[""] += count
 
     def _look_at_points(self, texts: Sequence[str]) -> None:
         for text in texts:

@@ -14,7 +14,8 @@ from service.errors import InvalidContent
 from service.rows.cell_texts.number_text import MAX_LEVELS, in_order
 from service.rows.faults import refuse, too_many
 from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored, TableColumn
-from service.rows.table.arrays import ArrayWriter, in_folder, rewriting, write_array
+from service.rows.table.arrays import ArrayWriter, in_folder, rewriting
+from service.rows.table.beside import append_beside
 from service.rows.table.labels import (
     Target,
     as_kind,
@@ -83,7 +84,7 @@ def append(spec: ParseSpec, stored: Stored, table: Table, folder: Path) -> Table
     if table.sparse:
         _append_sparse(stored, folder, limits)
     columns = [] if table.sparse else _append_features(stored, table, folder, limits)
-    _append_weights(stored, table, folder)
+    append_beside(stored, table, folder)
     return replace(
         table,
         n_samples=n_samples,
@@ -91,7 +92,7 @@ def append(spec: ParseSpec, stored: Stored, table: Table, folder: Path) -> Table
         target=stored.target,
         labels=target,
         table=columns,
-        weight=stored.weight,
+        beside=stored.beside,
         ignored=stored.ignored,
         reading=stored.reading,
     )
@@ -187,18 +188,6 @@ def _append_features(
             runs = (part.runs(i) for pair in both for part, i in zip(parts, pair, strict=True))
             write_texts(joined_folder, chain.from_iterable(runs))
     return kept
-
-
-def _append_weights(stored: Stored, table: Table, folder: Path) -> None:
-    """Raises InvalidContent `feature-mismatch` if only one side has weights."""
-    if (stored.weight is None) != (table.weight is None):
-        message = "the dataset has weights, the rows have none"
-        if stored.weight is None:
-            message = "the rows have weights, the dataset has none"
-        raise refuse("feature-mismatch", message, hint="send both with weights, or none")
-    if stored.weight is not None:
-        parts = np.load(stored.path("weights")), np.load(folder / "weights.npy")
-        write_array(folder / "weights.npy", np.concatenate(parts))
 
 
 def _merge(before: Column, after: Column) -> Column:

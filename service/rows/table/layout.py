@@ -1,5 +1,5 @@
-"""Which columns a file has, what they are called, which are features, and which one holds labels or
-weights."""
+"""Which columns a file has, what they are called, which are features, and which have a role beside
+them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,24 @@ from typing import Any, cast
 from service.errors import InvalidContent, InvalidRequest
 from service.rows.cell_texts.number_text import BOOLEANS, MISSING_TEXTS, NUMBER, is_value
 from service.rows.faults import listed, no_features, refuse, too_many, warning
-from service.rows.spec import DELIMITED, LabelKind, ParseSpec, ReadLimits, Roles, Stored
+from service.rows.spec import (
+    BESIDE,
+    DELIMITED,
+    MOST_OTHERS,
+    LabelKind,
+    ParseSpec,
+    ReadLimits,
+    Roles,
+    Stored,
+)
 from svm.data.columns import Kind
 
 NO_TARGET = "none"
 KINDS = ("number", "category", "boolean", "date", "text")
-ROLES = ("feature", "label", "weight", "ignored")
+ROLES = ("feature", "label", *BESIDE, "ignored")
 ASKED = "the caller asks for it"
 """Why a column is ignored, if `schema` has it so."""
+_KINDS_BESIDE = (("weight", "number"), ("group", "text"))
 MAX_NAME_BYTES = 4096
 _UNNAMED = "columns without a name are called by their position, counted from 1"
 _FIRST_NUMBER = re.compile("0|1|(?:19|20)[0-9]{2}")
@@ -36,11 +46,12 @@ class Layout:
     features: Sequence[int]
     target: int | None = None
     """Position of the label column."""
-    weight: int | None = None
+    beside: dict[str, int] = field(default_factory=dict)
+    """Positions of the columns beside the features, by role."""
     ignored: list[tuple[str | int, str]] = field(default_factory=list)
     """Columns that are not kept, and why."""
     kinds: dict[int, Kind] = field(default_factory=dict)
-    """Of the features whose kind is demanded."""
+    """Of the columns whose kind is demanded."""
     wanted: frozenset[int] = frozenset()
     """Those of the features that the caller names as features."""
     label_kind: LabelKind | None = None
@@ -65,10 +76,6 @@ class Layout:
     def target_name(self) -> str | None:
         return None if self.names is None or self.target is None else self.names[self.target]
 
-    @property
-    def weight_name(self) -> str | None:
-        return None if self.weight is None else str(self.column(self.weight))
-
     def column(self, position: int) -> str | int:
         """What a fault calls a column."""
         return position if self.names is None else self.names[position]
@@ -92,13 +99,13 @@ def make_layout(
     ignored = [(called[i], "it has no name") for i in unnamed]
     asked = [i for i in of_role["ignored"] if i not in unnamed]
     ignored += [(called[i], ASKED) for i in asked]
-    weight, label = (_only(of_role, role) for role in ("weight", "label"))
-    dropped = {*unnamed, *asked, *(() if weight is None else (weight,))}
+    only = {role: _only(of_role, role) for role in ("label", *BESIDE)}
+    label = only.pop("label")
+    beside = {role: position for role, position in only.items() if position is not None}
+    dropped = {*unnamed, *asked, *beside.values()}
     if spec.asked.target in texts and texts.index(spec.asked.target) in dropped:
-        message = (
-            f"`target` names {spec.asked.target[:64]!r}, but in `schema` it is ignored or has the "
-        )
-        message += "weights; name another column as `target`"
+        message = f"`target` names {spec.asked.target[:64]!r}, but it is ignored or has another "
+        message += "role; name another column as `target`"
         raise InvalidRequest("invalid-parameter", message)
     if label is not None and (
         spec.asked.target not in (None, texts[label]) or spec.labels is not None
@@ -112,7 +119,7 @@ def make_layout(
         names=names,
         features=[i for i in kept if i != target],
         target=target,
-        weight=weight,
+        beside=beside,
         ignored=ignored,
         wanted=frozenset(of_role["feature"]),
         label_kind=None if target is None else _label_kind(roles.get(texts[target], {})),
@@ -284,8 +291,8 @@ def _target(spec: ParseSpec, kept: list[int], names: list[str] | None) -> int | 
 
 def check_columns(n_cells: int, limits: ReadLimits) -> None:
     """Raises TooLarge if the first row has more cells than columns are allowed, besides those of
-    the labels and the weights."""
-    if n_cells > limits.columns + 2:
+    the labels, weights, groups and times."""
+    if n_cells > limits.columns + MOST_OTHERS:
         raise too_many("columns", limits.columns)
 
 
@@ -306,8 +313,8 @@ def _check_obeyed(roles: Roles, texts: list[str], layout: Layout) -> None:
 
 
 def _kinds(spec: ParseSpec, layout: Layout, texts: list[str], roles: Roles) -> dict[int, Kind]:
-    """The kinds that the features must have: as the caller says, and as those of the dataset that
-    the rows are appended to. Raises InvalidRequest if these differ."""
+    """The kinds that columns must have: as the caller says, as their role demands, and as those of
+    the dataset that the rows are appended to. Raises InvalidRequest if these differ."""
     _check_obeyed(roles, texts, layout)
     said = {
         i: roles[texts[i]]["kind"]
@@ -323,6 +330,9 @@ def _kinds(spec: ParseSpec, layout: Layout, texts: list[str], roles: Roles) -> d
         if kinds.get(i, kind) != kind:
             message = f"`schema`: the column {texts[i][:64]!r} is a {kinds[i]} in the dataset"
             raise InvalidRequest("invalid-parameter", f"{message}; leave out its kind")
+    kinds |= {layout.beside[role]: kind for role, kind in _KINDS_BESIDE if role in layout.beside}
+    if "time" in layout.beside and spec.onto is not None and spec.onto.time is not None:
+        kinds[layout.beside["time"]] = "date" if spec.onto.time_is_date else "number"
     return cast("dict[int, Kind]", kinds)
 
 
@@ -364,8 +374,9 @@ def _roles(spec: ParseSpec, texts: list[str]) -> Roles:
     if spec.onto is not None:
         names = (one["name"] for one in spec.onto.ignored)
         roles = {name: {"role": "ignored"} for name in names if name in texts}
-        if spec.onto.weight in texts:
-            roles[spec.onto.weight] = {"role": "weight"}
+        roles |= {
+            one["name"]: {"role": one["role"]} for one in spec.onto.beside if one["name"] in texts
+        }
     return roles | spec.asked.schema
 
 

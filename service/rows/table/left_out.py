@@ -15,7 +15,8 @@ import numpy.typing as npt
 from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.rows.faults import called, no_features, shown, warning
 from service.rows.spec import ParseSpec, ReadLimits, Stored, TableColumn
-from service.rows.table.arrays import blocks, in_folder, rewriting, sparse_rows, write_array
+from service.rows.table.arrays import blocks, in_folder, rewriting, sparse_rows
+from service.rows.table.beside import write_chosen_beside
 from service.rows.table.labels import Target
 from service.rows.table.texts import TextFiles, chosen, text_positions, write_texts
 from service.rows.table.writers import (
@@ -136,11 +137,10 @@ def _in_words(words: dict[str, int]) -> str:
 def write_chosen(
     source: Stored | Table, files: Files, rows: Mask, folder: Path, limits: ReadLimits
 ) -> list[TableColumn]:
-    """Write the features and weights of these rows to `folder`; the columns, with the levels of all
-    rows."""
+    """Write the features of these rows to `folder`, and what is beside them; the columns, with the
+    levels of all rows."""
     folder.mkdir(exist_ok=True)
-    if source.weight is not None:
-        write_array(folder / "weights.npy", np.load(files("weights"))[rows])
+    write_chosen_beside(source, files, rows, folder)
     if source.sparse:
         _write_sparse(files, rows, folder, limits)
         return []

@@ -21,6 +21,7 @@ from service.rows.faults import listed, warning
 from service.rows.spec import Parsed
 from service.rows.table.arrays import blocks, in_folder, write_array
 from service.rows.table.auditing import Sampled, audit_dense, audit_sparse
+from service.rows.table.beside import arrays_beside, bytes_beside, likely_roles, statistics_beside
 from service.rows.table.labels import MAX_CLASSES, MOST_CLASSES, Target
 from service.rows.table.texts import TEXT_ARRAYS, described_texts, text_positions
 from service.rows.table.writers import Table, arrays_of, coded_positions, raw_blocks
@@ -50,8 +51,7 @@ def describe(folder: Path, table: Table, max_columns: int) -> Parsed:
     Statistics per column are left out of sparse data with more than `max_columns` columns.
     """
     arrays = ["data", "indices", "indptr"] if table.sparse else _dense_arrays(table)
-    if table.weight is not None:
-        arrays.append("weights")
+    arrays += arrays_beside(table)
     target = table.labels
     if target is not None:
         # Codes and values have different names, so that they cannot be confused.
@@ -132,10 +132,8 @@ def _digest_and_statistics(
             row_hashes[np.concatenate(with_text[i])] += mixed(hashes) * of_columns[i]
             texts[table.table[i]["name"]] = statistics
         audit = audit_dense(folder, table, sampled, row_hashes)
-    if table.weight is not None:
-        digest.update(b"weights")
-        for block in blocks(folder / "weights.npy"):
-            digest.update(np.ascontiguousarray(block).data)
+    for some in bytes_beside(table, folder):
+        digest.update(some)
     _digest_labels(digest, table.labels)
     if columns is None:
         largest = _sparse_largest(folder, table.n_features)
@@ -143,6 +141,7 @@ def _digest_and_statistics(
         largest = np.maximum(-_array(columns["min"]), _array(columns["max"]))
         largest[[column["kind"] == "category" for column in table.table]] = 1.0
     known: dict[str, Any] = {"columns": columns, "extremes": _extremes(largest), "audit": audit}
+    known |= statistics_beside(table, folder)
     if texts:
         known["texts"] = texts
     if table.labels is not None:
@@ -151,7 +150,8 @@ def _digest_and_statistics(
     n_duplicates = int(np.count_nonzero(row_hashes[1:] == row_hashes[:-1]))
     if any(one["name"] == "duplicates" for one in audit):
         n_duplicates = 0  # said already
-    return digest.hexdigest(), known, list(_warnings(table, columns, n_duplicates))
+    warnings = [*_warnings(table, columns, n_duplicates), *likely_roles(table, folder)]
+    return digest.hexdigest(), known, warnings
 
 
 def _described(table: Table, shape: tuple[int, int]) -> dict[str, Any]:

@@ -122,8 +122,7 @@ class TextSpool:
     def __init__(self, folder: Path, columns: Sequence[int]) -> None:
         self._place = {column: k for k, column in enumerate(columns)}
         self._paths = folder / "spooled-texts", folder / "spooled-lengths"
-        for path in self._paths:
-            path.unlink(missing_ok=True)  # of a pass before
+        self.remove()  # those of a pass before
         self._waiting: list[list[bytes]] = [[] for _ in columns]
         self._n_waiting = 0
         self._sizes = [np.zeros((1, 2), np.int64)]
@@ -147,7 +146,7 @@ class TextSpool:
         self._n_waiting = 0
 
     def runs(self, columns: Iterable[int]) -> Iterator[Run]:
-        """All texts of one column after the other. The files are deleted."""
+        """All texts of one column after the other."""
         self._write()
         ends = np.cumsum(np.concatenate(self._sizes), axis=0)
         texts, lengths = (path.open("rb") for path in self._paths)
@@ -161,5 +160,8 @@ class TextSpool:
                         np.fromfile(texts, np.uint8, end_byte - first_byte),
                         np.fromfile(lengths, np.int64, end - first),
                     )
+
+    def remove(self) -> None:
+        """Delete the files."""
         for path in self._paths:
-            path.unlink()
+            path.unlink(missing_ok=True)

@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.rows.faults import Faults, called, refuse, too_many
+from service.rows.faults import Faults, too_many
 from service.rows.spec import Description, ParseSpec, ReadLimits, Stored, TableColumn
-from service.rows.table.arrays import BLOCK_BYTES, ArrayWriter, blocks, sparse_rows, write_array
+from service.rows.table.arrays import BLOCK_BYTES, ArrayWriter, blocks, sparse_rows
 from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import Layout
 from svm.data.columns import Column
-from svm.data.matrices import LARGEST
 
 Block = npt.NDArray[np.float64]
 MISSING_CODE = -1
-WEIGHT_HINT = f"a weight is 0, or a number between {1.0 / LARGEST:g} and {LARGEST:g}"
 FULL = 0.5
 """Share of values that are not zero from which on a dense matrix is smaller."""
 VALUES_AT_ONCE = 2_000_000
@@ -36,7 +34,7 @@ _ARRAYS = ("indptr", "indices", "data")
 class Table(Description):
     """What a format's reader has read; X is written. Its classes are those of `labels`.
 
-    Categories are in `codes`, other columns in `X`, weights in `weights.npy`.
+    Categories are in `codes`, other columns in `X`, those of `beside` in arrays of their own.
     """
 
     labels: Target | None = None
@@ -256,24 +254,6 @@ def raw_values(parts: Sequence[npt.NDArray[Any]], coded: Sequence[int]) -> Block
 def stored_blocks(stored: Stored) -> Iterator[Block]:
     """The features of a dense dataset some MiB at a time: (rows, n_features)."""
     return raw_blocks(stored, stored.path)
-
-
-def write_weights(folder: Path, weights: npt.NDArray[np.float64], column: str | int) -> None:
-    """Write the weights (n_samples,), NaN for a missing one. Raises InvalidContent with each that
-    is missing or not a weight, or if no row counts."""
-    faults = Faults()
-    right = (weights == 0) | ((weights >= 1.0 / LARGEST) & (weights <= LARGEST))
-    for i in np.flatnonzero(~right).tolist():
-        if np.isnan(weights[i]):
-            code, message, value = "missing-value", "the weight is missing", None
-        else:
-            code, message, value = "not-a-number", "is not a weight", f"{weights[i]:g}"
-        faults.add(code, message, value, WEIGHT_HINT, row=i + 1, column=column)
-    faults.check()
-    if not weights.any():
-        message = f"column {called(column)}: every weight is 0, so that no row counts"
-        raise refuse("empty-data", message, column=column, hint=WEIGHT_HINT)
-    write_array(folder / "weights.npy", weights + 0.0)  # -0.0 becomes 0.0
 
 
 def fill_if_full(spec: ParseSpec, shape: tuple[int, int], n_stored: int) -> bool:

@@ -64,7 +64,7 @@ datasets = sa.Table(
     Column("table", sa.JSON),  # features with kind, levels, missing; null if all are finite numbers
     Column("reading", sa.JSON),  # how the text was read, null for binary formats
     Column("ignored", sa.JSON, nullable=False),  # columns of the file that were not kept, and why
-    Column("weight", sa.String),  # name of the column of weights
+    Column("beside", sa.JSON, nullable=False),  # columns with a role beside the features
     Column("warnings", sa.JSON, nullable=False),
     Column("tags", sa.JSON, nullable=False),
     Column("matrix_digest", sa.String, nullable=False),  # of values and labels, not of the format

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,18 @@ def test_delimiters_have_names(run: Run, name: str, character: str) -> None:
     assert (dataset["n_features"], dataset["reading"]["delimiter"]) == (2, character)
 
 
+def test_roles_of_columns(run: Run) -> None:
+    """Each by an option of its own, shown among the columns."""
+    rows = "".join(f"{i},p{i % 3},{i // 2},{i % 2}\n" for i in range(20))
+    Path("visits.csv").write_text("n,patient,visit,k\n" + rows)
+    told = ("--group", "patient", "--time", "visit")
+    done = run("upload", "visits.csv", *told, "--validate-only")
+    for line in ("patient *group", "visit *time"):
+        assert re.search(line, done.stdout), done.stdout + done.stderr
+    dataset = json.loads(run("upload", "visits.csv", *told, "--json").stdout)
+    assert (dataset["group"], dataset["time"]) == ("patient", "visit")
+
+
 def test_proposal(run: Run) -> None:
     """A table of all columns; nothing is stored."""
     rows = "".join(f"name {i},{i % 3},{'uv'[i % 2]},{i % 2}\n" for i in range(20))
@@ -75,16 +88,18 @@ def test_proposal(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code", "message"),
     [
-        (("--schema", "@none.json"), "none.json"),
-        (("--schema", "{", "--weight", "a"), "not JSON"),
-        (("--schema", '{"a": {"role": "label"}}', "--weight", "a"), "--schema has too"),
+        (("--schema", "@none.json"), 2, "none.json"),
+        (("--schema", "{", "--weight", "a"), 3, "not JSON"),
+        (("--schema", '{"a": {"role": "label"}}', "--weight", "a"), 3, "another role or kind"),
     ],
 )
-def test_options_that_contradict(run: Run, options: tuple[str, ...], message: str) -> None:
+def test_options_that_contradict(
+    run: Run, options: tuple[str, ...], code: int, message: str
+) -> None:
     done = run("upload", "iris.csv", *options)
-    assert done.returncode == 2
+    assert done.returncode == code
     assert message in done.stderr
 
 

@@ -244,6 +244,21 @@ def test_weights_are_a_column_of_their_own(client: Client) -> None:
         client.upload(frame_of(), LABELS, weights=[1, 2])
 
 
+def test_roles_of_columns(client: Client) -> None:
+    """By their names, also if the column is a category of pandas, or the last one."""
+    people = frame_of().assign(day=pandas.date_range("2024-01-01", periods=N), k=LABELS)
+    people["patient"] = pandas.Series([f"p{i // 5}" for i in range(N)], dtype="category")
+    dataset = client.upload(people, group="patient", time="day")
+    assert (dataset.data["group"], dataset.data["time"]) == ("patient", "day")
+    assert (dataset.data["target"], dataset.n_features) == ("k", 6)
+    job = client.train(dataset, "people", {"name": "dual-coordinate-descent"}).wait()
+    assert job.state == "succeeded"
+    labels = client.predict("people", people.drop(columns="k"))
+    assert len(labels) == N
+    assert client.predict("people", frame_of()).tolist() == labels.tolist()
+    assert client.evaluate(dataset, "people").wait().state == "succeeded"
+
+
 @pytest.mark.parametrize(
     ("data", "what"),
     [

@@ -128,6 +128,22 @@ def test_choices_of_columns_change_the_proposal(client: TestClient) -> None:
     assert "as you decided" in page.text
 
 
+def test_roles_beside_the_features_are_chosen(client: TestClient, browser: Browser) -> None:
+    """On the page of a new dataset; the page of a dataset shows them."""
+    text = "".join(f"{i % 7},p{i % 5},2024-01-{1 + i:02},{i % 2}\n" for i in range(20))
+    schema = '{"patient": {"role": "group"}, "day": {"role": "time"}}'
+    page = _look(client, "n,patient,day,k\n" + text, schema=schema)
+    found = re.findall('<tr class="use-(.*?)"><th scope="row">(.*?)</th>', page.html)
+    assert found == [("label", "k"), ("group", "patient"), ("time", "day"), ("number", "n")]
+    unnamed = _look(client, text, schema='{"1": {"role": "group"}}', header="absent")
+    assert '<tr class="use-group"><th scope="row">1</th>' in unnamed.html
+    files = {"file": ("a.csv", "n,patient,day,k\n" + text)}
+    stored = client.post("/v1/datasets", files=files, data={"schema": schema}).json()
+    browser.go(f"/datasets/{stored['id']}")
+    assert "patient 5 groups, 4 rows at most" in browser.page.text
+    assert "day 2024-01-01 to 2024-01-20" in browser.page.text
+
+
 def test_columns_without_names_are_called_by_position(client: TestClient) -> None:
     """Those of the file, whichever is the label."""
     text = "".join(f"{i % 2},a{i % 3},{i}.5,w{i % 4}\n" for i in range(20))

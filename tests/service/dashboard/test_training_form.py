@@ -107,7 +107,7 @@ def test_scripts_get_the_cost_of_every_change(browser: Browser, client: TestClie
     entries = {name: values[-1] for name, values in browser.page.form("/train").fields.items()}
     headers = {"HX-Request": "true"}
     reply = client.post("/train/check", data=entries | {"validation": "folds"}, headers=headers)
-    assert "in each of 6 trainings" in reply.text
+    assert "in each of 7 trainings" in reply.text
     reply = client.post("/train/check", data=entries | {"solver": "pegasos"}, headers=headers)
     assert "About" not in reply.text  # its time depends on more than the size of the data
     assert "At most" in reply.text

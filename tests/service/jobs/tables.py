@@ -20,6 +20,8 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from svm.data.columns import Columns
 
+WEIGHT = {"role": "weight", "name": "weight", "kind": "number"}
+
 
 def add_table(
     settings: Settings,
@@ -56,7 +58,7 @@ def add_table(
             target="label",
             labels=target,
             table=table,
-            weight=None if weights is None else "weight",
+            beside=[] if weights is None else [WEIGHT],
         )
         parsed = describe(folder, read, 1000)
         dataset, _ = DatasetStore(database, blobs).add(

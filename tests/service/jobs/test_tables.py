@@ -358,3 +358,25 @@ def test_missing_columns_are_one_error(client: TestClient, worker: Worker) -> No
         assert "lacks the model's columns 'k', 'm'" in body["detail"]
     reply = client.post("/v1/batch-predictions", json={"dataset_id": labels, "model": "clouds"})
     assert "'k' is not a feature: it is the label of the dataset" in reply.json()["detail"]
+
+
+def test_groups_and_times_may_come_with_rows(client: TestClient, worker: Worker) -> None:
+    """They are ignored in rows to predict, with names or as the training file has them, and no
+    features of a dataset for a model."""
+    rows = [f"{i % 7},p{i % 5},{i % 3},2024-01-{1 + i // 2:02},{'uv'[i % 2]}" for i in range(40)]
+    text = "\n".join(["n,patient,m,day,y", *rows, ""])
+    roles = {"group": "patient", "time": "day"}
+    dataset_id = upload(client, text, **roles)
+    carry_out(client, worker, create(client, dataset_id, solver=NEWTON))
+    replies = []
+    for body in (text, "\n".join(rows), "n,m\n" + "".join(f"{i % 7},{i % 3}\n" for i in range(40))):
+        headers = {"Content-Type": "text/csv", "Accept": "application/json"}
+        reply = client.post("/v1/models/clouds/predict", content=body, headers=headers)
+        assert reply.status_code == 200, reply.text
+        replies.append(reply.json()["label"])
+    assert replies[0] == replies[1] == replies[2]
+    evaluation = client.post("/v1/evaluations", json={"dataset_id": dataset_id, "model": "clouds"})
+    carry_out(client, worker, evaluation.json()["id"])
+    as_group = upload(client, text, group="m")
+    reply = client.post("/v1/evaluations", json={"dataset_id": as_group, "model": "clouds"})
+    assert "'m' is not a feature: it has the groups of the dataset" in reply.json()["detail"]

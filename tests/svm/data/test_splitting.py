@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from svm.data.splitting import fold_numbers, held_out_rows, split
+from svm.data.splitting import Apart, fold_numbers, folds, held_out_rows, split
 from svm.errors import InvalidData
 from tests.svm.cases.strategies import PROPERTY
 
@@ -107,3 +107,65 @@ def test_other_random_streams_are_not_the_splits() -> None:
     held_out = split(codes, 0.5, stratify=False, seed=3)[1]
     generator = np.random.Generator(np.random.Philox(key=np.array([3, 0], dtype=np.uint64)))
     assert set(held_out) != set(generator.permutation(1000)[:500])
+
+
+SPLITS = st.sampled_from(["groups", "times", "both"])
+
+
+@PROPERTY
+@given(
+    what=SPLITS,
+    seed=st.integers(0, 2**32 - 1),
+    n_folds=st.integers(1, 7),
+    gap=st.sampled_from([0.0, 2.0]),
+)
+def test_groups_and_times_stay_apart(what: str, seed: int, n_folds: int, gap: float) -> None:
+    """No group is on both sides, and no training row is of the future or the gap; every training
+    has all classes; of groups, each fold has its share of every class up to the largest group."""
+    random = np.random.default_rng(seed)
+    n, n_classes, n_groups = (int(random.integers(*ends)) for ends in ((5, 300), (1, 6), (1, 40)))
+    codes = random.choice(n_classes, n, p=random.dirichlet(np.ones(n_classes)))
+    few = random.dirichlet(np.full(n_groups, random.choice([0.2, 1.0, 10.0])))
+    groups = random.choice(n_groups, n, p=few) * random.choice([1, n_classes]) + codes * (seed % 2)
+    times = random.integers(0, random.choice([3, 20, 1000]), n).astype(np.float64)
+    apart = Apart(None if what == "times" else groups, None if what == "groups" else times, gap)
+    try:
+        if n_folds == 1:
+            pairs = [split(codes, 0.3, stratify=bool(seed % 3), seed=seed, apart=apart)]
+        else:
+            pairs = folds(codes, n_folds, seed=seed, apart=apart)
+    except InvalidData as error:
+        assume(error.code != "not-separable")
+        raise
+    assert len(pairs) in range(1, n_folds + 1)
+    for training, held_out in pairs:
+        assert len(held_out) > 0
+        assert not set(training) & set(held_out)
+        assert set(codes[training]) == set(codes)
+        if apart.groups is not None:
+            assert not set(groups[training]) & set(groups[held_out])
+        if apart.times is not None:
+            first, last = times[held_out].min(), times[training].max()
+            assert last < first
+            assert last <= first - gap
+    if what == "groups" and len(pairs) == n_folds > 1:
+        measured = np.concatenate([held_out for _, held_out in pairs])
+        counts = np.zeros((groups.max() + 1, n_classes))
+        np.add.at(counts, (groups, codes), 1)
+        share = np.bincount(codes[measured], minlength=n_classes) / n_folds
+        for _, held_out in pairs:
+            own = np.bincount(codes[held_out], minlength=n_classes)
+            assert np.abs(own - share).max() <= counts.max()
+
+
+def test_splits_by_time_hold_out_the_last_rows() -> None:
+    """Rows of equal time stay together, and folds go forward."""
+    times = np.repeat(np.arange(10.0), 10)
+    codes = np.tile([0, 1], 50)
+    training, held_out = split(codes, 0.2, stratify=True, seed=0, apart=Apart(times=times))
+    assert (times[training] < 8).all()
+    assert (times[held_out] >= 8).all()
+    assert len(training) + len(held_out) == 100
+    pairs = folds(codes, 4, seed=0, apart=Apart(times=times))
+    assert [len(training) for training, _ in pairs] == [20, 40, 60, 80]
+    assert [len(held_out) for _, held_out in pairs] == [20, 20, 20, 20]

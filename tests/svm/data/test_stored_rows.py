@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from svm.data.executors import executor_of
 from svm.data.matrices import Matrix, Vector, cuts
-from svm.data.stored_rows import PIECE_VALUES, Reader, StoredRows, pieces
+from svm.data.stored_rows import PIECE_VALUES, Reader, StoredRows, gathered, pieces
 from svm.errors import InvalidData
 from svm.model.pipeline import Pipeline
 from svm.problem.problem import BLOCK_VALUES, BLOCKS_TOGETHER
@@ -309,3 +310,12 @@ def test_memory_of_a_training_from_files(case: str, tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * (BLOCK_VALUES * BLOCKS_TOGETHER + 3 * PIECE_VALUES + 25 * n) < size / 2
+
+
+@pytest.mark.parametrize("make", [dense, sparse])
+def test_threads_copy_the_same_rows(make: Any) -> None:
+    X = make()
+    rows = np.arange(1, X.shape[0], 3)
+    made: Any = gathered(X, rows, executor_of(3))
+    difference = made - X[rows]
+    assert abs(difference).max() == 0.0

@@ -8,10 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn import metrics as peer
 
 from svm.data.matrices import Vector
-from svm.model.measures import ERROR_BYTES, Baseline, Confusion, Errors, mean_difference
+from svm.model.measures import (
+    ERROR_BYTES,
+    Baseline,
+    Confusion,
+    Errors,
+    mean_difference,
+    share_difference,
+)
 from svm.model.target import Target
 
 NAMES = ("mae", "rmse", "r2", "median_absolute_error", "share_inside_epsilon")
@@ -158,3 +166,20 @@ def test_models_are_compared_row_by_row() -> None:
     low, high = one.metrics()["intervals"]["mae"]
     assert ends[1] - ends[0] < 0.2 * (high - low)
     assert mean_difference(one.absolute, one.absolute) == (0.0, [0.0, 0.0])
+
+
+def test_shares_of_wrong_rows_are_compared_row_by_row() -> None:
+    """As often as 95 % say, also if few rows tell two models apart; McNemar's exact test, with
+    half of the probability of what was seen, agrees."""
+    random = np.random.default_rng(0)
+    for n, alone in ((40, (0.1, 0.1)), (500, (0.02, 0.01)), (500, (0.2, 0.1))):
+        counts = random.multinomial(n, [*alone, 1.0 - sum(alone)], size=4000)
+        ends = np.array([share_difference(more, fewer, n)[1] for more, fewer, _ in counts])
+        inside = (ends[:, 0] <= alone[0] - alone[1]) & (ends[:, 1] >= alone[0] - alone[1])
+        assert 0.94 < inside.mean() < 0.98
+    for more in range(1, 30):
+        for fewer in range(more):
+            p = binom.cdf(fewer, more + fewer, 0.5) - 0.5 * binom.pmf(fewer, more + fewer, 0.5)
+            tie = share_difference(more, fewer, 200)[1][0] <= 0.0
+            assert tie == (2.0 * p > 0.05) or 0.02 < 2.0 * p < 0.08
+    assert share_difference(0, 0, 10)[0] == 0.0

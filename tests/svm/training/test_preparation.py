@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from svm.stopping import Stopping
 from svm.training.preparation import NARROW_KERNEL, prepare
 from svm.training.training import Training
 from svm.transforms.features import Nystroem, Square
+from svm.transforms.scaling import ScalingName
 from tests.svm.cases.problems import CASES, blobs
 from tests.svm.cases.trainings import train
 
@@ -113,3 +115,16 @@ def test_single_precision_begins_after_scaling() -> None:
     fitted = train(Pipeline(solver=solver, scaling="standardize"), far, LABELS).result().fitted
     agree = fitted.predict(far) == near.predict(X)
     assert agree.mean() >= 0.97
+
+
+@pytest.mark.parametrize("scaling", get_args(ScalingName))
+def test_rows_are_scaled_in_place_if_they_may_be(scaling: Any) -> None:
+    """Which saves a copy, and changes no bit."""
+    pipeline, own = Pipeline(solver=Newton(), scaling=scaling), X.copy()
+    expected = prepare(pipeline, X, LABELS, 0)
+    assert np.array_equal(X, own)
+    prepared = prepare(pipeline, own, LABELS, 0, owns_rows=True)
+    assert isinstance(prepared.X, np.ndarray)
+    assert isinstance(expected.X, np.ndarray)
+    assert np.array_equal(prepared.X, expected.X)
+    assert prepared.X is own

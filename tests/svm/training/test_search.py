@@ -89,6 +89,16 @@ def test_more_rows_are_compared_once_more() -> None:
     assert {task.is_last for task in search.tasks()} == {False, True}
 
 
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_rows_are_given_by_number(form: Any) -> None:
+    """A copy of those that take part would be another one in memory."""
+    X, labels = plane(400)
+    some, usual = np.flatnonzero(X[:, 0] < 0.5), replace(USUAL, scaling="none")
+    expected = completed(Search(usual, form(X[some]), labels[some], seed=0))
+    X[X[:, 0] >= 0.5] = np.nan
+    assert completed(Search(usual, form(X), labels[some], rows=some, seed=0)) == expected
+
+
 def test_sparse_rows_and_numbers() -> None:
     X, labels = plane(300)
     outcome = completed(Search(replace(USUAL, scaling="none"), csr_array(X), labels, seed=0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -21,6 +22,12 @@ TIMES = ("elapsed_s", "cpu_s")
 @pytest.fixture
 def worker(client: TestClient, settings: Settings) -> Worker:
     return Worker(settings, threading.Event())
+
+
+CIRCLE = "a,b,label\n" + "\n".join(
+    f"{a},{b},{'in' if a * a + b * b < 1.4 else 'out'}"
+    for a, b in np.random.default_rng(0).normal(size=(300, 2)).round(3).tolist()
+)
 
 
 def linear(*Cs: float, **fields: Any) -> list[dict[str, Any]]:
@@ -292,6 +299,26 @@ SEARCH: dict[str, Any] = {
     "validation": {"folds": 2},
     "model_name": "best",
 }
+
+
+@pytest.mark.parametrize("validation", [{"fraction": 0.4}, {"folds": 3}])
+def test_entries_are_compared_row_by_row(
+    client: TestClient, worker: Worker, validation: dict[str, Any]
+) -> None:
+    """A curved boundary with almost the same C is a tie, a straight one inside of a circle is not.
+    Another score is no mean over rows."""
+    upload(client, CIRCLE)
+    curved = [{"solver": {"name": "smo", "C": C, "kernel": "rbf"}} for C in (1.0, 1.1)]
+    specs = [*curved, *linear(1.0)]
+    entries = compared(client, worker, specs=specs, validation=validation)["entries"]
+    assert entries[0]["behind"] is None
+    for entry, tie in zip(entries[1:], (True, False), strict=True):
+        behind = entry["behind"]
+        assert behind["difference"] == pytest.approx(entries[0]["score"] - entry["score"])
+        assert behind["interval"][0] < behind["difference"] < behind["interval"][1]
+        assert (behind["tie"], behind["interval"][0] <= 0.0) == (tie, tie)
+    ranked = compared(client, worker, specs=specs, validation=validation, rank_by="macro_f1")
+    assert [entry["behind"] for entry in ranked["entries"]] == [None] * 3
 
 
 @pytest.mark.long

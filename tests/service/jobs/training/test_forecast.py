@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import weakref
 
+import numpy as np
 import pytest
 
-from service.jobs.training.summary import Forecast
+from service.jobs.training.summary import Forecast, Forecasts
+from svm.model.pipeline import Pipeline
+from svm.solvers import DualCoordinateDescent
 from svm.stopping import Stopping
+from svm.training.training import Training
 
 
 def left(forecast: Forecast, elapsed_s: float, gap: float | None, epoch: int) -> float | None:
@@ -55,3 +60,15 @@ def test_unknown_values_give_no_forecast() -> None:
     assert left(forecast, 10.0, 0.5, 5) is None
     assert left(forecast, 20.0, 1e-4, 6) == 0.0
     assert forecast.left(21.0) is None  # the end that was forecast has passed
+
+
+def test_a_training_is_not_kept_in_memory() -> None:
+    """Its states take as much as the model, which is measured later."""
+    training = Training(
+        Pipeline(solver=DualCoordinateDescent(C=1.0)), np.eye(4), [0, 1, 2, 3], seed=0
+    )
+    forecasts, progress = Forecasts(), next(iter(training))
+    forecasts.left_s(progress, training, others=lambda left: left, most_s=1.0)
+    ended = weakref.ref(training)
+    del training
+    assert ended() is None

@@ -17,10 +17,10 @@ from tests.service.jobs.stopping import StopAfter
 pytestmark = pytest.mark.one_application(checkpoint_s=0.02, lease_s=30.0)
 
 
-def ring(n: int) -> str:
+def ring(n: int, noise: float = 0.0) -> str:
     random = np.random.default_rng(0)
     X = random.normal(size=(n, 2)).round(4)
-    inside = np.square(X).sum(axis=1) < 1.4
+    inside = np.square(X).sum(axis=1) + noise * random.normal(size=n) < 1.4
     rows = [f"{a},{b},{'in' if near else 'out'}" for (a, b), near in zip(X, inside, strict=True)]
     return "\n".join(["a,b,label", *rows])
 
@@ -35,6 +35,8 @@ def queued(client: TestClient, **fields: Any) -> dict[str, Any]:
 
 def test_it_keeps_what_fits_and_reports_it(client: TestClient, settings: Settings) -> None:
     upload(client, ring(200))
+    asked = {"dataset_id": "latest", "model_name": "rings", "seed": 1}
+    plan = client.post("/v1/jobs", json=asked, params={"validate_only": True}).json()
     job = queued(client)
     assert job["spec"]["solver"]["effort"] == "balanced"
     assert job["spec"]["scaling"] is None
@@ -45,6 +47,10 @@ def test_it_keeps_what_fits_and_reports_it(client: TestClient, settings: Setting
     assert search["tried"][0]["folds"] == 5
     assert [each["family"] for each in search["tried"] if each["chosen"]] != ["linear"]
     assert search["score"] > 0.9
+    trained = sum(each["folds"] for each in search["tried"])
+    assert 0.8 * plan["compared"] <= trained <= plan["compared"]
+    assert plan["trainings"] == 2  # the linear model, and that which is chosen
+    assert 0.1 < plan["about_s"] < 2.0
     assert search["summary"] in job["notes"]
     version = client.get("/v1/models/rings/versions/1").json()
     assert version["search"] == search
@@ -77,6 +83,8 @@ def test_what_is_given_is_not_compared(
     job = queued(client, **fields)
     assert job["spec"]["solver"]["effort"] == "quick"
     assert job["spec"]["scaling"] == "standardize"
+    plan = client.post("/v1/jobs", json=job["spec"], params={"validate_only": True}).json()
+    assert plan["compared"] == 0
     assert Worker(settings, threading.Event()).take_next_job()
     job = read(client, job["id"])
     assert (job["state"], job["search"]) == ("succeeded", None), job["error"]
@@ -102,3 +110,26 @@ def test_a_canceled_search_keeps_the_linear_model(client: TestClient, settings: 
     version = client.get("/v1/models/rings/versions/1").json()
     assert "kernel" not in version["spec"]["solver"]
     assert version["certificate"]["status"] == "certified"
+
+
+def test_a_job_that_was_resumed_after_its_search_keeps_the_linear_model_too(
+    client: TestClient, settings: Settings
+) -> None:
+    """Which has been certified: what was chosen has not."""
+    upload(client, ring(300, noise=1.0))
+    job = queued(client, stopping={"duality_gap": 1e-9})
+    looks, has_compared, progress = 40, False, job["progress"]
+    while not has_compared or progress["comparing"]:
+        assert Worker(settings, StopAfter(looks)).take_next_job()
+        before, progress = progress, read(client, job["id"])["progress"]
+        assert progress["fraction"] >= before["fraction"]
+        looks += 20 * (progress["fraction"] == before["fraction"])
+        has_compared |= progress["comparing"]
+    assert read(client, job["id"])["state"] == "queued"
+    client.post(f"/v1/jobs/{job['id']}/cancel", json={"keep_model": True})
+    Worker(settings, threading.Event()).take_next_job()
+    job = read(client, job["id"])
+    assert (job["state"], job["search"]) == ("canceled", None)
+    version = client.get("/v1/models/rings/versions/1").json()
+    assert version["spec"]["features"] == {"name": "identity"}
+    assert version["certificate"]["relative_gap"] <= 1e-9

@@ -127,7 +127,7 @@ def test_labels_may_be_left_out_of_account() -> None:
         ("1 -2:1", ("libsvm-index", 2, None, "-2:1")),
         ("1 1.5:1", ("libsvm-index", 2, None, "1.5:1")),
         ("1 1e0:1", ("libsvm-index", 2, None, "1e0:1")),
-        ("1 qid:3 1:1", ("libsvm-index", 2, None, "qid:3")),
+        ("1 sid:3 1:1", ("libsvm-index", 2, None, "sid:3")),
         ("1:1 2:2", ("missing-value", 2, None, "1:1")),
         ("x 1:1", ("not-a-number", 2, None, "x")),
         ("1,2 1:1", ("not-a-number", 2, None, "1,2")),

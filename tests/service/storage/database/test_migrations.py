@@ -36,9 +36,10 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
         connection.execute("DROP DATABASE empty WITH (FORCE)")
 
 
-def test_first_release_has_one_migration() -> None:
-    """Its number is higher than any from before it, which are refused."""
-    assert [path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py")] == ["0111"]
+def test_first_release_has_few_migrations() -> None:
+    """Their numbers are higher than any from before it, which are refused."""
+    names = [path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py")]
+    assert sorted(names) == ["0111", "0112"]
 
 
 def test_migrated_schema_equals_the_tables(empty_database_url: str) -> None:
@@ -73,8 +74,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0112"
-down_revision = "0111"
+revision = "0113"
+down_revision = "0112"
 
 
 def upgrade() -> None:
@@ -88,7 +89,7 @@ def next_migrations(tmp_path: Path) -> Path:
     """Those of a version after this one."""
     folder = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, folder)
-    (folder / "versions" / "0112_color.py").write_text(NEXT)
+    (folder / "versions" / "0113_color.py").write_text(NEXT)
     return folder
 
 
@@ -112,8 +113,31 @@ def test_rows_are_kept_by_an_upgrade(empty_database_url: str, next_migrations: P
     database.close()
     newer = Database(empty_database_url, next_migrations)
     newer.migrate()
-    assert (present_revision(newer), colors(newer)) == ("0112", [("x", "red")])
+    assert (present_revision(newer), colors(newer)) == ("0113", [("x", "red")])
     newer.close()
+
+
+def test_column_of_weights_becomes_a_role(empty_database_url: str) -> None:
+    """Of datasets from before there were groups and times."""
+    database = Database(empty_database_url)
+    database.migrate("0111")
+    with database.write() as connection:
+        names = [one["name"] for one in sa.inspect(connection).get_columns("datasets")]
+        types = {column.name: column.type.python_type for column in datasets.columns}
+        kinds = {str: "'x'", int: "1", float: "1.5", bool: "true"}
+        cells = [kinds.get(types.get(name, str), "'[]'") for name in names]
+        for key, weight in (("a", "'w'"), ("b", "NULL")):
+            own = {"id": f"'{key}'", "upload_key": f"'{key}'", "weight": weight}
+            own["number"] = str(ord(key))
+            row = [own.get(name, cell) for name, cell in zip(names, cells, strict=True)]
+            quoted = ", ".join(f'"{name}"' for name in names)
+            insert = f"INSERT INTO datasets ({quoted}) VALUES ({', '.join(row)})"
+            connection.execute(sa.text(insert))
+    database.migrate()
+    with database.read() as connection:
+        rows = connection.execute(sa.select(datasets.c.beside).order_by(datasets.c.id)).scalars()
+        assert list(rows) == [[{"role": "weight", "name": "w", "kind": "number"}], []]
+    database.close()
 
 
 def test_backup_is_restored_by_a_newer_version(
@@ -127,7 +151,7 @@ def test_backup_is_restored_by_a_newer_version(
     older.close()
     newer = Database(empty_database_url, next_migrations)
     restore(newer, LocalBlobs(tmp_path / "newer"), tmp_path / "backup.tar")
-    assert (present_revision(newer), colors(newer)) == ("0112", [("x", "red")])
+    assert (present_revision(newer), colors(newer)) == ("0113", [("x", "red")])
     newer.close()
 
 

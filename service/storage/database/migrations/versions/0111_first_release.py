@@ -1,11 +1,8 @@
-"""The schema of the first release: all tables, as `tables` has them.
-
-Until the release, a change of the schema is a change of `tables` alone. On the day of the release
-this file is frozen: it gets the tables as they are then, and later changes are migrations.
-"""
+"""The schema before the first release: all tables, as `tables` has them but for later revisions."""
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -18,5 +15,7 @@ down_revision = None
 def upgrade() -> None:
     for table in metadata.sorted_tables:
         op.execute(CreateTable(table))
+    op.drop_column("datasets", "beside")  # as it was before 0112
+    op.add_column("datasets", sa.Column("weight", sa.String))
     for index in INDEXES:
         op.execute(CreateIndex(index))

@@ -1,0 +1,142 @@
+"""Groups are on one side of each split, and training is in the past."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from service.jobs.engine.worker_process import Worker
+from service.settings import Settings
+from tests.service.jobs.data import carry_out, create, upload
+
+pytestmark = pytest.mark.one_application
+
+DAY = np.datetime64("2026-01-01")
+
+
+@pytest.fixture
+def worker(settings: Settings) -> Worker:
+    return Worker(settings, threading.Event())
+
+
+def visits(n_patients: int = 60, each: int = 8, seed: int = 0) -> str:
+    """Patients whose rows are alike and whose class is chance: a model can know a patient again,
+    but predicts nothing about new ones."""
+    random = np.random.default_rng(seed)
+    lines = ["x,y,z,patient,when,ill"]
+    for patient in range(n_patients):
+        center, ill = random.normal(size=3), random.integers(2)
+        for visit in range(each):
+            cells = ",".join(f"{x:.4f}" for x in center + 0.01 * random.normal(size=3))
+            day = DAY + int(random.integers(200)) if visit else DAY + patient
+            lines.append(f"{cells},p{patient},{day},{'yes' if ill else 'no'}")
+    return "\n".join(lines) + "\n"
+
+
+def trained(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
+    job = carry_out(client, worker, create(client, **fields))
+    assert job["state"] == "succeeded", job["error"]
+    return job
+
+
+KERNEL = {"name": "smo", "C": 10.0, "kernel": {"name": "gaussian", "gamma": 20.0}}
+
+
+def test_a_score_by_groups_is_that_of_new_groups(client: TestClient, worker: Worker) -> None:
+    """By rows, the model knows each patient again; by patients, it guesses."""
+    fields = {"solver": KERNEL, "validation": {"folds": 5}}
+    ignored = {"when": {"role": "ignored"}}
+    schema = json.dumps(ignored | {"patient": {"role": "ignored"}})
+    upload(client, visits(), target="ill", schema=schema)
+    assert trained(client, worker, **fields)["metrics"]["validation"]["accuracy"] > 0.9
+    upload(client, visits(), target="ill", group="patient", schema=json.dumps(ignored))
+    job = trained(client, worker, **fields)
+    measured = job["metrics"]["validation"]
+    assert 0.3 < measured["accuracy"] < 0.7
+    assert measured["split"]["groups_on_both_sides"] == 0
+    assert sum(measured["split"]["groups"]) == 60
+    assert measured["split"]["class_shares_off_by"] <= 8
+    assert any("0 on both sides of a split" in note for note in job["notes"])
+
+
+@pytest.mark.parametrize("validation", [{"fraction": 0.25}, {"folds": 4}])
+@pytest.mark.parametrize("group", [None, "patient"])
+def test_training_is_in_the_past(
+    client: TestClient, worker: Worker, validation: dict[str, Any], group: str | None
+) -> None:
+    roles = {"time": "when"} | (
+        {"group": group} if group else {"schema": '{"patient": {"role": "ignored"}}'}
+    )
+    upload(client, visits(), target="ill", **roles)
+    job = trained(client, worker, validation=validation | {"gap": 7})
+    split = job["metrics"]["validation"]["split"]
+    ends = zip(split["trained_until"], split["measured_since"], strict=True)
+    for last, first in ends:
+        assert np.datetime64(first) - np.datetime64(last) >= np.timedelta64(7, "D")
+    assert split.get("groups_on_both_sides", 0) == 0
+    assert split["unused_rows"] > 0
+    assert any("last training row is of 2026-" in note for note in job["notes"])
+    card = client.get("/v1/models/clouds/versions/1/card").json()
+    assert "last training row is of 2026-" in str(card)
+
+
+def test_fewer_groups_than_folds(client: TestClient, worker: Worker) -> None:
+    """And a class in one group only: both are told."""
+    text = visits(4) + "".join(f"0.{i},1,1,p9,2026-02-01,odd\n" for i in range(5))
+    upload(client, text, target="ill", group="patient")
+    job = trained(client, worker, validation={"folds": 10})
+    assert any("not 10: more cannot be kept apart" in said for said in job["warnings"])
+    assert any("'odd' has 5 rows" in said for said in job["warnings"])
+    assert job["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
+
+
+def test_what_cannot_be_kept_apart_is_refused(client: TestClient, worker: Worker) -> None:
+    upload(
+        client,
+        visits(1, 20).replace("no\n", "yes\n").replace("yes\n", "no\n", 5),
+        target="ill",
+        group="patient",
+    )
+    for validation in ({"folds": 3}, {"fraction": 0.3}):
+        fields = {"dataset_id": "latest", "model_name": "m", "solver": {"name": "newton"}}
+        reply = client.post("/v1/jobs", json={**fields, "validation": validation})
+        assert reply.status_code == 422, reply.text
+        assert reply.json()["errors"][0]["code"] == "not-separable"
+        assert "all rows are of one group by 'patient'" in reply.text
+    upload(client, visits(5), target="ill", group="patient")
+    reply = client.post("/v1/jobs", json={**fields, "validation": {"folds": 3, "gap": 2}})
+    assert reply.status_code == 422
+    assert "no column of times" in reply.text
+    late = visits(5) + "1,1,1,p9,2027-02-01,odd\n"
+    upload(client, late, target="ill", time="when")
+    job = carry_out(client, worker, create(client, validation={"folds": 3}))
+    assert job["state"] == "failed"
+    assert job["error"]["code"] == "not-separable"
+
+
+def test_probabilities_and_auto_keep_groups_apart(client: TestClient, worker: Worker) -> None:
+    upload(client, visits(), target="ill", group="patient", time="when")
+    for fields in (
+        {"solver": {"name": "auto"}, "validation": {"folds": 5}},
+        {"solver": {"name": "newton"}, "validation": {"fraction": 0.3}, "calibration": "sigmoid"},
+    ):
+        job = trained(client, worker, **fields)
+        assert job["metrics"]["validation"]["accuracy"] < 0.75
+    comparison = client.post(
+        "/v1/comparisons",
+        json={
+            "dataset_id": "latest",
+            "specs": [{"solver": {"name": "newton", "C": C}} for C in (0.1, 1.0)],
+            "validation": {"folds": 3},
+            "model_name": "kept",
+        },
+    )
+    assert comparison.status_code == 202, comparison.text
+    carry_out(client, worker, comparison.json()["id"])
+    version = client.get("/v1/models/kept/versions/1").json()
+    assert version["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
