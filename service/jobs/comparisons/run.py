@@ -72,6 +72,8 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if state.best is not None:
         metrics = state.best.record["result"]["metrics"]
         metrics["validation"]["trained_rows"] = seen
+        if body.leave_out_trained:
+            metrics["validation"]["left_out_rows"] = sum(each.left_out for each in work.splits)
         classes = state.best.warm_start.fitted.classes.tolist()
         audit = audit_of(dataset, body, metrics, classes)
         state.best.record["result"]["audit"] = audit
@@ -299,7 +301,10 @@ class ChainRun:
         self._in_files = in_files
         wanted = {in_files[k] for k, refusal in enumerate(refusals) if refusal is None}
         self._rows = {some: self._open(some) for some in wanted or {True}}
-        self.splits = splits = self.rows.splits(body.validation, body.seed)
+        splits = self.rows.splits(body.validation, body.seed)
+        if body.leave_out_trained:
+            splits = [*map(self.rows.without_trained, splits)]
+        self.splits = splits
         numeric = entries[0].pipeline().predicts_numbers
         self._validation = ValidationRows(splits, numeric=numeric)
         self.chains = chains_of(body, entries, len(self.splits), in_files)
