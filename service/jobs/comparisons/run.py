@@ -42,7 +42,7 @@ from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
-from svm.model.measures import Baseline, Confusion, Measures
+from svm.model.measures import Baseline, Measures
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -64,7 +64,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     best = reported["entries"][0] if reported["entries"][0]["rank"] else None
     seen = None
     if best is not None:
-        seen = work.trained_rows()
+        seen = work.rows.seen(work.splits)
         warnings += unscaled_columns(best["spec"]["scaling"], dataset)
     made = best if state.best is None else state.best.record["result"]
     attempt.show(summary.final_progress(attempt, canceled, made))
@@ -83,7 +83,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
         result=None if best is None else results.headline(best, made) | common,
-        warnings=(*work.unmeasured(), *warnings),
+        warnings=(*separation.unmeasured(work.rows, work.splits, body.validation), *warnings),
         error=results.all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(reported)),
     )
@@ -320,20 +320,9 @@ class ChainRun:
         """All rows of the dataset, with their classes."""
         return next(iter(self._rows.values()))
 
-    def unmeasured(self) -> Iterator[str]:
-        """As `separation.unmeasured`."""
-        return separation.unmeasured(self.rows, self.splits, self.body.validation)
-
-    def trained_rows(self) -> int:
-        """How many validation rows are equal to a row that the same training learned from; with
-        folds over all of them."""
-        return self.rows.seen(self.splits)
-
     def behind(self, best: int) -> dict[int, Any]:
-        """By entry, as `ValidationRows.behind`. Classes have no such errors for other scores."""
-        if self._by in Confusion.SCORES[1:]:
-            return {}
-        return self._validation.behind(self.state, self.rows, best)
+        """By entry, as `ValidationRows.behind`."""
+        return self._validation.behind(self.state, self.rows, best, self._by)
 
     def packed(self) -> Arrays:
         """The checkpoint."""
@@ -477,11 +466,9 @@ class ChainRun:
         baseline = rows.baseline(chosen)
         measures: Measures | None = None
         measured = fold = None
-        if (some := self._validation.of_split[step.split]) is not None:
-            predicted = rows.predicted(fitted, some)
-            kept = self._validation.kept(rows, step.split, predicted)
-            state.predicted[results.place_of(step.entry, step.split)] = kept
-            measures = rows.measures_of(fitted, some, predicted, baseline)
+        if self._validation.of_split[step.split] is not None:
+            given = rows, fitted, baseline
+            measures = self._validation.measure(state, step.entry, step.split, *given)
             metrics, name = measures.metrics(), measures.SCORES[0]
             measured = results.kept_of(metrics)
             if step.split > 0:
