@@ -26,7 +26,7 @@ NAVIGATION: dict[str, list[str]] = {
         "evaluations-and-comparisons.md",
         "courses.md",
     ],
-    "Read the result": ["reading-results.md", "models.md"],
+    "Read the result": ["reading-results.md", "leaks.md", "models.md"],
     "Serve it": ["guide.md", "client.md", "command-line.md", "speed.md", "problems.md"],
     "Operate it": ["operations.md", "deployment.md", "scaling.md", "security.md", "CHANGELOG.md"],
 }

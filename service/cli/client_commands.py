@@ -303,9 +303,16 @@ def evaluate(
         bool,
         typer.Option("--importance", help="Also how much the accuracy depends on each column."),
     ] = False,
+    leave_out_trained: Annotated[
+        bool,
+        typer.Option("--leave-out-trained", help="Without rows that are equal to training rows."),
+    ] = False,
 ) -> None:
     """Measure a model on labeled data: accuracy, recall, ROC, or errors of numbers."""
-    job = _wait(call, call.client.evaluate(dataset, model, importance=importance))
+    job = call.client.evaluate(
+        dataset, model, importance=importance, leave_out_trained=leave_out_trained
+    )
+    job = _wait(call, job)
     call.show(job.results(), showing.print_evaluation)
 
 

@@ -225,6 +225,9 @@ class TrainSpec(TypedDict, total=False):
     `{}`."""
     seed: int | None
     """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
+    leave_out_trained: bool
+    """Leave out the validation rows that are equal to training rows, labels included: they measure
+    memory. Metrics are then of the rest, and `left_out_rows` counts them."""
     mute: Sequence[str]
     """Names of findings that are known and not to be reported again, such as `single-column`. The
     model's card lists them."""

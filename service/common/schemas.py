@@ -9,7 +9,7 @@ from typing import Annotated, Any, overload
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from svm.audit.findings import FindingName, Grade, told
+from svm.audit.findings import Grade, told
 
 
 class ReadModel(BaseModel):
@@ -30,7 +30,7 @@ class FindingRead(ReadModel):
     """Something that makes scores too good, or may: a leak of the label, rows on both sides of a
     split."""
 
-    name: FindingName
+    name: str
     """The code, by which a training can mute it."""
     grade: Grade
     """`fact`, `ask` (a question that only you can answer), or `error` (the score is wrong)."""

@@ -248,6 +248,8 @@ def _quality(version: ModelVersion) -> list[str]:
                 f"{count} {rows} rows are equal to training rows, labels included: on new rows the "
                 "accuracy is probably lower."
             )
+        if left_out := measured.get("left_out_rows"):
+            sentences.append(f"{left_out:,} rows equal to training rows were left out of it.")
         if measured.get("accuracy_mean") is not None and measured.get("accuracy_std") is not None:
             sentences.append(
                 f"Over the folds: {measured['accuracy_mean']:.1%} on average, with a standard "

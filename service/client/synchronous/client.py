@@ -620,14 +620,17 @@ class Client:
         model: AnyModel,
         *,
         importance: bool = False,
+        leave_out_trained: bool = False,
         tags: Mapping[str, str] | None = None,
         callback: str | None = None,
     ) -> Job:
         """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration; with
-        `importance` also how much the accuracy depends on each column."""
+        `importance` also how much the accuracy depends on each column. `leave_out_trained`: without
+        rows that are equal to training rows."""
         about = {"dataset_id": reference(dataset), "model": reference(model)}
-        body = {**about, "importance": importance, "tags": dict(tags or {}), "callback": callback}
+        asked = {"importance": importance, "leave_out_trained": leave_out_trained}
+        body = {**about, **asked, "tags": dict(tags or {}), "callback": callback}
         return self._queue("/v1/evaluations", body)
 
     def compare(

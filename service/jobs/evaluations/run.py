@@ -20,7 +20,7 @@ from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import BLOCK_ROWS, Scoring, score, score_piece
 from service.jobs.training.auditing import trained_rows
-from service.jobs.training.rows import LabeledRows, count_seen
+from service.jobs.training.rows import LabeledRows, count_seen, only_new
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import COVERAGES
 from service.rows.spec import Label
@@ -41,6 +41,7 @@ FEWEST_POINTS = 21
 LARGEST_ERRORS = 20
 POINTS = 1000
 """Rows that are shown, predicted against actual."""
+NOT_KNOWN = "The training data of the model are not known here: no row was left out."
 HEADLINE = ("accuracy", "roc_auc", "mae", "rmse", "r2", "n_samples", "trained_rows")
 """Metrics that lists show, if there are."""
 
@@ -48,24 +49,35 @@ HEADLINE = ("accuracy", "roc_auc", "mae", "rmse", "r2", "n_samples", "trained_ro
 def run(context: RunContext, attempt: Attempt) -> None:
     """Score, measure, and end the job as succeeded, or as canceled. Raises as `score`."""
     more: dict[str, Any] = {"importance": None}
+    rows = np.empty(0, np.int64)
+    warnings: tuple[str, ...] = ()
 
     def then(scoring: Scoring) -> None:
+        nonlocal rows, warnings
+        rows = np.arange(len(scoring.truth))
+        known = _hashes(context, scoring, attempt)
+        more["trained_rows"] = None if known is None else count_seen(*known)
+        if attempt.job.spec.get("leave_out_trained"):
+            if known is None:
+                warnings = (NOT_KNOWN,)
+            else:
+                rows = only_new(rows, *known)
+                more.update(trained_rows=0, left_out_rows=more["trained_rows"])
         if attempt.job.spec.get("importance"):
-            more["importance"] = importance_of(scoring, attempt)
-        more["trained_rows"] = count_trained(context, scoring, attempt)
+            more["importance"] = importance_of(scoring, rows, attempt)
 
     scored = score(context, attempt, then)
     if scored is None:
         return
-    measures = _metrics_of(scored) | more
-    found = trained_rows(measures["trained_rows"], len(scored.truth), "rows")
+    measures = _metrics_of(scored, rows) | more
+    found = trained_rows(measures["trained_rows"], len(rows), "rows")
     headline = {name: measures[name] for name in HEADLINE if name in measures}
     attempt.finish(
         Outcome(
             state=State.SUCCEEDED,
             stop_reason="finished",
             result={"metrics": headline, "unknown_cells": scored.unknown},
-            warnings=tuple(f"{one.found} {ABOUT[one.name].why}" for one in found),
+            warnings=warnings + tuple(f"{one.found} {ABOUT[one.name].why}" for one in found),
             results=context.blobs.write(f"evaluations/{new_id('results')}", orjson.dumps(measures)),
         )
     )
@@ -83,16 +95,18 @@ def outputs_of(version: ModelVersion) -> list[str]:
     return ["decision"] if version.calibration is None else ["decision", "probability"]
 
 
-def _metrics_of(scored: Scoring) -> dict[str, Any]:
-    fitted, truth, weights = scored.fitted, scored.truth, scored.data.weights
+def _metrics_of(scored: Scoring, rows: Indices) -> dict[str, Any]:
+    fitted, truth, weights = scored.fitted, scored.truth[rows], scored.data.weights
+    weights = None if weights is None else weights[rows]
+    outputs = {name: values[rows] for name, values in scored.outputs.items()}
     if fitted.target is not None:
         known = (scored.version.result.get("metrics") or {}).get("train", {}).get("baseline")
         baseline = known and Baseline(known["median"], known["mean"])
-        errors = Errors(truth, scored.outputs["value"], fitted.target, baseline, weights)
+        errors = Errors(truth, outputs["value"], fitted.target, baseline, weights)
         return error_metrics(errors, fitted.conformal)
-    decision, classes = scored.outputs["decision"], scored.version.classes
+    decision, classes = outputs["decision"], scored.version.classes
     predicted = fitted.codes_from_decision(decision)
-    probabilities = scored.outputs.get("probability")
+    probabilities = outputs.get("probability")
     measures = evaluation_metrics(truth, decision, predicted, probabilities, classes)
     if weights is not None:
         weighted = metrics.confusion_matrix(truth, predicted, len(classes), weights)
@@ -186,11 +200,10 @@ MAX_ROWS = 2000
 SEED = 0
 
 
-def importance_of(scoring: Scoring, attempt: Attempt) -> dict[str, Any]:
-    """As JSON, the most important columns first. Raises Interrupted."""
-    n = scoring.dataset.n_samples
-    drawn = np.random.default_rng(SEED).permutation(n)[:MAX_ROWS]
-    rows = np.sort(drawn)
+def importance_of(scoring: Scoring, rows: Indices, attempt: Attempt) -> dict[str, Any]:
+    """As JSON, the most important columns first, on some of these rows. Raises Interrupted."""
+    drawn = np.random.default_rng(SEED).permutation(len(rows))[:MAX_ROWS]
+    rows = rows[np.sort(drawn)]
     X = scoring.read(rows)
     with np.errstate(all="ignore"):
         measured = permutation_importance(
@@ -209,9 +222,9 @@ def importance_of(scoring: Scoring, attempt: Attempt) -> dict[str, Any]:
     return {"n_samples": len(rows), "columns": columns}
 
 
-def count_trained(context: RunContext, scoring: Scoring, attempt: Attempt) -> int | None:
-    """Rows are equal if the model sees the same values and label; None if its training data are not
-    known or not there. Raises Interrupted."""
+def _hashes(context: RunContext, scoring: Scoring, attempt: Attempt) -> tuple[Words, Words] | None:
+    """Of the rows to measure and of the training rows: equal if the model sees the same values and
+    label. None if its training data are not known or not there. Raises Interrupted."""
     version = scoring.version
     if version.dataset_id is None or version.seed is None:
         return None
@@ -236,6 +249,4 @@ def count_trained(context: RunContext, scoring: Scoring, attempt: Attempt) -> in
 
     truth = scoring.truth
     measured = hashes(scoring.read, np.arange(len(truth)), truth)
-    return count_seen(
-        measured, hashes(lambda some: taken(data.X.read(some)), rows, trained.truth(rows))
-    )
+    return measured, hashes(lambda some: taken(data.X.read(some)), rows, trained.truth(rows))

@@ -18,6 +18,9 @@ class EvaluationCreate(KindCreate):
 
     model: ModelReference
     """The model, one of its versions, or one of its aliases, resolved when the job is created."""
+    leave_out_trained: bool = False
+    """Leave out the rows that are equal to training rows, labels included: they measure memory.
+    Metrics are then of the rest, and `left_out_rows` counts them. Needs the training data."""
     importance: bool = False
     """Measure also how much the accuracy falls, or the mean absolute error grows, when the values
     of one column are exchanged between the rows: for models of at most 200 columns, on at most
@@ -120,6 +123,8 @@ class EvaluationMetricsRead(ReadModel):
     trained_rows: int | None = None
     """How many of these rows are equal to training rows, labels included. Null without the training
     data."""
+    left_out_rows: int = 0
+    """Rows equal to training rows that are not measured, by `leave_out_trained`."""
     classes: list[Label]
     """Of the model, in its order."""
     accuracy: float
@@ -225,6 +230,8 @@ class NumberMetricsRead(MeasuredErrorsRead):
     trained_rows: int | None = None
     """How many of these rows are equal to training rows, targets included. Null without the
     training data."""
+    left_out_rows: int = 0
+    """Rows equal to training rows that are not measured, by `leave_out_trained`."""
     epsilon: float
     """ε of the model, in the unit of the target or, if it is a model of logarithms, of these."""
     baseline: BaselineRead | None = None

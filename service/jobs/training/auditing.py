@@ -27,8 +27,8 @@ def audit_of(
     classes: Sequence[Any],
     more: Sequence[Finding] = (),
 ) -> list[dict[str, Any]]:
-    """The findings that concern a training and are not muted. Its split shuffles the rows: their
-    order does not count. `metrics` by subset, `classes` of the model."""
+    """The findings that concern a training and are not muted: the order of the rows does only if
+    its split is by time, and shuffles nothing. `metrics` by subset, `classes` of the model."""
     measured = metrics.get("validation") or {}
     own = [
         *trained_rows(measured.get("trained_rows"), _count(measured), "validation rows"),
@@ -36,9 +36,9 @@ def audit_of(
         *_within_baseline(measured, spec.class_weight),
         *more,
     ]
-    known = [one for one in dataset.audit if one["name"] != "sorted-by-label"]
-    findings = [*known, *(finding.as_dict() for finding in own)]
-    return [one for one in findings if one["name"] not in spec.mute]
+    findings = [*dataset.audit, *(finding.as_dict() for finding in own)]
+    mute = set(spec.mute) | (set() if dataset.time else {"sorted-by-label"})
+    return [one for one in findings if one["name"] not in mute]
 
 
 def trained_rows(trained: int | None, n_samples: int, what: str) -> list[Finding]:

@@ -47,11 +47,23 @@ class Split:
     validation: Indices | None
     digest: str
     """Equal for equal values and labels of the training rows."""
+    left_out: int = 0
+    """Validation rows that are equal to training rows, and are not measured."""
 
 
 def count_seen(measured: Words, trained: Words) -> int:
     """How many of the measured rows are among those of a training, by their hashes."""
     return int(np.count_nonzero(np.isin(measured, trained)))
+
+
+def only_new(rows: Indices, measured: Words, trained: Words) -> Indices:
+    """The measured rows that are not among those of a training, by their hashes. Raises InvalidData
+    (`empty-data`)."""
+    new = rows[~np.isin(measured, trained)]
+    if len(rows) and not len(new):
+        message = "all rows to measure the model on are equal to training rows: none is left"
+        raise InvalidData("empty-data", message)
+    return new
 
 
 class LabeledRows:
@@ -197,6 +209,14 @@ class LabeledRows:
             for each in splits
             if each.validation is not None
         )
+
+    def without_trained(self, each: Split) -> Split:
+        """The split without validation rows that are equal to training rows. Raises InvalidData."""
+        if each.validation is None:
+            return each
+        some = each.validation
+        new = only_new(some, self.hashes[some], self.hashes[each.training])
+        return replace(each, validation=new, left_out=len(some) - len(new))
 
     def scores(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.float64]:
         """(n, n_problems) scores of these rows."""

@@ -255,6 +255,9 @@ class TrainingOptions(KindCreate):
     """When to stop; nothing given means a relative duality gap of 1e-3 or 1,000 epochs."""
     seed: Annotated[int, Ge(0), Le(MAX_SEED)] | None = None
     """Seed of every random choice; drawn at random, and shown in `spec`, if it is not given."""
+    leave_out_trained: bool = False
+    """Leave out the validation rows that are equal to training rows, labels included: they measure
+    memory. Metrics are then of the rest, and `left_out_rows` counts them."""
     mute: list[FindingName] = Field(default_factory=list)
     """Names of findings that are known and not to be reported again, such as `single-column`. The
     model's card lists them."""

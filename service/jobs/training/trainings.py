@@ -22,6 +22,7 @@ from service.jobs.training.admission import labeled_as, load_start, rows_stay_in
 from service.jobs.training.rows import (
     LabeledRows,
     count_seen,
+    only_new,
     rows_of,
     unscaled_columns,
 )
@@ -91,11 +92,18 @@ class JobTrainings:
         data = read(dataset)
         self.rows = rows = LabeledRows(data, dataset, spec.classes, threads=threads)
         self.splits = measured = rows.splits(spec.validation, spec.seed)
+        if spec.leave_out_trained:
+            self.splits = measured = [*map(rows.without_trained, measured)]
         first = self.splits[0]
+        self._left_out = sum(each.left_out for each in self.splits)
         watched = None if first.validation is None else (rows, first.validation)
         if other is not None:
             others = rows_of(read(other), other, dataset, spec)
-            watched = others, others.everything
+            some = others.everything
+            if spec.leave_out_trained:
+                some = only_new(some, others.hashes[some], rows.hashes[first.training])
+                self._left_out = len(others.everything) - len(some)
+            watched = others, some
         self._watched = watched
         """Rows to measure the model on."""
         self._group_of: Indices = np.empty(0, np.int64)
@@ -266,6 +274,8 @@ class JobTrainings:
                 **summary.metrics_of_folds(measures, each),
                 "trained_rows": seen,
             }
+        if self.spec.leave_out_trained and "validation" in metrics:
+            metrics["validation"]["left_out_rows"] = self._left_out
         return metrics
 
     def held_out(

@@ -239,6 +239,13 @@ def test_validation_rows_that_were_trained_on_are_counted(
     assert "are equal to training rows" in client.get(f"/jobs/{found['id']}").text
     version = client.get("/v1/models/kept/versions/1").json()
     assert version["metrics"]["validation"]["trained_rows"] == found["trained_rows"]
+    upload(client, "".join([*lines, *lines[1:20]]))
+    fields = {"specs": specs, "model_name": "kept", "validation": {"folds": 5}}
+    rest = compared(client, worker, **fields, leave_out_trained=True)
+    validation = client.get("/v1/models/kept/versions/2").json()["metrics"]["validation"]
+    assert rest["trained_rows"] == validation["trained_rows"] == 0
+    assert 0 < validation["left_out_rows"] <= 38
+    assert sum(map(sum, validation["confusion_matrix"])) == 79 - validation["left_out_rows"]
 
 
 def test_costs_are_compared_on_one_objective_only(client: TestClient, worker: Worker) -> None:

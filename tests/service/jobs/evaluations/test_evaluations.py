@@ -134,6 +134,26 @@ def seen(client: TestClient, worker: Worker, **fields: Any) -> tuple[int | None,
     return found["trained_rows"], " ".join(job["warnings"])
 
 
+def test_rows_that_were_trained_on_are_left_out_if_asked(
+    client: TestClient, worker: Worker
+) -> None:
+    """Metrics and importance are those of the other rows alone; without others there are none."""
+    whole, old = train(client, worker), csv_of(90).splitlines(keepends=True)
+    new = csv_of(50, seed=8)
+    mixed = upload(client, "".join([*old[:31], *new.splitlines(keepends=True)[1:]]))
+    alone = evaluated(client, worker, dataset_id=upload(client, new), importance=True)["metrics"]
+    asked = {"leave_out_trained": True, "importance": True}
+    rest = evaluated(client, worker, dataset_id=mixed, **asked)["metrics"]
+    assert (rest["trained_rows"], rest["left_out_rows"], alone["left_out_rows"]) == (0, 30, 0)
+    assert {**rest, "left_out_rows": 0} == alone
+    job_id = client.post(
+        "/v1/evaluations", json={"dataset_id": whole, "model": "clouds", **asked}
+    ).json()["id"]
+    worker.take_next_job()
+    job = client.get(f"/v1/jobs/{job_id}").json()
+    assert (job["state"], job["error"]["code"]) == ("failed", "empty-data")
+
+
 def test_rows_that_were_trained_on_are_counted(client: TestClient, worker: Worker) -> None:
     """By value, in any order of rows and columns and in any format; without those of the validation
     set."""

@@ -108,6 +108,35 @@ def test_validation_rows_that_were_trained_on_are_counted(
     assert job["metrics"]["validation"]["trained_rows"] == 0
 
 
+@pytest.mark.parametrize("validation", [{"fraction": 0.25}, {"folds": 4}, {"dataset_id": ""}])
+def test_validation_rows_that_were_trained_on_are_left_out_if_asked(
+    client: TestClient, worker: Worker, validation: dict[str, Any]
+) -> None:
+    """The headline is of the rest, and says how many there were; without a rest there is none."""
+    lines = csv_of(40).splitlines(keepends=True)
+    other = csv_of(30, seed=5).splitlines(keepends=True)
+    given = {"dataset_id": upload(client, "".join([*lines[:9], *other[1:]]))}
+    validation = given if "dataset_id" in validation else validation
+    repeated = upload(client, "".join([*lines, *lines[1:9]]))
+    usual, asked = (
+        carry_out(
+            client,
+            worker,
+            create(client, repeated, validation=validation, leave_out_trained=left_out),
+        )["metrics"]["validation"]
+        for left_out in (False, True)
+    )
+    assert (asked["trained_rows"], "left_out_rows" in usual) == (0, False)
+    assert asked["left_out_rows"] == usual["trained_rows"] > 0
+    counts = [sum(map(sum, each["confusion_matrix"])) for each in (usual, asked)]
+    assert counts[0] - counts[1] == asked["left_out_rows"]
+    if "dataset_id" in validation:
+        fields = {"validation": {"dataset_id": repeated}, "leave_out_trained": True}
+        job = carry_out(client, worker, create(client, repeated, **fields))
+        assert (job["state"], job["error"]["code"]) == ("failed", "empty-data")
+        assert "all rows to measure the model on are equal to" in job["error"]["detail"]
+
+
 def test_other_classes_are_left_out_with_the_training_rows(
     client: TestClient, worker: Worker
 ) -> None:
