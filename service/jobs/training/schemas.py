@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 from service.common.names import INVALID_NAME, NAME, AliasName, DatasetReference, ModelName
 from service.common.schemas import ShownAs, WriteModel
 from service.datasets.dataset import Dataset
+from service.datasets.schemas import Gap
 from service.errors import MAX_VALUE_CHARACTERS, InvalidContent
 from service.jobs.collection.schemas import KindCreate
 from service.models.versions import LATEST
@@ -76,10 +77,6 @@ ClassWeight = Literal["balanced"] | dict[str, Moderate]
 
 
 Classes = Annotated[list[Label], MinLen(2)] | None
-
-
-Gap = Annotated[float, Ge(0), Le(1e100)]
-"""Least time between training and validation rows, if the dataset has times; days of dates."""
 
 
 class ValidationSplit(WriteModel):
