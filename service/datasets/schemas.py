@@ -299,7 +299,6 @@ class DatasetUpdate(WriteModel):
 
 
 Gap = Annotated[float, Field(ge=0, le=1e100)]
-"""Least time between training and validation rows, if the dataset has times; days of dates."""
 
 
 class DatasetSplit(WriteModel):
@@ -312,6 +311,7 @@ class DatasetSplit(WriteModel):
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     """Decides which rows: the same as for a job with this seed and such a `validation`."""
     gap: Gap = 0.0
+    """Least time between training and validation rows, if they have times: of dates in days."""
 
 
 class DatasetSplitRead(ReadModel):

@@ -88,6 +88,7 @@ class ValidationSplit(WriteModel):
     """Take the same share of every class. Default: true; of a numeric target, which has no classes,
     false."""
     gap: Gap = 0.0
+    """Least time between training and validation rows, if they have times: of dates in days."""
 
 
 class Folds(WriteModel):
@@ -100,6 +101,7 @@ class Folds(WriteModel):
     more training. It begins at zero even if the model's training does not; all trainings share a
     time budget."""
     gap: Gap = 0.0
+    """Least time between training and validation rows, if they have times: of dates in days."""
 
 
 class ValidationDataset(WriteModel):
