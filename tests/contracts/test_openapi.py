@@ -39,7 +39,7 @@ def test_document_is_valid(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
-MOST_BYTES = 270_000 + 16_000 * len(KINDS)
+MOST_BYTES = 274_000 + 16_000 * len(KINDS)
 """Each kind of job has eight operations or more, with replies and examples of its own."""
 
 

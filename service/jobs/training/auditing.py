@@ -12,7 +12,7 @@ from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import TrainingOptions
 from svm.audit import sampled_rows
 from svm.audit.findings import Finding, listed, percent
-from svm.data.matrices import Indices
+from svm.data.matrices import Array, Indices
 from svm.model.measures import interval
 from svm.model.multiclass import label_name
 
@@ -24,7 +24,7 @@ def audit_of(
     dataset: Dataset,
     spec: TrainingOptions,
     metrics: Mapping[str, Any],
-    classes: Sequence[Any],
+    classes: Array,
     more: Sequence[Finding] = (),
 ) -> list[dict[str, Any]]:
     """The findings that concern a training and are not muted: the order of the rows does only if
@@ -32,7 +32,7 @@ def audit_of(
     measured = metrics.get("validation") or {}
     own = [
         *trained_rows(measured.get("trained_rows"), _count(measured), "validation rows"),
-        *_never_predicted(metrics, classes),
+        *_never_predicted(metrics, classes.tolist()),
         *_within_baseline(measured, spec.class_weight),
         *more,
     ]

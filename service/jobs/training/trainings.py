@@ -91,11 +91,10 @@ class JobTrainings:
         threads = as_function(threads_of(context.settings, work))
         data = read(dataset)
         self.rows = rows = LabeledRows(data, dataset, spec.classes, threads=threads)
-        self.splits = measured = rows.splits(spec.validation, spec.seed)
-        if spec.leave_out_trained:
-            self.splits = measured = [*map(rows.without_trained, measured)]
+        measured = rows.splits(spec.validation, spec.seed, spec.leave_out_trained)
+        self.splits = measured
         first = self.splits[0]
-        self._left_out = sum(each.left_out for each in self.splits)
+        self._left_out = first.left_out
         watched = None if first.validation is None else (rows, first.validation)
         if other is not None:
             others = rows_of(read(other), other, dataset, spec)
@@ -261,6 +260,8 @@ class JobTrainings:
                     self.certain = certain
             seen = count_seen(rows.hashes[some], self.rows.hashes[training])
             metrics["validation"] = {**measures.metrics(), "trained_rows": seen}
+            if self._left_out is not None:
+                metrics["validation"]["left_out_rows"] = self._left_out
         elif folds:
             each = list(folds.values())
             if fitted.target is None:
@@ -269,13 +270,10 @@ class JobTrainings:
                 some, given = self._of_folds(scores)
                 predicted = fitted.values_from_scores(given)
                 measures = self.rows.measures_of(fitted, some, predicted, baseline)
-            seen = self.rows.seen([self.splits[k] for k in folds])
             metrics["validation"] = {
                 **summary.metrics_of_folds(measures, each),
-                "trained_rows": seen,
+                **self.rows.seen([self.splits[k] for k in folds]),
             }
-        if self.spec.leave_out_trained and "validation" in metrics:
-            metrics["validation"]["left_out_rows"] = self._left_out
         return metrics
 
     def held_out(
