@@ -16,8 +16,8 @@ help: ## List what can be made
 run: $(VENV)/.compiled $(VENV)/.site ## Start the service at http://127.0.0.1:8000 (or PORT=9000), data in ./var
 	exec $(BIN)/svm-service serve $(if $(PORT),--port $(PORT))
 
-test: $(VENV)/.test $(VENV)/.site ## Run all tests, two files at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(VENV)/.test $(VENV)/.site ## Run all tests, three files at a time: two of them wait now and then
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 shared: $(VENV)/.test ## Run the tests of the routes on PostgreSQL and S3
 	$(BIN)/python -m pytest --shared tests/service/datasets/test_routes.py tests/service/models tests/service/jobs/test_routes.py
@@ -42,7 +42,7 @@ site: $(VENV)/.site ## Build the documentation that the service shows at /guide
 generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
 	$(BIN)/python -m pytest -m generated
 
-long: $(VENV)/.test $(VENV)/.site ## Run the tests of whole processes that take seconds each
+long: $(VENV)/.test $(VENV)/.site ## Run tests of processes that take seconds, and the cases that `make test` leaves out
 	$(BIN)/python -m pytest -m long -n 2 --dist loadfile
 
 soundness: $(VENV)/.test ## Check 5,000 certificates, exports on 100,000 rows, 64 tables of R, course results over 20 seeds

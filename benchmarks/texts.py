@@ -110,32 +110,34 @@ def compared(name: str, texts: Texts, classes: Array) -> Compared:
     right, seconds = [0, 0], [0.0, 0.0]
     for learn, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(texts, classes):
         known, new = [texts[i] for i in learn], [texts[i] for i in test]
-        for k, answers in enumerate((_ours, _peer)):
-            begun = time.process_time()
-            predicted = answers(known, classes[learn], new)
-            seconds[k] += time.process_time() - begun
+        known_classes, begun = classes[learn], time.process_time()
+        labels, numbers = np.unique(known_classes, return_inverse=True)
+        model = fitted(known, numbers)
+        answers = [labels[model.predict(raw(new))]]
+        seconds[0] += time.process_time() - begun
+        begun = time.process_time()
+        answers.append(peer(model).fit(known, known_classes).predict(new))
+        seconds[1] += time.process_time() - begun
+        for k, predicted in enumerate(answers):
             right[k] += int(np.count_nonzero(predicted == classes[test]))
     shares = [100.0 * count / len(texts) for count in right]
     return Compared(name, *shares, *seconds)
 
 
-def _ours(known: Texts, classes: Array, new: Texts) -> Array:
-    labels, numbers = np.unique(classes, return_inverse=True)
-    return labels[fitted(known, numbers).predict(raw(new))]
-
-
-def _peer(known: Texts, classes: Array, new: Texts) -> Array:
-    predicted: Array = peer(known).fit(known, classes).predict(new)
-    return predicted
-
-
-def peer(known: Texts) -> Any:
-    """The same tokens: words and pairs, and characters if the texts are short."""
-    given: dict[str, Any] = {"preprocessor": preprocessed}
-    parts = [TfidfVectorizer(ngram_range=(1, 2), **given)]
-    if statistics.median(map(len, known)) <= SHORT:
-        parts.append(TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), **given))
-    return make_pipeline(make_union(*parts), LinearSVC(C=1.0, dual=True))
+def peer(model: FittedPipeline) -> Any:
+    """The same tokens: of the same sorts, less those of a single text if our model leaves these
+    out."""
+    given: dict[str, dict[str, Any]] = {
+        "words": {"ngram_range": (1, 2)},
+        "characters": {"analyzer": "char_wb", "ngram_range": (2, 4)},
+    }
+    vectorizers = [
+        TfidfVectorizer(
+            preprocessor=preprocessed, min_df=min(2, int(part.counts.min())), **given[part.name]
+        )
+        for part in model.encoder.texts[0].parts
+    ]
+    return make_pipeline(make_union(*vectorizers), LinearSVC(C=1.0, dual=True))
 
 
 def preprocessed(text: str) -> str:
@@ -178,7 +180,7 @@ def scoring(n_texts: int = 33_000) -> dict[str, float]:
     begun = time.perf_counter()
     model = fitted(texts, classes)
     figures = {"training, s": time.perf_counter() - begun}
-    theirs = peer(texts)
+    theirs = peer(model)
     begun = time.perf_counter()
     theirs.fit(texts, classes)
     figures["training / the peer's"] = figures["training, s"] / (time.perf_counter() - begun)
@@ -192,7 +194,8 @@ def scoring(n_texts: int = 33_000) -> dict[str, float]:
         figures["bulk scoring / the peer's"] = ours / others
         for n_classes in (2, 150):
             texts, classes = generated_texts(n_texts, n_classes)
-            figures |= _lone(n_classes, fitted(texts, classes), peer(texts).fit(texts, classes))
+            model = fitted(texts, classes)
+            figures |= _lone(n_classes, model, peer(model).fit(texts, classes))
     for name, figure in figures.items():
         print(f"{name:>44} {figure:10.3f}", flush=True)
     return figures

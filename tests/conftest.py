@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Rooms with long files first: at the end no process works alone."""
+    """Mark cases beyond a `spread` as `long`. Rooms with long files come first: at the end no
+    process works alone."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if (spread := item.get_closest_marker("spread")) is not None:
+            function = item.nodeid.partition("[")[0]
+            if seen[function] % spread.args[0]:
+                item.add_marker("long")
+            seen[function] += 1
     folders = ("torture", "journeys", "docs", "engine", "operations", "client", "cli", "jobs")
 
     def rank(item: pytest.Item) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service.datasets.schemas import UploadOptions
 from service.rows.format_table import FORMATS, SUFFIXES
 from service.rows.spec import DELIMITED, JSON, LIBSVM, NDJSON, ZIP
 
@@ -78,14 +77,11 @@ _JSON_SCHEMA: dict[str, Any] = {
 
 
 def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
-    options = UploadOptions.model_json_schema()["properties"]
-    for option in options.values():
-        if option["default"] is None:
-            option["example"] = ""  # or Swagger UI fills an invented value in
     return {
         "type": "object",
+        "description": "The parameters of the query may also be fields.",
         "required": ["file"],
-        "additionalProperties": False,
+        "additionalProperties": {"type": "string"},
         "properties": {
             "file": {
                 **binary,
@@ -99,7 +95,6 @@ def _form_schema(binary: dict[str, Any]) -> dict[str, Any]:
                 **binary,
                 "description": "One label a line, if `file` holds features only; or an NPY vector.",
             },
-            **options,
         },
     }
 

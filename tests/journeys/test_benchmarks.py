@@ -73,6 +73,7 @@ def test_lists_are_measured() -> None:
     assert all(0 < ms < 60_000 for times in figures.values() for ms in times.values())
 
 
+@pytest.mark.long
 def test_predictions_are_equal_by_every_path(service: Service) -> None:
     """Few rows, every format, also by a batch job."""
     differences = one_answer.differences("linear", fitted_linear(64), 300)

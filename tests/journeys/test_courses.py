@@ -97,6 +97,7 @@ def trained(server: Server, datasets: dict[str, str]) -> Callable[[Item], list[d
     return jobs
 
 
+@pytest.mark.spread(3)
 @by_name
 def test_figure_is_in_the_range(
     item: Item, server: Server, trained: Callable[[Item], list[dict[str, Any]]]
@@ -134,20 +135,31 @@ def test_time_against_sizes(
     """Processor time of equally many updates: flat in rows, linear in columns and support vectors,
     by the exponent of a power of the size."""
     body = {"dataset_id": datasets[data], **json.loads(request_text)}
+    size = {"rows": "rows", "columns": "columns"}.get(name.split()[-1], "n_support_vectors")
+    expected = 0.0 if size == "rows" else 1.0
+    least: Any = np.inf
+    for _ in range(5):  # what else the machine does only adds to a time
+        entries = sorted(_compared(server, body, plot), key=lambda entry: float(entry[size]))
+        assert len({entry["updates"] for entry in entries}) == 1
+        least = np.minimum(least, [entry["cpu_s"] for entry in entries])
+        sizes = [entry[size] for entry in entries]
+        exponent = np.polyfit(np.log(sizes), np.log(least), 1)[0]
+        if abs(exponent - expected) < 0.4:
+            break
+    print(f"{name}: exponent {exponent:.2f}")
+    assert abs(exponent - expected) < 0.4, (sizes, least)
+
+
+def _compared(server: Server, body: dict[str, Any], plot: str) -> list[dict[str, Any]]:
+    """The entries of a comparison, which has the plot."""
     comparison = ok(server.http.post("/v1/comparisons", json=body), 202)
     path = f"/v1/comparisons/{comparison['id']}"
     while not comparison["finished_at"]:
         comparison = ok(server.http.get(f"{path}?wait_s=10"), 200)
-    assert comparison["state"] == "succeeded", (name, comparison)
+    assert comparison["state"] == "succeeded", comparison
     assert server.http.get(f"{path}/{plot}").text.count("<circle") >= 3
-    size = {"rows": "rows", "columns": "columns"}.get(name.split()[-1], "n_support_vectors")
-    entries = comparison["entries"]
-    assert len({entry["updates"] for entry in entries}) == 1
-    sizes, times = (np.log([entry[of] for entry in entries]) for of in (size, "cpu_s"))
-    exponent = np.polyfit(sizes, times, 1)[0]
-    print(f"{name}: exponent {exponent:.2f}")
-    expected = 0.0 if size == "rows" else 1.0
-    assert abs(exponent - expected) < 0.4, [(e[size], e["cpu_s"]) for e in entries]
+    entries: list[dict[str, Any]] = comparison["entries"]
+    return entries
 
 
 @pytest.mark.soundness

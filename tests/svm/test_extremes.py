@@ -101,6 +101,7 @@ def bounds_by_newton(name: str, regularization: float, intercept: Any) -> PairCe
     return worst
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("regularization", [1e-12, 1e-6, 1.0, 1e3, 1e6])
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 @pytest.mark.parametrize(
@@ -280,6 +281,7 @@ def test_scaling_of_values_that_overflow_is_refused(scaling: ScalingName) -> Non
     assert caught.value.code == "scaling-unsupported"
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     ("rows", "labels"),

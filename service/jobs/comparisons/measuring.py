@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from service.jobs.comparisons.results import ComparisonState, place_of
+from service.jobs.comparisons.schemas import RankBy
 from service.jobs.training.rows import LabeledRows, Split
-from svm.data.matrices import Array, Indices, Vector
-from svm.model.measures import Errors, Measures, mean_difference, share_difference
+from svm.data.matrices import Indices, Vector
+from svm.model.measures import (
+    Baseline,
+    Confusion,
+    Errors,
+    Measures,
+    mean_difference,
+    share_difference,
+)
+from svm.model.pipeline import FittedPipeline
 from svm.model.target import Target
 
 MEASURED_ROWS = 20_000
@@ -32,13 +41,23 @@ class ValidationRows:
             some = slice(None, None, self._apart)
             self.of_split = [rows if rows is None else rows[some] for rows in self.of_split]
 
-    def kept(self, data: LabeledRows, split: int, predicted: Vector) -> Array:
-        """What is kept of the predictions of these rows of a split."""
+    def measure(
+        self,
+        state: ComparisonState,
+        entry: int,
+        split: int,
+        data: LabeledRows,
+        fitted: FittedPipeline,
+        baseline: Baseline | None,
+    ) -> Measures:
+        """Predict these rows of a split by the model of an entry, and keep what `behind` needs."""
         rows = self.of_split[split]
         assert rows is not None
-        if self._numeric:
-            return predicted
-        return np.packbits((predicted != data.codes(rows))[:: self._apart])
+        predicted = kept = data.predicted(fitted, rows)
+        if not self._numeric:
+            kept = np.packbits((predicted != data.codes(rows))[:: self._apart])
+        state.predicted[place_of(entry, split)] = kept
+        return data.measures_of(fitted, rows, predicted, baseline)
 
     def predicted(self, state: ComparisonState, entry: int) -> tuple[Indices, Vector]:
         """All of these rows, and the numbers predicted for them by trainings that did not see
@@ -57,9 +76,14 @@ class ValidationRows:
         rows, predicted = self.predicted(state, entry)
         return Errors(data.numbers(rows), predicted, Target(0.0, 1.0), None)
 
-    def behind(self, state: ComparisonState, data: LabeledRows, best: int) -> dict[int, Any]:
-        """By entry: how much larger its errors are than those of the best, row by row."""
-        found = {}
+    def behind(
+        self, state: ComparisonState, data: LabeledRows, best: int, by: RankBy
+    ) -> dict[int, Any]:
+        """By entry: how much larger its errors are than those of the best, row by row. Classes have
+        no such errors if they are ranked by another score than accuracy."""
+        found: dict[int, Any] = {}
+        if by in Confusion.SCORES[1:]:
+            return found
         for entry, each in enumerate(state.results):
             if each.is_finished and entry != best:
                 mean, ends = self._difference(state, data, entry, best)

@@ -65,6 +65,15 @@ def scores_in(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 Error = dict[str, Any]
 """`code`, `detail` and `hint`."""
+NO_INTERVALS = (
+    "The model has no prediction intervals, since its validation rows chose it among the entries: "
+    "a job with its `spec` and another `seed` learns them."
+)
+OUT_OF_MEMORY: Error = {
+    "code": "out-of-memory",
+    "detail": "a worker's memory is too small for this entry",
+    "hint": "give workers more memory, or train it with a solver that streams",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

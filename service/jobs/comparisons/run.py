@@ -42,7 +42,7 @@ from service.storage.database import new_id
 from service.storage.disk import file_errors_reported
 from svm.data.matrices import Indices
 from svm.errors import CheckpointMismatch, Diverged, InvalidData
-from svm.model.measures import Baseline, Confusion, Measures
+from svm.model.measures import Baseline, Measures
 from svm.training.curve import Progress
 from svm.training.preparation import Prepared
 from svm.training.results import TrainingResult
@@ -77,7 +77,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
         result=None if best is None else results.headline(best, made) | common,
-        warnings=(*work.unmeasured(), *warnings),
+        warnings=(*separation.unmeasured(work.rows, work.splits, body.validation), *warnings),
         error=results.all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(reported)),
     )
@@ -248,15 +248,6 @@ class ComparisonSequence:
 
 LONG_TRAININGS = 8
 """One of many trainings may take at most one part of this many of the remaining time."""
-NO_INTERVALS = (
-    "The model has no prediction intervals, since its validation rows chose it among the entries: "
-    "a job with its `spec` and another `seed` learns them."
-)
-OUT_OF_MEMORY: results.Error = {
-    "code": "out-of-memory",
-    "detail": "a worker's memory is too small for this entry",
-    "hint": "give workers more memory, or train it with a solver that streams",
-}
 
 
 class ChainRun:
@@ -319,15 +310,9 @@ class ChainRun:
         """All rows of the dataset, with their classes."""
         return next(iter(self._rows.values()))
 
-    def unmeasured(self) -> Iterator[str]:
-        """As `separation.unmeasured`."""
-        return separation.unmeasured(self.rows, self.splits, self.body.validation)
-
     def behind(self, best: int) -> dict[int, Any]:
-        """By entry, as `ValidationRows.behind`. Classes have no such errors for other scores."""
-        if self._by in Confusion.SCORES[1:]:
-            return {}
-        return self._validation.behind(self.state, self.rows, best)
+        """By entry, as `ValidationRows.behind`."""
+        return self._validation.behind(self.state, self.rows, best, self._by)
 
     def packed(self) -> Arrays:
         """The checkpoint."""
@@ -380,7 +365,7 @@ class ChainRun:
                 result = self._train(step)
                 self._measure(step, result)
             except (InvalidData, Diverged, MemoryError) as error:
-                known = OUT_OF_MEMORY if isinstance(error, MemoryError) else error_of(error)
+                known = results.OUT_OF_MEMORY if isinstance(error, MemoryError) else error_of(error)
                 state.fail(step.entry, known)
                 self._prepared = None
             spent_s = self._training.elapsed_s if self._training is not None else 0.0
@@ -471,11 +456,9 @@ class ChainRun:
         baseline = rows.baseline(chosen)
         measures: Measures | None = None
         measured = fold = None
-        if (some := self._validation.of_split[step.split]) is not None:
-            predicted = rows.predicted(fitted, some)
-            kept = self._validation.kept(rows, step.split, predicted)
-            state.predicted[results.place_of(step.entry, step.split)] = kept
-            measures = rows.measures_of(fitted, some, predicted, baseline)
+        if self._validation.of_split[step.split] is not None:
+            given = rows, fitted, baseline
+            measures = self._validation.measure(state, step.entry, step.split, *given)
             metrics, name = measures.metrics(), measures.SCORES[0]
             measured = results.kept_of(metrics)
             if step.split > 0:
@@ -527,7 +510,7 @@ class ChainRun:
             given = self._validation.predicted(state, number)
             measures = self._rows[self._in_files[number]].measures_of(fitted, *given, baseline)
             validation = summary.metrics_of_folds(measures, now.folds)
-        notes = () if fitted.target is None else (NO_INTERVALS,)
+        notes = () if fitted.target is None else (results.NO_INTERVALS,)
         named = entry.model_copy(update={"set_alias": self.body.set_alias})
         subsets = {"train": train, "validation": validation}
         record = {

@@ -1,4 +1,4 @@
-"""What is told of the splits of a training: how far rows are apart, and what is not measured."""
+"""About the splits of a training: how far rows are apart, and what is not measured."""
 
 from __future__ import annotations
 

@@ -150,9 +150,10 @@ class Builder:
             if kind == "text":
                 make = partial(free_texts, question, typed=self._typed)
                 if role == "group":
-                    words = NO_WORDS if self._typed else MISSING_TEXTS | question.asked
+                    words = MISSING_TEXTS | question.asked | {PLACEHOLDER}
+                    words = NO_WORDS if self._typed else words
                     longest = self._spec.limits.cell_bytes
-                    make = partial(FreeTexts, words | {PLACEHOLDER}, longest, typed=self._typed)
+                    make = partial(FreeTexts, words, longest, typed=self._typed)
                 features.append(Feature(position, make))
                 continue
             if self._typed:

@@ -81,7 +81,8 @@ def code_texts(runs: Iterable[Run]) -> tuple[Codes, list[str]]:
 def write_groups(folder: Path, codes: Codes, names: list[str]) -> None:
     """Write groups (n_samples,) that are positions in `names`, which may be in any order, and of
     which some may be unused; -1 for a row without a group."""
-    used = sorted(np.unique(codes[codes >= 0]).tolist(), key=names.__getitem__)
+    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(names))).tolist()
+    used.sort(key=names.__getitem__)
     place = np.full(len(names) + 1, -1, np.int32)  # the last one is that of -1
     place[used] = np.arange(len(used))
     write_array(folder / "groups.npy", place[codes])
@@ -188,6 +189,13 @@ def columns_beside(stored: Stored) -> tuple[list[TableColumn], Values]:
         columns.append({"name": one["name"], "kind": kind, "levels": levels})
         values.append(array[:, None])
     return columns, np.hstack(values)
+
+
+def apart_of(stored: Stored) -> dict[str, Any]:
+    """The `groups` and `times` of rows, if they have them."""
+    files = {role: np.load(stored.path(array)) for role, array in _first_arrays(stored)}
+    groups = own_numbers(files["group"]) if "group" in files else None
+    return {"groups": groups, "times": files.get("time")}
 
 
 def own_numbers(groups: npt.NDArray[np.int32]) -> Codes:

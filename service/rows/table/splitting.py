@@ -10,31 +10,32 @@ import numpy.typing as npt
 
 from service.errors import Fault, InvalidContent
 from service.rows.spec import Divided, Parsed, SplitSpec, Stored
+from service.rows.table.beside import apart_of
 from service.rows.table.labels import MAX_CLASSES, Target, join_labels
-from service.rows.table.left_out import Mask, write_chosen
+from service.rows.table.left_out import write_chosen
 from service.rows.table.summary import describe
 from service.rows.table.writers import Table
-from svm.data.splitting import split
+from svm.data.matrices import Indices
+from svm.data.splitting import Apart, Pair, split
 from svm.errors import InvalidData
 
 
 def divide(spec: SplitSpec) -> Divided:
     """Write the arrays of both parts and describe them: each as if it had been uploaded by itself.
 
-    Raises InvalidContent `class-too-small` if a part would be empty, and `target-missing` or
-    `target-continuous` if rows without classes are to be stratified.
+    Rows of one group are in one part, and those of `train` before those of `test`; with groups and
+    times, rows are in neither if their group is on both sides of the time. Raises InvalidContent
+    `class-too-small` if a part would be empty, `not-separable` if groups or times do not allow
+    parts, and `target-missing` or `target-continuous` if rows without classes are to be stratified.
     """
-    stored = spec.stored
-    labels = stored.labels()
-    kept = np.zeros(stored.n_samples, dtype=bool)
-    kept[_kept_rows(spec, labels)] = True
-    return Divided(
-        _write_part(spec, labels, kept, Path(spec.train)),
-        _write_part(spec, labels, ~kept, Path(spec.test)),
-    )
+    labels = spec.stored.labels()
+    rows = _rows_of_parts(spec, labels)
+    folders = Path(spec.train), Path(spec.test)
+    parts = (_write_part(spec, labels, *pair) for pair in zip(rows, folders, strict=True))
+    return Divided(*parts)
 
 
-def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[np.int64]:
+def _rows_of_parts(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> Pair:
     classes = spec.stored.classes
     stratify = classes is not None if spec.stratify is None else spec.stratify
     if spec.stratify and labels is None:
@@ -46,19 +47,22 @@ def _kept_rows(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> npt.NDArray[
         raise _refusal("class-too-small", "/fraction", "one row cannot be split")
     codes = np.zeros(spec.stored.n_samples) if labels is None or classes is None else labels
     try:
-        return split(codes, spec.fraction, stratify=stratify, seed=spec.seed)[0]
+        apart = Apart(**apart_of(spec.stored))
+        return split(codes, spec.fraction, stratify=stratify, seed=spec.seed, apart=apart)
     except InvalidData as error:
         raise _refusal(error.code, "/fraction", str(error)) from None
 
 
 def _write_part(
-    spec: SplitSpec, labels: npt.NDArray[Any] | None, rows: Mask, folder: Path
+    spec: SplitSpec, labels: npt.NDArray[Any] | None, chosen: Indices, folder: Path
 ) -> Parsed:
     stored = spec.stored
+    rows = np.zeros(stored.n_samples, dtype=bool)
+    rows[chosen] = True
     columns = write_chosen(stored, stored.path, rows, folder, spec.limits)
     whole = {
         **stored.described(),
-        "n_samples": int(np.count_nonzero(rows)),
+        "n_samples": len(chosen),
         "classes": None,
         "table": columns,
     }
@@ -75,5 +79,7 @@ def _target(stored: Stored, labels: npt.NDArray[Any]) -> Target:
 
 def _refusal(code: str, pointer: str, message: str) -> InvalidContent:
     hint = "say stratify=false" if pointer == "/stratify" else "choose another fraction"
+    if code == "not-separable":
+        hint += ", or append rows of other groups or times"
     fault = Fault(code=code, message=message, pointer=pointer, hint=hint)
     return InvalidContent(code, f"{message}; {hint}", (fault,))

@@ -221,6 +221,7 @@ def test_table_is_trained_and_served_by_choosing_its_label(
     watched.assert_no_errors()
 
 
+@pytest.mark.long
 def test_table_of_prices_gives_an_interval_by_choosing_its_target(
     watched: Watched, tmp_path: Path
 ) -> None:
@@ -254,6 +255,7 @@ def test_table_of_prices_gives_an_interval_by_choosing_its_target(
     watched.assert_no_errors()
 
 
+@pytest.mark.long
 def test_message_of_the_sample_is_routed(watched: Watched) -> None:
     """Without typing but the message, whose words are then marked."""
     page = watched.open("/")
@@ -274,6 +276,7 @@ def test_message_of_the_sample_is_routed(watched: Watched) -> None:
     watched.assert_no_errors()
 
 
+@pytest.mark.long
 def test_compared_settings_are_bars(chromium: Browser, server: Server) -> None:
     """On the pages of the job and of the model, on a phone in dark mode; while settings are
     compared, the progress reports it."""
@@ -370,6 +373,7 @@ class Documentation:
         block.locator(".opblock-summary-control").first.click()
 
 
+@pytest.mark.long
 def test_documentation_page_executes_requests(
     watched: Watched, server: Server, tmp_path: Path
 ) -> None:
@@ -434,6 +438,7 @@ def test_pages_are_small_and_load_nothing_from_elsewhere(chromium: Browser, serv
 RULES = "[...document.styleSheets].map(sheet => sheet.cssRules.length)"
 
 
+@pytest.mark.long
 def test_pages_look_the_same_when_visited_again(chromium: Browser, server: Server) -> None:
     """The browser then has them, with the policy of the reply that nothing has changed."""
     *_, dataset, job, model, _, plots = pages(server)
@@ -458,6 +463,7 @@ def test_pages_look_the_same_when_visited_again(chromium: Browser, server: Serve
     assert [text for kind, text in messages if kind in ("error", "warning")] == []
 
 
+@pytest.mark.long
 def test_first_paint_is_quick(chromium: Browser, server: Server) -> None:
     """On a busy machine too within 1.5 s: 0.2 s otherwise."""
     paint_ms = float("inf")

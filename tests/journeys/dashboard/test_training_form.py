@@ -54,6 +54,7 @@ def watched(chromium: Browser, server: Server) -> Iterator[Watched]:
     context.close()
 
 
+@pytest.mark.long
 def test_every_choice_is_what_is_sent(watched: Watched, server: Server, starts: list[str]) -> None:
     """The request has what can be seen, and nothing that cannot: in every combination on a new
     form, and with every answer on one that is filled in."""

@@ -97,6 +97,7 @@ def kept(server: Server) -> list[str]:
     return ids
 
 
+@pytest.mark.long
 def test_replies_match_the_document(locked: Server, tmp_path: Path) -> None:
     """No 5xx, no undocumented status or media type, no reply that differs from its schema."""
     options = ("--phases", "fuzzing", "--max-examples", "1")

@@ -82,6 +82,7 @@ def test_bombs_are_refused_at_once(warm: Server, made: Callable[[], dict[str, Bo
     assert warm.http.post(PREDICT, json={"instances": [[1, 2]]}).status_code == 200
 
 
+@pytest.mark.long
 def test_endless_upload_is_refused(warm: Server) -> None:
     """At the limit, while it is still being sent."""
 

@@ -102,6 +102,7 @@ def test_rows_to_predict(name: str) -> None:
     assert seconds < 2
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", [name for name in UPLOADS if UPLOADS[name].media_type != FORM])
 def test_uploads(name: str, tmp_path: Path) -> None:
     """The same in the reading process."""

@@ -77,9 +77,9 @@ def refusal(table: Table, problem: dict[str, Any]) -> str:
 
 
 def test_tables_of_r_are_trained(server: Server) -> None:
-    """The first five, written with commas and as a German Excel does."""
-    results = outcomes(server, tables(5))
-    assert len(results) == 10
+    """The first two, written with commas and as a German Excel does."""
+    results = outcomes(server, tables(2))
+    assert len(results) == 4
     assert [result for result in results if not result.trained] == []
     assert read_differently(results) == []
 

@@ -16,20 +16,21 @@ from service.client import Client
 from tests.service.client.test_tables import LABELS, frame_of, records
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow warns of its own modules
-mlflow: Any = pytest.importorskip("mlflow")
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """In a file of SQLite."""
+@pytest.fixture
+def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Its store is a file of SQLite. The import takes seconds, for which other tests need not
+    wait."""
+    mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_LOGGING", "false")
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    yield
+    yield mlflow
     mlflow.set_tracking_uri(None)
 
 
-def test_table_with_categories_and_gaps(client: Client) -> None:
+def test_table_with_categories_and_gaps(client: Client, mlflow: Any) -> None:
     """Label, decision value and probability, from a frame with another order of columns."""
     from service.client.mlflow_models import log_version
 
@@ -60,7 +61,7 @@ def test_table_with_categories_and_gaps(client: Client) -> None:
     assert "one" in _served(loaded, {"dataframe_records": [{"one": 1}]}).text
 
 
-def test_text_in_the_data_file_is_not_executed(client: Client, tmp_path: Path) -> None:
+def test_text_in_the_data_file_is_not_executed(client: Client, mlflow: Any, tmp_path: Path) -> None:
     """A program beside the arrays of a logged model does nothing; what predicts is its code."""
     from service.client.mlflow_models import log_version
 
@@ -91,7 +92,7 @@ def _served(model: Any, body: dict[str, Any]) -> Any:
 
 
 @pytest.mark.long
-def test_array_without_names(client: Client) -> None:
+def test_array_without_names(client: Client, mlflow: Any) -> None:
     """Rows are an array, too."""
     from service.client.mlflow_models import log_version
 

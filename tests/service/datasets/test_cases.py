@@ -55,6 +55,7 @@ UPLOADS = {f"{one['file']}?{one['options']}".strip("?"): one for one in lines("u
 COLUMNS = dict(columns())
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("case", parameters(UPLOADS))
 def test_upload(client: TestClient, case: dict[str, str]) -> None:
     content = (CASES / "tables" / case["file"]).read_bytes()
@@ -128,6 +129,7 @@ def same(cell: str, wanted: str) -> bool:
         return cell == wanted
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("cells", parameters(COLUMNS))
 def test_column(client: TestClient, cells: list[dict[str, str]]) -> None:
     """A column of these cells, beside a column of numbers and a label of two classes."""

@@ -173,11 +173,19 @@ def test_parts_have_the_roles(client: TestClient, settings: Settings) -> None:
     names, roles = ["n", "patient", "when", "k"], {"group": "patient", "time": "when"}
     whole = sent(post(client, delimited(names, rows), **roles))
     split = sent(client.post(f"/v1/datasets/{whole['id']}/split", json={"fraction": 0.25}))
+    before: tuple[set[str], set[str]] = set(), set()
     for part in split.values():
         _, data = loaded(settings, part["id"])
         own = [rows[int(i)] for i in np.asarray(data.X)[:, 0]]
         same = sent(post(client, delimited(names, own), **roles))
+        groups, times = {str(row[1]) for row in own}, {str(row[2]) for row in own}
+        assert groups.isdisjoint(before[0])
+        assert not before[1] or max(before[1]) < min(times)
+        before = groups, times
         assert (same["matrix_digest"], part["time"]) == (part["matrix_digest"], "when")
+    one = sent(post(client, delimited(names, [[*row[:1], "g", *row[2:]] for row in rows]), **roles))
+    reply = client.post(f"/v1/datasets/{one['id']}/split", json={"fraction": 0.25})
+    assert "all rows are of one group" in problem(reply, 422, "not-separable")["detail"]
     gaps = [[*row[:3], "" if i == 3 else row[3]] for i, row in enumerate(rows)]
     labeled = sent(post(client, delimited(names, gaps), **roles))
     same = sent(post(client, delimited(names, rows[:3] + rows[4:]), **roles))

@@ -169,6 +169,7 @@ def test_export_of_numbers_states_its_parity(
     assert (again.json()["digest"], again.json()["classes"]) == (version["digest"], [])
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("model", MODELS)
 def test_export_states_its_parity(examples: ExampleModels, model: str, form: ExportFormat) -> None:

@@ -39,6 +39,7 @@ def send(client: TestClient, name: str, content: bytes, form: str, **headers: st
     return client.post(f"/v1/models/{name}/versions", content=content, headers=headers)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("form", MEDIA)
 @pytest.mark.parametrize("model", MODELS)
 def test_imported_model_is_the_exported_one(examples: ExampleModels, model: str, form: str) -> None:

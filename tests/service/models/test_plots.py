@@ -54,6 +54,7 @@ def problem(client: TestClient, model: str, kind: str, version: int = 1) -> tupl
     return reply.status_code, body["code"], body["detail"]
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", MODELS)
 def test_every_kind_of_every_model(examples: ExampleModels, model: str, kind: PlotKind) -> None:
@@ -91,6 +92,7 @@ def of_numbers(examples: ExampleModels, request: pytest.FixtureRequest) -> str:
     return model
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("kind", get_args(PlotKind))
 def test_plots_of_numbers(examples: ExampleModels, of_numbers: str, kind: PlotKind) -> None:
     """A picture of the errors, or one sentence that says what the plot is of."""

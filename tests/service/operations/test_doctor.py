@@ -138,6 +138,7 @@ DROP_RIGHTS = (
 """Even root then needs the rights that other users need."""
 
 
+@pytest.mark.spread(3)
 @pytest.mark.skipif(
     bool(DROP_RIGHTS) and shutil.which("setpriv") is None,
     reason="root may write everywhere",

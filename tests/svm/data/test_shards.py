@@ -107,6 +107,7 @@ SOLVERS = [
 ]
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(("solver", "stopping"), SOLVERS)
 def test_threads_and_files_change_no_bit(

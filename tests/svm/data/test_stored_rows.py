@@ -115,6 +115,7 @@ SOLVER_CASES: dict[str, tuple[AnySolver, Stopping]] = {
 }
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", SOLVER_CASES)
 def test_same_bits_from_files(both: tuple[Matrix, StoredRows], case: str) -> None:
     """Model, certificate and counts are those of the same rows in memory."""
@@ -141,6 +142,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", PIPELINES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_same_bits_through_every_step_before_the_solver(

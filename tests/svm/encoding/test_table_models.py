@@ -79,6 +79,7 @@ def test_rows_are_scored_as_the_slow_encoder_says(name: str, n_levels: int) -> N
     np.testing.assert_allclose(np.array(terms) + fitted.intercepts, scores, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("name", PIPELINES)
 def test_row_has_the_same_bits_in_any_batch(name: str) -> None:
     """Alone, first, last, and after the model was stored."""

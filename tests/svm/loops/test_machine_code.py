@@ -135,6 +135,7 @@ def test_all_code_on_disk_is_loaded_at_once(folder: Path) -> None:
     assert len(load()[0]) == 1
 
 
+@pytest.mark.long
 def test_damaged_files_are_compiled_again(folder: Path) -> None:
     """Empty, cut, or half of them zeros; what was compiled again is found."""
     hits(call(folder, "float64"))
@@ -148,6 +149,7 @@ def test_damaged_files_are_compiled_again(folder: Path) -> None:
         assert hits(call(folder, "float64")) == 2, damage
 
 
+@pytest.mark.long
 def test_code_of_a_module_that_has_moved_is_compiled_again(folder: Path) -> None:
     """The file of the loop that calls it did not change."""
     moved = "from svm.loops import compiled\n\n@compiled\ndef add(a, b):\n    return a + b\n"

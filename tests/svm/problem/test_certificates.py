@@ -53,6 +53,7 @@ def trained(solver: str, problem: Problem, stopping: Stopping) -> BinaryTraining
     return training
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 @pytest.mark.parametrize(
     ("name", "form"),

@@ -35,6 +35,7 @@ def stated(result: TrainingResult) -> float:
     return worst.primal / float(result.warm_start.regularization[0])
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("C", [1e-3, 1.0, 30.0])
 @pytest.mark.parametrize("intercept", ["augmented", "none"])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -51,6 +51,7 @@ def textbook(
     return iterates, dual
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("project", [False, True])

@@ -143,6 +143,7 @@ TEXTS: dict[str, tuple[dict[str, Any], int, int, int]] = {
 }
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("in_files", [False, True])
 @pytest.mark.parametrize("case", TEXTS)
 def test_estimate_covers_the_peak_of_texts(case: str, in_files: bool, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def pipeline_of(solver: AnySolver, form: Form) -> Pipeline:
     return Pipeline(solver=replace(solver, dtype=dtype), scaling="max-abs", stopping=stopping)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(("solver", "form"), MATRIX)
 def test_interrupted_anywhere_and_resumed(solver: AnySolver, form: Form) -> None:
     """Three pairs, interrupted at random calls again and again, each time resumed from a file by
@@ -115,6 +116,7 @@ def test_interrupted_anywhere_and_resumed(solver: AnySolver, form: Form) -> None
     assert bits(resumed(training, rows).result()) == expected
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(("solver", "form"), MATRIX)
 def test_same_seed_same_bits_with_any_threads(solver: AnySolver, form: Form) -> None:
     """Also if the threads take the pairs in another order every time."""
@@ -193,6 +195,7 @@ def repeated_rows(n_samples: int, n_features: int) -> Problem:
     )
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "solver",
     [

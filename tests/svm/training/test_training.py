@@ -64,6 +64,7 @@ def test_interrupted_training_leaves_its_memory(solver: str, threads: int) -> No
         gc.enable()
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("solver", "intercept"), SOLVER_INTERCEPTS)
 def test_same_seed_same_bits(solver: str, intercept: str, form: Form) -> None:

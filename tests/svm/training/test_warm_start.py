@@ -52,6 +52,7 @@ WARM = (
 each = pytest.mark.parametrize("solver", WARM, ids=lambda solver: f"{solver.name}")
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("form", "scheme"),
     [

@@ -67,6 +67,7 @@ def everything(settings: Settings, job_id: str) -> Any:
     return rows, files(settings, "checkpoints"), files(settings, "models")
 
 
+@pytest.mark.long
 def test_worker_continued_after_its_lease_can_write_nothing(
     client: TestClient, settings: Settings
 ) -> None:

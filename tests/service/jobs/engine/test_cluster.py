@@ -63,6 +63,7 @@ def machines(settings: Settings, tmp_path: Path) -> Iterator[list[Child]]:
         machine.stop()
 
 
+@pytest.mark.long
 def test_job_continues_on_the_other_machine(
     client: TestClient, settings: Settings, machines: list[Child]
 ) -> None:

@@ -80,6 +80,7 @@ def engine(engines: list[Child]) -> Child:
     return engines[-1]
 
 
+@pytest.mark.long
 def test_job_survives_its_killed_worker_with_the_same_model(
     client: TestClient, settings: Settings, engine: Child
 ) -> None:
@@ -131,6 +132,7 @@ def test_killed_worker_loses_no_point_of_a_trace(
     assert len(rows) > 100
 
 
+@pytest.mark.long
 def test_running_job_is_canceled_within_a_second_or_so(client: TestClient, engine: Child) -> None:
     """The worker hears of it by its heartbeat, and is free for the next job."""
     job_id = create(client, **ENDLESS)

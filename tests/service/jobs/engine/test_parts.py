@@ -161,6 +161,7 @@ def undisturbed(client: TestClient, shared: Settings, asks: Asks) -> Any:
     return results(client, job_id)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("asks", JOBS)
 def test_helper_changes_no_result(client: TestClient, shared: Settings, asks: Asks) -> None:
     expected = undisturbed(client, shared, asks)
@@ -242,6 +243,7 @@ def test_helper_predicts_pieces(
     assert files(shared, "checkpoints") == []
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("asks", JOBS)
 def test_damaged_results_are_done_again(
     client: TestClient, shared: Settings, asks: Asks, monkeypatch: pytest.MonkeyPatch

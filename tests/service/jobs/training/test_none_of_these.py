@@ -135,6 +135,7 @@ def test_stopped_anywhere_and_resumed_equals_undisturbed(
     assert first["digest"] == second["digest"]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "fields",
     [{}, {"validation": {"folds": 3}}, {"validation": FRACTION, "stopping": {"patience": 3}}],

@@ -490,6 +490,7 @@ def test_checkpoint_of_a_paused_job_becomes_the_model_it_is_canceled_with(
     assert ended["epochs"] >= job["progress"]["epoch"] > 0
 
 
+@pytest.mark.long
 def test_time_left_is_told_after_a_resume_too(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:

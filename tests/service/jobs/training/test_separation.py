@@ -86,7 +86,7 @@ def test_training_is_in_the_past(
 
 
 def test_fewer_groups_than_folds(client: TestClient, worker: Worker) -> None:
-    """And a class in one group only: both are told."""
+    """And a class in one group only: the warnings say both."""
     text = visits(4) + "".join(f"0.{i},1,1,p9,2026-02-01,odd\n" for i in range(5))
     upload(client, text, target="ill", group="patient")
     job = trained(client, worker, validation={"folds": 10})

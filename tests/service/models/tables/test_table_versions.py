@@ -127,6 +127,7 @@ def test_a_version_shows_its_columns(examples: ExampleModels) -> None:
     assert "| sex | category | female, male | 0 |" in markdown
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("model", ["linear", "kernel"])
 @pytest.mark.parametrize("kind", ["boundary", "learning-curve", "confusion", "roc", "margins"])
 def test_plots_are_drawn(examples: ExampleModels, model: str, kind: str) -> None:

@@ -50,6 +50,7 @@ def texts_of_dates(form: str) -> st.SearchStrategy[str]:
     return texts.filter(lambda text: {";", "\n", "\r"}.isdisjoint(text))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())

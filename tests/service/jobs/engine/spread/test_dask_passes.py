@@ -173,6 +173,7 @@ def test_lost_scheduler_is_no_failure_of_the_job(spread: Spread) -> None:
     assert spread.bits_with(at_epoch) == spread.expected
 
 
+@pytest.mark.long
 def test_dask_is_imported_only_for_an_address() -> None:
     """Not by the service or its workers; a job that must be spread has a warning why it is not."""
     code = (
