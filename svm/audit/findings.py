@@ -149,8 +149,11 @@ def told(findings: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
 
 
 def listed(columns: Sequence[str | int]) -> str:
-    """Names for a sentence."""
-    shown = [f"`{str(name)[:64]}`" for name in columns[:SHOWN]]
+    """Names, or numbers from 1, for a sentence."""
+    shown = [
+        f"`{name[:64]}`" if isinstance(name, str) else f"column {name + 1:,}"
+        for name in columns[:SHOWN]
+    ]
     if len(columns) > SHOWN:
         return f"{', '.join(shown)} and {len(columns) - SHOWN:,} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
