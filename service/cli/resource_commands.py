@@ -44,9 +44,14 @@ def split(
         typer.Option(help="Keep the shares of the classes in both datasets: the default for them."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the choice of the rows.")] = 0,
+    gap: Annotated[
+        float, typer.Option(min=0, help="Least time between both, of dates in days.")
+    ] = 0.0,
 ) -> None:
     """Split a dataset in two, for training and test."""
-    train, test = call.client.dataset(dataset).split(fraction, stratify=stratify, seed=seed)
+    train, test = call.client.dataset(dataset).split(
+        fraction, stratify=stratify, seed=seed, gap=gap
+    )
     both = {"train": train.data, "test": test.data}
     call.show(both, lambda _: print_table(showing.DATASETS, (train, test)))
 

@@ -307,6 +307,9 @@ class DatasetSplit(WriteModel):
     """Take the same share of every class. Default: if there are classes."""
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     """Decides which rows: the same as for a job with this seed and such a `validation`."""
+    gap: Annotated[float, Field(ge=0, le=1e100)] = 0.0
+    """Least time between the parts, if there are times; days of dates. Rows in it are in neither
+    part."""
 
 
 class DatasetSplitRead(ReadModel):

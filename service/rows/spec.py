@@ -356,6 +356,8 @@ class SplitSpec:
     stratify: bool | None
     """None if there are classes."""
     seed: int
+    gap: float
+    """Least time between the parts."""
     train: str
     """Folder that gets the arrays of the train part."""
     test: str

@@ -205,10 +205,10 @@ class AsyncDataset(fields.DatasetFields):
         return AsyncDataset(self._session, await self._session.json(call))
 
     async def split(
-        self, fraction: float, *, stratify: bool | None = None, seed: int = 0
+        self, fraction: float, *, stratify: bool | None = None, seed: int = 0, gap: float = 0.0
     ) -> tuple[AsyncDataset, AsyncDataset]:
         """Create two datasets, for training and test; `fraction` of the rows are in the second."""
-        body = {"fraction": fraction, "stratify": stratify, "seed": seed}
+        body = {"fraction": fraction, "stratify": stratify, "seed": seed, "gap": gap}
         both = await self._session.json(calls.create(self._path("split"), body))
         train, test = (AsyncDataset(self._session, both[name]) for name in ("train", "test"))
         return train, test

@@ -203,10 +203,10 @@ class Dataset(fields.DatasetFields):
         return Dataset(self._session, self._session.json(call))
 
     def split(
-        self, fraction: float, *, stratify: bool | None = None, seed: int = 0
+        self, fraction: float, *, stratify: bool | None = None, seed: int = 0, gap: float = 0.0
     ) -> tuple[Dataset, Dataset]:
         """Create two datasets, for training and test; `fraction` of the rows are in the second."""
-        body = {"fraction": fraction, "stratify": stratify, "seed": seed}
+        body = {"fraction": fraction, "stratify": stratify, "seed": seed, "gap": gap}
         both = self._session.json(calls.create(self._path("split"), body))
         train, test = (Dataset(self._session, both[name]) for name in ("train", "test"))
         return train, test

@@ -45,9 +45,11 @@ def _rows_of_parts(spec: SplitSpec, labels: npt.NDArray[Any] | None) -> Pair:
         raise _refusal("target-continuous", "/stratify", message)
     if spec.stored.n_samples < 2:
         raise _refusal("class-too-small", "/fraction", "one row cannot be split")
+    if spec.gap and spec.stored.time is None:
+        raise _refusal("not-separable", "/gap", "the dataset has no column of times")
     codes = np.zeros(spec.stored.n_samples) if labels is None or classes is None else labels
     try:
-        apart = Apart(**apart_of(spec.stored))
+        apart = Apart(**apart_of(spec.stored), gap=spec.gap)
         return split(codes, spec.fraction, stratify=stratify, seed=spec.seed, apart=apart)
     except InvalidData as error:
         raise _refusal(error.code, "/fraction", str(error)) from None
@@ -78,7 +80,8 @@ def _target(stored: Stored, labels: npt.NDArray[Any]) -> Target:
 
 
 def _refusal(code: str, pointer: str, message: str) -> InvalidContent:
-    hint = "say stratify=false" if pointer == "/stratify" else "choose another fraction"
+    hint = {"/stratify": "say stratify=false", "/gap": "leave out `gap`"}.get(pointer)
+    hint = hint or "choose another fraction"
     if code == "not-separable":
         hint += ", or append rows of other groups or times"
     fault = Fault(code=code, message=message, pointer=pointer, hint=hint)

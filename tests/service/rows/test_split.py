@@ -52,6 +52,7 @@ def parts(result: Result, fraction: float, stratify: bool = True, seed: int = 0)
             fraction=fraction,
             stratify=stratify,
             seed=seed,
+            gap=0.0,
             train=str(folder / "train"),
             test=str(folder / "test"),
             limits=ReadLimits(**LIMITS),

@@ -140,3 +140,20 @@ def test_probabilities_and_auto_keep_groups_apart(client: TestClient, worker: Wo
     carry_out(client, worker, comparison.json()["id"])
     version = client.get("/v1/models/kept/versions/1").json()
     assert version["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
+
+
+def test_parts_of_a_dataset_have_a_gap(client: TestClient) -> None:
+    """As the validation set of a job with the same seed."""
+    dataset_id = upload(client, visits(), target="ill", time="when", group="patient")
+    body = {"fraction": 0.3, "gap": 10}
+    parts = client.post(f"/v1/datasets/{dataset_id}/split", json=body).json()
+    texts = {name: client.get(f"/v1/datasets/{parts[name]['id']}/content").text for name in parts}
+    days = {
+        name: [np.datetime64(line.split(",")[-2]) for line in text.splitlines()[1:]]
+        for name, text in texts.items()
+    }
+    assert min(days["test"]) - max(days["train"]) >= np.timedelta64(10, "D")
+    timeless = upload(client, visits(), target="ill", group="patient")
+    reply = client.post(f"/v1/datasets/{timeless}/split", json=body)
+    assert reply.status_code == 422
+    assert reply.json()["errors"][0]["pointer"] == "/gap"
