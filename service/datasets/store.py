@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import sqlalchemy as sa
 import structlog
 
@@ -336,6 +337,10 @@ class DatasetStore(DatasetFiles):
         groups = None if groups is None else own_numbers(groups)
         beside = {"weights": weights, "groups": groups, "times": times}
         return {"codes": codes, "values": values, **beside}
+
+    def group_names(self, dataset: Dataset) -> npt.NDArray[Any]:
+        """Those of the groups, by number, of a dataset that has groups. Raises Corrupt."""
+        return np.array(orjson.loads(self._array(dataset, "group_names").tobytes()), dtype=object)
 
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.

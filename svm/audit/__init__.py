@@ -22,14 +22,16 @@ from svm.data.row_hashes import Words, row_hashes
 
 __all__ = ["MOST_COLUMNS", "audit", "audited", "sampled_rows"]
 MOST_ROWS = 8192
-MOST_CELLS = 1 << 22
+MOST_CELLS, MOST_LOOKED_AT = 1 << 22, 1 << 20
+"""In the sample, and in its columns that are looked at."""
 MOST_COLUMNS = 256
 """That are looked at one by one: those that go most with the label."""
 
 
 def sampled_rows(n_samples: int, n_columns: int) -> Indices:
     """The rows that an audit looks at, ascending: a function of the shape alone."""
-    most = min(MOST_ROWS, max(256, MOST_CELLS // max(1, n_columns)))
+    looked_at = MOST_LOOKED_AT // max(1, min(n_columns, MOST_COLUMNS))
+    most = max(256, min(MOST_ROWS, looked_at, MOST_CELLS // max(1, n_columns)))
     if n_samples <= most:
         return np.arange(n_samples)
     chosen = generator("split", SEED).choice(n_samples, most, replace=False, shuffle=False)

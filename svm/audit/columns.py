@@ -88,9 +88,10 @@ def column_findings(sample: Sample) -> Iterator[Finding]:
         del found.shares["single-column"]
     for name, shares in found.shares.items():
         order = sorted(shares, key=lambda j: (-shares[j], j))
+        said = _sentence(name, sample, order, shares[order[0]], found)
         yield Finding(
             name=name,
-            found=_sentence(name, sample, order, shares[order[0]], found),
+            found=said[0].upper() + said[1:],
             columns=tuple(sample.called[j] for j in order),
             numbers={"share": round(shares[order[0]], 4)},
         )

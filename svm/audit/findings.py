@@ -22,6 +22,7 @@ FindingName: TypeAlias = Literal[
     "more-columns-than-rows",
     "constant-after-splitting",
     "trained-rows",
+    "trained-groups",
     "class-never-predicted",
     "score-within-baseline",
 ]
@@ -106,6 +107,12 @@ ABOUT: Mapping[FindingName, About] = {
         "These rows measure memory. On new rows the model is probably worse.",
         "Leave them out with `leave_out_trained`, or measure on other rows.",
     ),
+    "trained-groups": About(
+        "error",
+        "Rows of a group are alike: a model that was trained on some knows the others again. On "
+        "new groups it is probably worse.",
+        "Measure on rows of other groups.",
+    ),
     "class-never-predicted": About(
         "fact",
         "The accuracy hides it if the class is small.",
@@ -149,8 +156,11 @@ def told(findings: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
 
 
 def listed(columns: Sequence[str | int]) -> str:
-    """Names for a sentence."""
-    shown = [f"`{str(name)[:64]}`" for name in columns[:SHOWN]]
+    """Names, or numbers from 1, for a sentence."""
+    shown = [
+        f"`{name[:64]}`" if isinstance(name, str) else f"column {name + 1:,}"
+        for name in columns[:SHOWN]
+    ]
     if len(columns) > SHOWN:
         return f"{', '.join(shown)} and {len(columns) - SHOWN:,} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))

@@ -17,8 +17,8 @@ REPEATED = 0.05
 TIMES_CHANCE = 5.0
 PERMUTED_COLUMNS = 64
 """More hardly ever have equal rows by chance."""
-SLAB = 2048
-"""Rows whose distances are compared."""
+ASKED, SLAB = 512, 2048
+"""Rows whose distances to how many rows are compared."""
 FEWEST_NUMBERS = 3
 NEAR = 0.05
 """Of the distance to the eighth nearest row: one nearer than this is nearly a copy."""
@@ -98,9 +98,10 @@ def _nearly_repeated(sample: Sample) -> float:
     order = np.argsort(X @ random.standard_normal(X.shape[1]), kind="stable")
     start = max(0, (n - SLAB) // 2)
     slab = X[order[start : start + SLAB]]
-    squares = np.einsum("ij,ij->i", slab, slab)
-    distances = squares[:, None] + squares - 2 * slab @ slab.T
-    np.fill_diagonal(distances, np.inf)
+    asked = np.arange(0, len(slab), -(-len(slab) // ASKED))
+    squares = np.square(slab).sum(axis=1)
+    distances = squares[asked, None] + squares - 2 * slab[asked] @ slab.T
+    distances[np.arange(len(asked)), asked] = np.inf
     nearest = np.sqrt(np.maximum(np.partition(distances, (0, 3, 7), axis=1)[:, :8], 0))
     usable = nearest[:, 7] > 1e-6
     if not usable.any():

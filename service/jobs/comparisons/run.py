@@ -62,23 +62,17 @@ def run(context: RunContext, attempt: Attempt) -> None:
     body, entries, dataset = work.body, work.entries, work.dataset
     reported = results.report(entries, state.results, body.ranking, work.behind)
     best = reported["entries"][0] if reported["entries"][0]["rank"] else None
-    seen = None
+    common: dict[str, Any] = {} if best is None else {**work.rows.seen(work.splits)}
     if best is not None:
-        seen = work.rows.seen(work.splits)
         warnings += unscaled_columns(best["spec"]["scaling"], dataset)
     made = best if state.best is None else state.best.record["result"]
     attempt.show(summary.final_progress(attempt, canceled, made))
-    audit: list[dict[str, Any]] = []
     if state.best is not None:
-        metrics = state.best.record["result"]["metrics"]
-        metrics["validation"]["trained_rows"] = seen
-        if body.leave_out_trained:
-            metrics["validation"]["left_out_rows"] = sum(each.left_out for each in work.splits)
-        classes = state.best.warm_start.fitted.classes.tolist()
-        audit = audit_of(dataset, body, metrics, classes)
-        state.best.record["result"]["audit"] = audit
+        spec, result, n_support_vectors = state.best.record.values()
+        result["metrics"]["validation"] |= common
+        classes = state.best.warm_start.fitted.classes
+        result["audit"] = common["audit"] = audit_of(dataset, body, result["metrics"], classes)
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
-    common = {"trained_rows": seen, "audit": audit}
     outcome = Outcome(
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
@@ -89,7 +83,6 @@ def run(context: RunContext, attempt: Attempt) -> None:
     )
     if state.best is None:
         return attempt.finish(outcome)
-    spec, result, n_support_vectors = state.best.record.values()
     if apart := separation.facts_of(work.rows, work.splits, dataset):
         result["metrics"]["validation"]["split"] = apart
         result["notes"] += apart["said"]
@@ -301,10 +294,7 @@ class ChainRun:
         self._in_files = in_files
         wanted = {in_files[k] for k, refusal in enumerate(refusals) if refusal is None}
         self._rows = {some: self._open(some) for some in wanted or {True}}
-        splits = self.rows.splits(body.validation, body.seed)
-        if body.leave_out_trained:
-            splits = [*map(self.rows.without_trained, splits)]
-        self.splits = splits
+        self.splits = splits = self.rows.splits(body.validation, body.seed, body.leave_out_trained)
         numeric = entries[0].pipeline().predicts_numbers
         self._validation = ValidationRows(splits, numeric=numeric)
         self.chains = chains_of(body, entries, len(self.splits), in_files)

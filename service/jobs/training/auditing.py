@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import TrainingOptions
 from svm.audit import sampled_rows
 from svm.audit.findings import Finding, listed, percent
-from svm.data.matrices import Indices
+from svm.data.matrices import Array, Indices
 from svm.model.measures import interval
 from svm.model.multiclass import label_name
 
@@ -24,7 +25,7 @@ def audit_of(
     dataset: Dataset,
     spec: TrainingOptions,
     metrics: Mapping[str, Any],
-    classes: Sequence[Any],
+    classes: Array,
     more: Sequence[Finding] = (),
 ) -> list[dict[str, Any]]:
     """The findings that concern a training and are not muted: the order of the rows does only if
@@ -32,7 +33,7 @@ def audit_of(
     measured = metrics.get("validation") or {}
     own = [
         *trained_rows(measured.get("trained_rows"), _count(measured), "validation rows"),
-        *_never_predicted(metrics, classes),
+        *_never_predicted(metrics, classes.tolist()),
         *_within_baseline(measured, spec.class_weight),
         *more,
     ]
@@ -50,6 +51,21 @@ def trained_rows(trained: int | None, n_samples: int, what: str) -> list[Finding
     found = f"{count} of the {n_samples:,} {what} are equal to training rows, labels included."
     numbers = {"count": trained, "n_samples": n_samples}
     return [Finding(name="trained-rows", found=found, numbers=numbers)]
+
+
+def trained_groups(
+    name: str, measured: npt.NDArray[Any], trained: npt.NDArray[Any]
+) -> Iterator[Finding]:
+    """Groups of another dataset's rows that are among those of the training, by their names; `name`
+    is that of their column."""
+    n_groups, both = len(np.unique(measured)), len(np.intersect1d(measured, trained))
+    if both:
+        found = (
+            f"{both:,} of the {n_groups:,} groups of the validation rows by `{name}` are groups of "
+            "training rows, too."
+        )
+        numbers = {"count": both, "n_groups": n_groups}
+        yield Finding(name="trained-groups", found=found, columns=(name,), numbers=numbers)
 
 
 def constant_columns(rows: LabeledRows, training: Indices, dataset: Dataset) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ how a model scores on them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -47,8 +47,8 @@ class Split:
     validation: Indices | None
     digest: str
     """Equal for equal values and labels of the training rows."""
-    left_out: int = 0
-    """Validation rows that are equal to training rows, and are not measured."""
+    left_out: int | None = None
+    """Validation rows that are not measured, since they are equal to training rows."""
 
 
 def count_seen(measured: Words, trained: Words) -> int:
@@ -140,11 +140,14 @@ class LabeledRows:
         return {"columns": columns, "weights": weights}
 
     def splits(
-        self, validation: ValidationSplit | Folds | ValidationDataset | None, seed: int
+        self,
+        validation: ValidationSplit | Folds | ValidationDataset | None,
+        seed: int,
+        leave_out_trained: bool = False,
     ) -> list[Split]:
         """The split of the model, and one more for every fold.
 
-        Raises InvalidData (`class-too-small`, `not-separable`).
+        Raises InvalidData (`class-too-small`, `not-separable`, `empty-data`).
         """
         everything = self.everything
         codes = self._codes[everything]
@@ -162,7 +165,8 @@ class LabeledRows:
                 chosen = [(everything, None)]
         chosen += [(everything[training], everything[held_out]) for training, held_out in pairs]
         origin = f"{self._digest} {validation!r} {seed}"
-        return [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
+        splits = [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
+        return [*map(self._without_trained, splits)] if leave_out_trained else splits
 
     @property
     def classes(self) -> list[Label]:
@@ -174,6 +178,12 @@ class LabeledRows:
     def is_of_classes(self) -> bool:
         """Or else of numbers."""
         return self._values is None
+
+    def groups(self, rows: Indices, names: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The names of the groups of these rows, in order; without rows that have none."""
+        assert self.apart.groups is not None
+        numbers = np.unique(self.apart.groups[rows])
+        return names[numbers[numbers < len(names)]]
 
     def in_one_group(self, code: int) -> bool:
         """Whether all rows of a class are of one group."""
@@ -202,15 +212,18 @@ class LabeledRows:
             start += X.shape[0]
         return found
 
-    def seen(self, splits: Iterable[Split]) -> int:
-        """How many validation rows are equal to a training row of the same split."""
-        return sum(
+    def seen(self, splits: Sequence[Split]) -> dict[str, int]:
+        """How many validation rows are equal to a training row of the same split, and were left out
+        for it, if that was asked."""
+        seen = sum(
             count_seen(self.hashes[each.validation], self.hashes[each.training])
             for each in splits
             if each.validation is not None
         )
+        left_out = [each.left_out for each in splits if each.left_out is not None]
+        return {"trained_rows": seen} | ({"left_out_rows": sum(left_out)} if left_out else {})
 
-    def without_trained(self, each: Split) -> Split:
+    def _without_trained(self, each: Split) -> Split:
         """The split without validation rows that are equal to training rows. Raises InvalidData."""
         if each.validation is None:
             return each

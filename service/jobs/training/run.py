@@ -92,8 +92,10 @@ def run(context: RunContext, attempt: Attempt) -> None:
     constant = constant_columns(
         trainings.rows, trainings.splits[0].training, trainings.dataset.only(spec.classes)
     )
-    classes = result.fitted.classes.tolist()
-    measures["audit"] = audit_of(trainings.dataset, spec, metrics, classes, [*constant])
+    classes = result.fitted.classes
+    measures["audit"] = audit_of(
+        trainings.dataset, spec, metrics, classes, [*constant, *trainings.findings]
+    )
     if found is not None:
         measures["search"] = summary.search_of(found)
         measures["notes"].insert(0, found.summary)

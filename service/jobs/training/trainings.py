@@ -19,6 +19,7 @@ from service.jobs.core.attempts import Work
 from service.jobs.spread.dask_passes import choose_spread
 from service.jobs.training import separation, summary
 from service.jobs.training.admission import labeled_as, load_start, rows_stay_in_files
+from service.jobs.training.auditing import trained_groups
 from service.jobs.training.rows import (
     LabeledRows,
     count_seen,
@@ -30,6 +31,7 @@ from service.jobs.training.schemas import JobCreate, ValidationDataset
 from service.rows.spec import Label
 from service.settings import Settings
 from service.storage.arrays import Arrays, under
+from svm.audit.findings import Finding
 from svm.data.executors import as_function
 from svm.data.matrices import Indices, Vector
 from svm.errors import InvalidData
@@ -91,12 +93,13 @@ class JobTrainings:
         threads = as_function(threads_of(context.settings, work))
         data = read(dataset)
         self.rows = rows = LabeledRows(data, dataset, spec.classes, threads=threads)
-        self.splits = measured = rows.splits(spec.validation, spec.seed)
-        if spec.leave_out_trained:
-            self.splits = measured = [*map(rows.without_trained, measured)]
+        measured = rows.splits(spec.validation, spec.seed, spec.leave_out_trained)
+        self.splits = measured
         first = self.splits[0]
-        self._left_out = sum(each.left_out for each in self.splits)
+        self._left_out = first.left_out
         watched = None if first.validation is None else (rows, first.validation)
+        self.findings: list[Finding] = []
+        """What the audit adds about the validation dataset."""
         if other is not None:
             others = rows_of(read(other), other, dataset, spec)
             some = others.everything
@@ -104,6 +107,10 @@ class JobTrainings:
                 some = only_new(some, others.hashes[some], rows.hashes[first.training])
                 self._left_out = len(others.everything) - len(some)
             watched = others, some
+            if dataset.group is not None and other.group is not None:
+                names, new = map(context.datasets.group_names, (dataset, other))
+                sides = others.groups(some, new), rows.groups(first.training, names)
+                self.findings = [*trained_groups(dataset.group, *sides)]
         self._watched = watched
         """Rows to measure the model on."""
         self._group_of: Indices = np.empty(0, np.int64)
@@ -261,6 +268,8 @@ class JobTrainings:
                     self.certain = certain
             seen = count_seen(rows.hashes[some], self.rows.hashes[training])
             metrics["validation"] = {**measures.metrics(), "trained_rows": seen}
+            if self._left_out is not None:
+                metrics["validation"]["left_out_rows"] = self._left_out
         elif folds:
             each = list(folds.values())
             if fitted.target is None:
@@ -269,13 +278,10 @@ class JobTrainings:
                 some, given = self._of_folds(scores)
                 predicted = fitted.values_from_scores(given)
                 measures = self.rows.measures_of(fitted, some, predicted, baseline)
-            seen = self.rows.seen([self.splits[k] for k in folds])
             metrics["validation"] = {
                 **summary.metrics_of_folds(measures, each),
-                "trained_rows": seen,
+                **self.rows.seen([self.splits[k] for k in folds]),
             }
-        if self.spec.leave_out_trained and "validation" in metrics:
-            metrics["validation"]["left_out_rows"] = self._left_out
         return metrics
 
     def held_out(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy.typing as npt
 from service.rows.table.texts import text_positions
 from service.rows.table.writers import Table
 from svm.audit import MOST_COLUMNS, audited, sampled_rows
-from svm.data.columns import Column
 from svm.data.row_hashes import Words
 from svm.data.texts import StoredTexts, with_texts
 
@@ -45,12 +45,7 @@ def audit_dense(
 ) -> list[dict[str, Any]]:
     """The findings; `hashes`: of all rows, without labels."""
     return _audited(
-        table,
-        sampled.matrix(folder, table),
-        sampled.rows,
-        hashes,
-        list(table.columns or range(table.n_features)),
-        list(table.kinds),
+        table, sampled.matrix(folder, table), sampled.rows, hashes, range(table.n_features)
     )
 
 
@@ -61,36 +56,28 @@ def audit_sparse(folder: Path, table: Table, hashes: Words) -> list[dict[str, An
         np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("indptr", "indices", "data")
     )
     runs = [slice(*indptr[row : row + 2].tolist()) for row in rows.tolist()]
-    entries = np.concatenate([indices[run] for run in runs])
-    used = np.bincount(entries, minlength=table.n_features)
+    used = np.bincount(np.concatenate([indices[run] for run in runs]), minlength=table.n_features)
     chosen = np.sort(np.argsort(-used, kind="stable")[:MOST_COLUMNS])
-    places = np.full(table.n_features, -1)
+    places = np.full(table.n_features, len(chosen))  # of others in a column that is cut off
     places[chosen] = np.arange(len(chosen))
-    X = np.zeros((len(rows), len(chosen)))
+    X = np.zeros((len(rows), len(chosen) + 1))
     for row, run in zip(X, runs, strict=True):
-        where = places[indices[run]]
-        row[where[where >= 0]] = data[run][where >= 0]
-    names = chosen.tolist() if table.columns is None else [table.columns[j] for j in chosen]
-    columns = [Column(str(name)) for name in names]
-    return _audited(table, X, rows, hashes, names, columns)
+        row[places[indices[run]]] = data[run]
+    return _audited(table, X[:, :-1], rows, hashes, chosen.tolist())
 
 
 def _audited(
-    table: Table,
-    X: Block,
-    rows: npt.NDArray[np.int64],
-    hashes: Words,
-    called: list[Any],
-    columns: list[Column],
+    table: Table, X: Block, rows: npt.NDArray[np.int64], hashes: Words, places: Sequence[int]
 ) -> list[dict[str, Any]]:
+    """`places`: of the columns of X in the table."""
     target = table.labels
     findings = audited(
         X,
         rows,
         None if target is None else target.array,
-        columns,
+        [table.kinds[j] for j in places],
         hashes,
-        called=called,
+        called=[j if table.columns is None else table.columns[j] for j in places],
         classes=None if target is None else target.classes,
         target=table.target,
         n_features=table.n_features,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -80,6 +81,9 @@ def test_sparse_rows_and_values_without_names_are_audited(client: TestClient) ->
     found = reply.json()["audit"]
     assert names(found) == ["equal-to-label", "more-columns-than-rows"]
     assert found[0]["columns"] == [499, 500]
+    assert found[0]["found"] == (
+        "Each value of column 500 has a label of its own, the same in every row. So for column 501."
+    )
 
 
 def test_copies_are_said_once(client: TestClient) -> None:
@@ -170,3 +174,18 @@ def test_a_comparison_has_the_audit_of_its_model(client: TestClient, worker: Wor
     assert worker.take_next_job()
     assert names(read(client, job_id)["audit"]) == ["equal-to-label"]
     assert names(client.get("/v1/models/best/versions/1").json()["audit"]) == ["equal-to-label"]
+
+
+def test_the_order_of_the_rows_counts_if_the_split_is_by_time(
+    client: TestClient, worker: Worker
+) -> None:
+    random = np.random.default_rng(0)
+    lines = [f"{day},{random.random():.4f},{day + 0.5}" for day in range(60)]
+    text = "\n".join(["day,x,y", *lines])
+    for role, listed in (("time", True), ("ignored", False)):
+        schema = json.dumps({"day": {"role": role}})
+        upload(client, text, schema=schema)
+        job = carry_out(
+            client, worker, create(client, solver={"name": "newton"}, validation={"fraction": 0.2})
+        )
+        assert ("sorted-by-label" in names(job["audit"])) == listed
