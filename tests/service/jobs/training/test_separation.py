@@ -157,3 +157,22 @@ def test_parts_of_a_dataset_have_a_gap(client: TestClient) -> None:
     reply = client.post(f"/v1/datasets/{timeless}/split", json=body)
     assert reply.status_code == 422
     assert reply.json()["errors"][0]["pointer"] == "/gap"
+
+
+def test_groups_of_a_validation_dataset_that_were_trained_on(
+    client: TestClient, worker: Worker
+) -> None:
+    """Are found by their names, whatever their numbers."""
+    other = upload(client, visits(20, seed=1).replace("p3,", "q,"), target="ill", group="patient")
+    upload(client, visits(10), target="ill", group="patient")
+    job = trained(client, worker, validation={"dataset_id": other})
+    [found] = [one for one in job["audit"] if one["name"] == "trained-groups"]
+    assert found["grade"] == "error"
+    assert found["numbers"] == {"count": 9, "n_groups": 20}
+    assert found["columns"] == ["patient"]
+    header, rows = visits(20).split("\n", 1)
+    text = f"{header}\n{rows.replace(',p', ',r')}"
+    new = upload(client, text, target="ill", group="patient")
+    upload(client, visits(10), target="ill", group="patient")
+    job = trained(client, worker, validation={"dataset_id": new})
+    assert "trained-groups" not in {one["name"] for one in job["audit"]}
