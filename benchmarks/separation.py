@@ -3,8 +3,8 @@
     python -m benchmarks.separation [COUNT]
 
 Each draw is a table whose groups have a center and a class of their own. The truth is the accuracy
-on 20,000 rows of new groups: of the models of the folds, and of the one that is trained on all rows,
-which is a little better. Folds by row look at the same table.
+on 20,000 rows of new groups: of the models of the folds, and of the one that is trained on all
+rows, which is a little better. Folds by row look at the same table.
 """
 
 from __future__ import annotations
