@@ -53,7 +53,8 @@ Schema = Annotated[
     str | None,
     typer.Option(
         help='What columns are: {"age": {"kind": "category"}}, or @FILE with such JSON. Kinds: '
-        "number, category, boolean, date, text; roles: feature, label, weight, ignored."
+        "number, category, boolean, date, text; roles: feature, label, weight, "
+        "group, time, ignored."
     ),
 ]
 Missing = Annotated[

@@ -158,9 +158,12 @@ def _reason(codes: Array, apart: Apart) -> str:
         return f"no group can be held out so that there are training rows {what}"
     if len(np.unique(apart.times)) == 1:
         return "all rows are of one time, so that none is in the past of another"
-    gap = f" and {apart.gap:g} earlier" if apart.gap else ""
     group = " in other groups" if apart.groups is not None else ""
-    return f"at no time there are earlier rows {what}{gap}{group} to train on, and later ones"
+    gap = ""
+    if apart.gap:
+        span = apart.times.max() - apart.times.min()
+        gap = f"; the gap is {apart.gap:g}, and from the first time to the last it is {span:g}"
+    return f"no cut by time has rows {what}{group} to train on before it, and rows after it{gap}"
 
 
 def _edges(codes: Array, apart: Apart, shares: Vector, n: int) -> list[float]:

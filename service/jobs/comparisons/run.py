@@ -72,6 +72,8 @@ def run(context: RunContext, attempt: Attempt) -> None:
         result["metrics"]["validation"] |= common
         classes = state.best.warm_start.fitted.classes
         result["audit"] = common["audit"] = audit_of(dataset, body, result["metrics"], classes)
+    elif best is not None:
+        common["audit"] = audit_of(dataset, body, {}, ())
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
         state=final,

@@ -124,7 +124,8 @@ def _within_baseline(measured: Mapping[str, Any], class_weight: Any) -> Iterator
     if counts := measured.get("confusion_matrix"):
         n = _count(measured)
         right, most = sum(row[k] for k, row in enumerate(counts)) / n, max(map(sum, counts)) / n
-        if class_weight is None and right <= (high := interval(most, n)[1]):
+        high = max(most, interval(most, n)[1])
+        if class_weight is None and right <= high:
             found = (
                 f"{percent(right)} of the validation rows are predicted correctly; always "
                 f"predicting the largest class gives {percent(most)}, and up to {percent(high)} "
@@ -135,9 +136,10 @@ def _within_baseline(measured: Mapping[str, Any], class_weight: Any) -> Iterator
     elif (baseline := measured.get("baseline")) and measured["intervals"]["mae"]:
         score, usual = measured["mae"], baseline["mae"]
         if measured["intervals"]["mae"][1] >= usual:
+            than = "more than" if score > usual else "within its interval not less than"
             found = (
-                f"The mean absolute error on validation rows is {score:.4g}, within its interval "
-                f"not less than the {usual:.4g} of always predicting the median."
+                f"The mean absolute error on validation rows is {score:.4g}, {than} the "
+                f"{usual:.4g} of always predicting the median."
             )
             numbers = {"score": score, "baseline": usual}
             yield Finding(name="score-within-baseline", found=found, numbers=numbers)

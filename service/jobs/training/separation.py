@@ -23,7 +23,7 @@ def _measured(splits: Sequence[Split]) -> Measured:
 def facts_of(rows: LabeledRows, splits: Sequence[Split], dataset: Dataset) -> dict[str, Any]:
     """What `groups` and `times` make of the splits; empty if the dataset has neither.
 
-    `unused_rows` are neither trained on nor measured; with folds they are not measured. Lists have
+    `unused_rows` are neither trained on nor measured; with folds they are in none. Lists have
     one member for each split; `said` is all of it in words.
     """
     groups, times, pairs = rows.apart.groups, rows.apart.times, _measured(splits)
@@ -31,11 +31,12 @@ def facts_of(rows: LabeledRows, splits: Sequence[Split], dataset: Dataset) -> di
         return {}
     used = [held_out for _, held_out in pairs] + ([pairs[0][0]] if len(splits) == 1 else [])
     everything = rows.everything
-    facts: dict[str, Any] = {"unused_rows": len(everything) - len(np.unique(np.concatenate(used)))}
+    unused = len(everything) - len(np.unique(np.concatenate(used)))
+    facts: dict[str, Any] = {"unused_rows": unused}
     if groups is not None:
         sides = [(np.unique(groups[some]), np.unique(groups[other])) for some, other in pairs]
         facts |= {
-            "groups": [len(measured) for _, measured in sides],
+            "groups": len(np.unique(np.concatenate([measured for _, measured in sides]))),
             "groups_on_both_sides": sum(len(np.intersect1d(*both)) for both in sides),
             "class_shares_off_by": _off(rows, everything, pairs),
         }
@@ -44,7 +45,7 @@ def facts_of(rows: LabeledRows, splits: Sequence[Split], dataset: Dataset) -> di
             "trained_until": _shown([times[some].max() for some, _ in pairs], dataset),
             "measured_since": _shown([times[some].min() for _, some in pairs], dataset),
         }
-    return facts | {"said": _sentences(facts, dataset)}
+    return facts | {"said": _sentences(facts, dataset, folds=len(splits) > 1)}
 
 
 def _off(rows: LabeledRows, everything: Indices, pairs: Measured) -> int:
@@ -58,14 +59,16 @@ def _off(rows: LabeledRows, everything: Indices, pairs: Measured) -> int:
 
 
 def _shown(times: Sequence[float], dataset: Dataset) -> list[Any]:
-    return [iso(time) if dataset.time_is_date else float(time) for time in times]
+    if dataset.time_is_date:
+        return [iso(time) for time in times]
+    return [int(time) if time.is_integer() else float(time) for time in times]
 
 
-def _sentences(facts: dict[str, Any], dataset: Dataset) -> tuple[str, ...]:
+def _sentences(facts: dict[str, Any], dataset: Dataset, *, folds: bool) -> tuple[str, ...]:
     """The facts in words."""
     said = []
     if "groups" in facts:
-        count, both = sum(facts["groups"]), facts["groups_on_both_sides"]
+        count, both = facts["groups"], facts["groups_on_both_sides"]
         one = f"{count:,} {'group' if count == 1 else 'groups'} of {dataset.group!r}"
         off = facts["class_shares_off_by"]
         rows = f"{off:,} {'row' if off == 1 else 'rows'}"
@@ -81,9 +84,8 @@ def _sentences(facts: dict[str, Any], dataset: Dataset) -> tuple[str, ...]:
             f"(by {dataset.time!r})."
         )
     if facts.get("unused_rows"):
-        said.append(
-            f"{facts['unused_rows']:,} rows are not measured, so that groups and times stay apart."
-        )
+        what = "in no fold" if folds else "neither trained on nor measured"
+        said.append(f"{facts['unused_rows']:,} rows are {what}, to keep the others apart.")
     return tuple(said)
 
 
@@ -96,9 +98,12 @@ def unmeasured(
     measure."""
     pairs = _measured(splits)
     if isinstance(validation, Folds) and len(pairs) < validation.folds:
+        yield (f"There are {len(pairs)} folds, not {validation.folds}: more cannot be kept apart.")
+    held_out, total = sum(len(some) for _, some in pairs), len(rows.everything)
+    if isinstance(validation, ValidationSplit) and 2 * held_out < validation.fraction * total:
         yield (
-            f"There are {len(pairs)} folds, not {validation.folds}: more cannot be kept apart by "
-            "group and time."
+            f"The validation set has {held_out:,} of {total:,} rows, fewer than half of the "
+            f"{validation.fraction:.0%} that were asked for: the others cannot be kept apart."
         )
     by_class = isinstance(validation, Folds) or (
         isinstance(validation, ValidationSplit) and validation.stratify

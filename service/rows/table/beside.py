@@ -67,13 +67,18 @@ def write_values(folder: Path, role: str, values: Values, column: str | int) -> 
     write_array(folder / f"{ARRAYS[role][0]}.npy", values + 0.0)  # -0.0 becomes 0.0
 
 
+_WHOLE = re.compile(r"\A(-?[0-9]+)\.0+\Z")
+
+
 def code_texts(runs: Iterable[Run]) -> tuple[Codes, list[str]]:
-    """The groups of rows by their texts, as positions in their names. An empty one is -1."""
+    """The groups of rows by their texts, as positions in their names. An empty one is -1. `17.0` is
+    `17`: whole numbers are written so once a cell of their column is empty."""
     names: dict[str, int] = {"": -1}
     codes: list[int] = []
     for octets, lengths in runs:
         joined, bounds = octets.tobytes(), pairwise([0, *np.cumsum(lengths).tolist()])
         texts = (level_of(joined[start:end].decode()) for start, end in bounds)
+        texts = (_WHOLE.sub(r"\1", text) for text in texts)
         codes += [names.setdefault(text, len(names) - 1) for text in texts]
     return np.array(codes, np.int64), list(names)[1:]
 

@@ -367,8 +367,10 @@ def _roles(spec: ParseSpec, texts: list[str]) -> Roles:
     """What the caller says of columns, and the dataset that the rows are appended to."""
     unknown = [name for name in spec.asked.schema if name not in texts]
     if unknown:
-        message = f"`schema` names {unknown[0][:64]!r}, which is not a column"
+        message = f"there is no column {unknown[0][:64]!r} to have a role or kind"
+        like = {text.lower(): text for text in texts}.get(unknown[0].lower())
         hint = f"the columns are called {', '.join(texts[:5])}, …"
+        hint = hint if like is None else f"did you mean {like!r}?"
         raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
     roles: Roles = {}
     if spec.onto is not None:

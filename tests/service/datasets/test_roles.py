@@ -195,7 +195,7 @@ def test_parts_have_the_roles(client: TestClient, settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"group": "z"}, "'z', which is not a column"),
+        ({"group": "z"}, "no column 'z'"),
         ({"group": "patient", "time": "patient"}, "`time` names 'patient', which has another"),
         ({"group": "c", "schema": '{"c": {"kind": "category"}}'}, "has another role or kind"),
         ({"schema": '{"c": {"role": "time"}, "n": {"role": "time"}}'}, "two columns with the role"),
