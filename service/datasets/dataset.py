@@ -55,7 +55,7 @@ class Dataset(Summarized):
             classes=[label for label, _ in kept],
             class_counts=[count for _, count in kept],
             n_samples=sum(count for _, count in kept),
-            statistics={"columns": self.of_columns},
+            statistics={k: v for k, v in self.statistics.items() if k not in ("target", "audit")},
         )
 
     def taken_as(self, kind: TargetKind) -> Dataset | None:

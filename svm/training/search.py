@@ -330,7 +330,7 @@ class Search:
     def outcome(self) -> Outcome:
         """Once no task is open. Rows of samples are released."""
         self._samples, self._prepared = {}, None
-        *_, final = self._phases()
+        *_, final = filter(None, self._phases())  # of few folds the last phase may be empty
         is_last = self._has_more
         some = list(dict.fromkeys(task.candidate for task in final))
         losses = {one: self._losses(one, is_last) for one in some}

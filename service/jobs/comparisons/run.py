@@ -70,7 +70,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     if state.best is not None:
         spec, result, n_support_vectors = state.best.record.values()
         result["metrics"]["validation"] |= common
-        classes = state.best.warm_start.fitted.classes
+        classes = work.rows.classes
         result["audit"] = common["audit"] = audit_of(dataset, body, result["metrics"], classes)
     elif best is not None:
         common["audit"] = audit_of(dataset, body, {}, ())

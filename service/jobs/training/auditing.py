@@ -13,7 +13,8 @@ from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import TrainingOptions
 from svm.audit import sampled_rows
 from svm.audit.findings import Finding, listed, percent
-from svm.data.matrices import Array, Indices
+from svm.data.matrices import Indices
+from svm.data.stored_rows import piece_of, pieces
 from svm.model.measures import interval
 from svm.model.multiclass import label_name
 
@@ -25,15 +26,15 @@ def audit_of(
     dataset: Dataset,
     spec: TrainingOptions,
     metrics: Mapping[str, Any],
-    classes: Array,
+    classes: Sequence[Any],
     more: Sequence[Finding] = (),
 ) -> list[dict[str, Any]]:
     """The findings that concern a training and are not muted: the order of the rows does only if
-    its split is by time, and shuffles nothing. `metrics` by subset, `classes` of the model."""
+    its split is by time, and shuffles nothing. `metrics` by subset, `classes` by number."""
     measured = metrics.get("validation") or {}
     own = [
         *trained_rows(measured.get("trained_rows"), _count(measured), "validation rows"),
-        *_never_predicted(metrics, classes.tolist()),
+        *_never_predicted(metrics, classes),
         *_within_baseline(measured, spec.class_weight),
         *more,
     ]
@@ -73,8 +74,8 @@ def constant_columns(rows: LabeledRows, training: Indices, dataset: Dataset) -> 
     statistics = dataset.of_columns
     if dataset.sparse or statistics is None or len(training) == len(rows):
         return
-    some = rows.of(training[sampled_rows(len(training), dataset.n_features)])[0]
-    X = np.asarray(some)
+    sampled = training[sampled_rows(len(training), dataset.n_features)]
+    X = np.asarray(piece_of(rows.X, slice(None), sampled))
     equal = (X[0] == X).all(axis=0)
     names: Sequence[str | int] = dataset.columns or range(dataset.n_features)
     ends = zip(statistics["min"], statistics["max"], strict=True)
@@ -84,8 +85,8 @@ def constant_columns(rows: LabeledRows, training: Indices, dataset: Dataset) -> 
     ]
     candidates = np.flatnonzero(equal & varies)
     if len(candidates):
-        whole = np.asarray(rows.of(training)[0])[:, candidates]
-        candidates = candidates[(whole == whole[0]).all(axis=0)]
+        for part in map(np.asarray, pieces(rows.X, rows=training)):
+            candidates = candidates[(part[:, candidates] == X[0, candidates]).all(axis=0)]
     if len(candidates):
         columns = tuple(names[j] for j in candidates.tolist())
         found = f"All training rows have the same value in {listed(columns)}."

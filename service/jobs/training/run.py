@@ -92,7 +92,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     constant = constant_columns(
         trainings.rows, trainings.splits[0].training, trainings.dataset.only(spec.classes)
     )
-    classes = result.fitted.classes
+    classes = trainings.rows.classes
     measures["audit"] = audit_of(
         trainings.dataset, spec, metrics, classes, [*constant, *trainings.findings]
     )

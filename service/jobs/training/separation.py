@@ -38,7 +38,7 @@ def facts_of(rows: LabeledRows, splits: Sequence[Split], dataset: Dataset) -> di
         facts |= {
             "groups": len(np.unique(np.concatenate([measured for _, measured in sides]))),
             "groups_on_both_sides": sum(len(np.intersect1d(*both)) for both in sides),
-            "class_shares_off_by": _off(rows, everything, pairs),
+            "class_shares_off_by": _off(rows, everything, pairs) if rows.is_of_classes else None,
         }
     if times is not None:
         facts |= {
@@ -70,12 +70,11 @@ def _sentences(facts: dict[str, Any], dataset: Dataset, *, folds: bool) -> tuple
     if "groups" in facts:
         count, both = facts["groups"], facts["groups_on_both_sides"]
         one = f"{count:,} {'group' if count == 1 else 'groups'} of {dataset.group!r}"
-        off = facts["class_shares_off_by"]
-        rows = f"{off:,} {'row' if off == 1 else 'rows'}"
-        said.append(
-            f"{one} were measured, {both} on both sides of a split; the classes of a validation "
-            f"set are off their shares by {rows} at most."
-        )
+        text = f"{one} {'was' if count == 1 else 'were'} measured, {both} on both sides of a split"
+        if (off := facts["class_shares_off_by"]) is not None:
+            text += "; the classes of a validation set are off their shares by "
+            text += f"{off:,} {'row' if off == 1 else 'rows'} at most"
+        said.append(f"{text}.")
     if "trained_until" in facts:
         last, first = facts["trained_until"][-1], facts["measured_since"][-1]
         which = "In the last split the" if len(facts["trained_until"]) > 1 else "The"
@@ -123,6 +122,8 @@ def unmeasured(
             )
         elif times == 0 and rows.in_one_group(number):
             yield f"{has}, all of one group: it is trained on, and the class is not measured."
+        elif times == 0 and not rows.apart.is_trivial:
+            yield f"{has}, none of them among the validation rows: the class is not measured."
         elif times == 0 and isinstance(validation, ValidationSplit):
             yield (
                 f"{has}, too few to hold out {validation.fraction:g} of them: all are trained on, "

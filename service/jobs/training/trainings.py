@@ -146,7 +146,7 @@ class JobTrainings:
                     *(self.pipeline, rows.X, rows.labels(first.training)),
                     seed=spec.seed,
                     rows=first.training,
-                    apart=rows.apart,
+                    apart=replace(rows.apart, gap=getattr(spec.validation, "gap", 0.0)),
                     tries_unscaled=spec.scaling is None,
                     effort=spec.solver.search_effort,
                     interrupted=lambda: self.work.check(),

@@ -168,7 +168,7 @@ class _Beside:
                     self._weights[row] = float(text) if NUMBER.fullmatch(text) else -1.0
                 elif text:
                     self._groups[row] = self._names.setdefault(text, len(self._names))
-            without.append(_BESIDE.sub("", line))
+            without.append(_BESIDE.sub("", line).rstrip())
         return without
 
     def write(self, folder: Path, n_samples: int) -> list[BesideColumn]:

@@ -14,7 +14,6 @@ import resource
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +85,10 @@ def _read_table(
 
     def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
         limits = spec.limits
-        longest = (limits.text_bytes + 1 if i in texts else limits.cell_bytes for i in count())
-        cells = [column.cell(most) for column, most in zip(columns, longest, strict=False)]
+        most = limits.cell_bytes, limits.text_bytes + 1
+        cells = [
+            column.cell(most[i in texts], is_text=i in texts) for i, column in enumerate(columns)
+        ]
         average = n_bytes // max(1, n_samples) if texts else 1
         yield from map(ValueArrays, file.batches(cells, n_samples, TEXT_BYTES_AT_ONCE // average))
 
@@ -120,9 +121,10 @@ class _Column:
         """Whether it is an index of pandas without a name."""
         return _INDEX_OF_PANDAS.fullmatch(self.name) is not None
 
-    def cell(self, longest: int) -> str:
-        """In SQL, as a value of JSON; dates as ISO texts, of a long text the beginning."""
-        if self.is_date:
+    def cell(self, longest: int, *, is_text: bool = False) -> str:
+        """In SQL, as a value of JSON; dates as ISO texts, of a long text the beginning. `is_text`:
+        whole numbers with all their digits."""
+        if self.is_date or (is_text and self.type.endswith(("INT", "INTEGER"))):
             return f"{self.sql}::VARCHAR"
         if self.type == TEXT:
             return f"left({self.sql}, {longest})"

@@ -17,7 +17,7 @@ import numpy as np
 
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
-from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_TEXTS, MISSING_VALUES
+from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
 from service.rows.faults import Faults, called, no_features, refuse, shown, too_many, warning
 from service.rows.kinds.blocks import AllColumns, ValueRows
 from service.rows.kinds.deciding import decide, free_texts
@@ -150,7 +150,7 @@ class Builder:
             if kind == "text":
                 make = partial(free_texts, question, typed=self._typed)
                 if role == "group":
-                    words = MISSING_TEXTS | question.asked | {PLACEHOLDER}
+                    words = question.asked | {PLACEHOLDER}
                     words = NO_WORDS if self._typed else words
                     longest = self._spec.limits.cell_bytes
                     make = partial(FreeTexts, words, longest, typed=self._typed)

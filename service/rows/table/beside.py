@@ -152,13 +152,20 @@ def statistics_beside(source: Description, folder: Path) -> dict[str, Any]:
     return known
 
 
+MOST_LIKELY = 8
+"""Columns that are looked at for other roles."""
+
+
 def likely_roles(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
     """Warnings about features that rather have another role: groups by their names, if few rows
     have each, and dates in which the file is sorted."""
+    looked_at = 0  # each is a pass over the table
     for i, column in enumerate(() if table.sparse or table.columns is None else table.kinds):
+        if looked_at == MOST_LIKELY:
+            return
         may_group = table.group is None and _GROUPED.fullmatch(column.name)
         if may_group and column.kind in ("category", "number"):
-            values = _column(table, folder, i)
+            values, looked_at = _column(table, folder, i), looked_at + 1
             count = len(np.unique(values[~np.isnan(values)]))
             mean = len(values) / max(count, 1)
             if count >= LEAST_GROUPS and ROWS_OF_GROUPS[0] <= mean <= ROWS_OF_GROUPS[1]:
@@ -169,7 +176,7 @@ def likely_roles(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
                 message += f"group={column.name}: no split has them on both sides"
                 yield warning("likely-group", message, [column.name])
         if table.time is None and column.kind == "date" and not column.missing:
-            values = _column(table, folder, i)
+            values, looked_at = _column(table, folder, i), looked_at + 1
             if len(np.unique(values)) >= LEAST_GROUPS and (np.diff(values) >= 0).all():
                 message = (
                     f"the rows are in the order of {column.name!r}; if the model is for later "

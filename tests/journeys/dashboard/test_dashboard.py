@@ -66,7 +66,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     cost = page.locator("#cost")
     expect(cost).to_contain_text("3,000 rows, 1 binary problem")
     page.get_by_role("radio", name="Folds").check()
-    expect(cost).to_contain_text("in each of 6 trainings")
+    expect(cost).to_contain_text("in each of 7 trainings")
     weight = page.locator("[name='solver:auto.C']")
     weight.fill("none")
     expect(cost).to_contain_text("number")

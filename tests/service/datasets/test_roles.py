@@ -240,3 +240,42 @@ def test_features_may_be_called_like_roles(client: TestClient) -> None:
     content = client.get(path, headers={"Accept": PARQUET})
     assert content.status_code == 200
     assert sent(post(client, content.content, PARQUET))["matrix_digest"] == dataset["matrix_digest"]
+
+
+def test_groups_are_told_apart_by_all_their_digits(client: TestClient) -> None:
+    """Whole numbers beyond 2^53, in every format; `17.0` is `17`; NA is a name, as in JSON."""
+    numbers = [1234567890123456700 + i % 5 for i in range(20)]
+    lines = "".join(f"{number},{i % 7},{i % 2}\n" for i, number in enumerate(numbers))
+    arrays = {"g": np.array(numbers), "x": np.arange(20) % 7, "y": np.arange(20) % 2}
+    sent = [("text/csv", f"g,x,y\n{lines}".encode()), (PARQUET, parquet(arrays))]
+    found = [
+        client.post(
+            "/v1/datasets?group=g", content=content, headers={"Content-Type": media_type}
+        ).json()
+        for media_type, content in sent
+    ]
+    assert found[0]["matrix_digest"] == found[1]["matrix_digest"]
+    parts = client.post(f"/v1/datasets/{found[0]['id']}/split", json={"fraction": 0.4}).json()
+    assert parts["test"]["n_samples"] == 8
+    whole, real, named = (
+        client.post("/v1/datasets?group=g", content=text, headers={"Content-Type": "text/csv"})
+        for text in (
+            "g,x,y\n" + "".join(f"{i % 4},{i},{i % 2}\n" for i in range(20)),
+            "g,x,y\n" + "".join(f"{i % 4}.0,{i},{i % 2}\n" for i in range(20)),
+            "g,x,y\n" + "".join(f"{('NA', 'DE')[i % 2]},{i},{i % 3}\n" for i in range(20)),
+        )
+    )
+    assert whole.json()["id"] == real.json()["id"]
+    parts = client.post(f"/v1/datasets/{named.json()['id']}/split", json={"fraction": 0.5}).json()
+    assert parts["test"]["n_samples"] == 10
+
+
+def test_lines_of_libsvm_may_have_a_group_and_no_feature(client: TestClient) -> None:
+    headers = {"Content-Type": "text/x-libsvm"}
+    body = "1 qid:3 2:2\n-1 qid:4 cost:2\n1 qid:5\n"
+    reply = client.post("/v1/datasets", content=body, headers=headers)
+    assert reply.status_code == 201, reply.text
+    path = f"/v1/datasets/{reply.json()['id']}/content"
+    text = client.get(path, headers={"Accept": LIBSVM})
+    again = client.post("/v1/datasets", content=text.content, headers=headers)
+    assert again.json()["id"] == reply.json()["id"]

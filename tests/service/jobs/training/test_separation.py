@@ -176,3 +176,22 @@ def test_groups_of_a_validation_dataset_that_were_trained_on(
     upload(client, visits(10), target="ill", group="patient")
     job = trained(client, worker, validation={"dataset_id": new})
     assert "trained-groups" not in {one["name"] for one in job["audit"]}
+
+
+def test_some_classes_only(client: TestClient, worker: Worker) -> None:
+    """With groups and times; a class whose rows all have weight 0 is no class of the model."""
+    lines = ["g,t,w,x,z,y"]
+    random = np.random.default_rng(0)
+    for i in range(120):
+        y = "abc"[i % 3]
+        cells = ",".join(f"{x:.3f}" for x in random.normal(size=2) + i % 3)
+        lines.append(f"g{i // 3 % 20},{i},{0 if y == 'c' else 1},{cells},{y}")
+    text = "\n".join(lines) + "\n"
+    upload(client, text, group="g", time="t", schema='{"w": {"role": "ignored"}}')
+    for validation in ({"fraction": 0.3}, {"folds": 2}, {"folds": 3, "gap": 2}):
+        solver = {"name": "auto"}
+        job = trained(client, worker, solver=solver, validation=validation, classes=["a", "b"])
+        assert job["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
+    upload(client, text, weight="w", schema='{"g": {"role": "ignored"}, "t": {"role": "ignored"}}')
+    job = trained(client, worker, solver={"name": "newton"})
+    assert "class-never-predicted" in {one["name"] for one in job["audit"]}
