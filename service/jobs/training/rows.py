@@ -150,7 +150,7 @@ class LabeledRows:
         Raises InvalidData (`class-too-small`, `not-separable`, `empty-data`).
         """
         everything = self.everything
-        codes = self._codes[everything]
+        codes = self._codes_that_count(everything)
         pairs: list[Pair] = []
         chosen: list[tuple[Indices, Indices | None]] = []
         if isinstance(validation, ValidationSplit | Folds):
@@ -173,6 +173,20 @@ class LabeledRows:
         """By number."""
         labels: list[Label] = self._labels.tolist()
         return labels
+
+    def _codes_that_count(self, rows: Indices) -> npt.NDArray[np.int64]:
+        """(n,) classes of these rows; rows of weight 0 are of others, since a training does not see
+        them. Raises InvalidData (`class-too-small`) for a class that has no other rows."""
+        codes = self.codes(rows)
+        if self._weights is None or self._values is not None:
+            return codes
+        counts = self._weights[rows] > 0.0
+        without = np.setdiff1d(codes, codes[counts])
+        if len(without):
+            label = self.classes[without[0]]
+            message = f"every row of class {label!r} has weight 0; leave it out with `classes`"
+            raise InvalidData("class-too-small", message)
+        return np.where(counts, codes, codes + len(self._labels))
 
     @property
     def is_of_classes(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -179,7 +180,7 @@ def test_groups_of_a_validation_dataset_that_were_trained_on(
 
 
 def test_some_classes_only(client: TestClient, worker: Worker) -> None:
-    """With groups and times; a class whose rows all have weight 0 is no class of the model."""
+    """With groups and times; a class whose rows all have weight 0 is refused."""
     lines = ["g,t,w,x,z,y"]
     random = np.random.default_rng(0)
     for i in range(120):
@@ -193,5 +194,15 @@ def test_some_classes_only(client: TestClient, worker: Worker) -> None:
         job = trained(client, worker, solver=solver, validation=validation, classes=["a", "b"])
         assert job["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
     upload(client, text, weight="w", schema='{"g": {"role": "ignored"}, "t": {"role": "ignored"}}')
-    job = trained(client, worker, solver={"name": "newton"})
-    assert "class-never-predicted" in {one["name"] for one in job["audit"]}
+    for validation in (None, {"folds": 3}):
+        asked = create(client, solver={"name": "newton"}, validation=validation)
+        job = carry_out(client, worker, asked)
+        assert job["error"]["code"] == "class-too-small"
+        assert "every row of class 'c' has weight 0" in job["error"]["detail"]
+    trained(client, worker, solver={"name": "newton"}, classes=["a", "b"])
+    light = re.sub(r",0(,[^,]+,[^,]+,c)\n", r",1\1\n", text, count=2)
+    upload(client, light, weight="w", schema='{"g": {"role": "ignored"}, "t": {"role": "ignored"}}')
+    fields = {"solver": {"name": "newton"}, "calibration": "sigmoid"}
+    for seed in range(4):  # two rows of the class count, one for each side
+        job = trained(client, worker, **fields, validation={"fraction": 0.5}, seed=seed)
+        assert len(job["metrics"]["validation"]["confusion_matrix"]) == 3
