@@ -194,8 +194,8 @@ def test_some_classes_only(client: TestClient, worker: Worker) -> None:
         job = trained(client, worker, solver=solver, validation=validation, classes=["a", "b"])
         assert job["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
     upload(client, text, weight="w", schema='{"g": {"role": "ignored"}, "t": {"role": "ignored"}}')
-    for validation in (None, {"folds": 3}):
-        asked = create(client, solver={"name": "newton"}, validation=validation)
+    for measured in (None, {"folds": 3}):
+        asked = create(client, solver={"name": "newton"}, validation=measured)
         job = carry_out(client, worker, asked)
         assert job["error"]["code"] == "class-too-small"
         assert "every row of class 'c' has weight 0" in job["error"]["detail"]
