@@ -123,7 +123,9 @@ class Sources:
             stratify = validation["stratify"]
             seed = self.version.seed
             assert seed is not None
-            apart = Apart(self.data.groups, self.data.times, validation.get("gap", 0.0))
+            apart = Apart(
+                self.data.groups, self.data.times, validation.get("gap", 0.0), self.data.weights
+            )
             fraction = validation["fraction"]
             candidates = split(codes, fraction, stratify=stratify, seed=seed, apart=apart)[1]
         chosen = self._spread(candidates, most)

@@ -25,12 +25,15 @@ class Apart:
     """(n,)"""
     gap: float = 0.0
     """Between the last training row and the first validation row there is at least this time."""
+    weights: Vector | None = None
+    """(n,) A training does not see rows of weight 0: they are dealt like those of other classes."""
 
     def of(self, rows: Indices) -> Apart:
         """That of some rows."""
         groups = None if self.groups is None else self.groups[rows]
         times = None if self.times is None else self.times[rows]
-        return Apart(groups, times, self.gap)
+        weights = None if self.weights is None else self.weights[rows]
+        return Apart(groups, times, self.gap, weights)
 
     @property
     def is_trivial(self) -> bool:
@@ -48,6 +51,7 @@ def split(
     these shares, with times the last rows. Raises InvalidData (`class-too-small`) if a class would
     have no row for training, or no row is held out; `not-separable` if `apart` does not allow it.
     """
+    codes = _dealt_as(codes, apart)
     if apart is not None and not apart.is_trivial:
         shares = np.array([fraction, 1.0 - fraction])
         known = codes if stratify else np.zeros(len(codes), np.int64)
@@ -81,11 +85,19 @@ def folds(codes: Array, n_folds: int, *, seed: int, apart: Apart | None = None) 
     rows are in none. There can be fewer than `n_folds` where groups or times are few. Raises
     InvalidData as `fold_numbers`, and `not-separable`.
     """
+    codes = _dealt_as(codes, apart)
     if apart is not None and not apart.is_trivial:
         shares = np.full(n_folds, 1.0 / n_folds)
         return _separated(codes, codes, apart, shares, held_out=n_folds, seed=seed)
     numbers = fold_numbers(codes, n_folds, seed=seed)
     return [(np.flatnonzero(numbers != k), np.flatnonzero(numbers == k)) for k in range(n_folds)]
+
+
+def _dealt_as(codes: Array, apart: Apart | None) -> Array:
+    """The classes (n,), apart for rows of weight 0. Without classes all rows are alike."""
+    if apart is None or apart.weights is None or (codes == codes[0]).all():
+        return codes
+    return np.where(apart.weights > 0.0, codes, codes + codes.max() + 1)
 
 
 def fold_numbers(codes: Array, n_folds: int, *, seed: int) -> Indices:

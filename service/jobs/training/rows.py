@@ -93,7 +93,7 @@ class LabeledRows:
             self._labels = self._labels[numbers]
             self._digest += f" {classes}"
         self._weights = data.weights
-        self.apart = Apart(data.groups, data.times)
+        self.apart = Apart(data.groups, data.times, weights=data.weights)
         self._columns = dataset.kinds
         self._interrupted = interrupted
         self._executor = executor_of(threads)
@@ -150,7 +150,8 @@ class LabeledRows:
         Raises InvalidData (`class-too-small`, `not-separable`, `empty-data`).
         """
         everything = self.everything
-        codes = self._codes_that_count(everything)
+        codes = self._codes[everything]
+        self._check_weights(codes, everything)
         pairs: list[Pair] = []
         chosen: list[tuple[Indices, Indices | None]] = []
         if isinstance(validation, ValidationSplit | Folds):
@@ -174,19 +175,15 @@ class LabeledRows:
         labels: list[Label] = self._labels.tolist()
         return labels
 
-    def _codes_that_count(self, rows: Indices) -> npt.NDArray[np.int64]:
-        """(n,) classes of these rows; rows of weight 0 are of others, since a training does not see
-        them. Raises InvalidData (`class-too-small`) for a class that has no other rows."""
-        codes = self.codes(rows)
+    def _check_weights(self, codes: npt.NDArray[Any], rows: Indices) -> None:
+        """Raises InvalidData (`class-too-small`) for a class whose rows all have weight 0."""
         if self._weights is None or self._values is not None:
-            return codes
-        counts = self._weights[rows] > 0.0
-        without = np.setdiff1d(codes, codes[counts])
+            return
+        without = np.setdiff1d(codes, codes[self._weights[rows] > 0.0])
         if len(without):
             label = self.classes[without[0]]
             message = f"every row of class {label!r} has weight 0; leave it out with `classes`"
             raise InvalidData("class-too-small", message)
-        return np.where(counts, codes, codes + len(self._labels))
 
     @property
     def is_of_classes(self) -> bool:

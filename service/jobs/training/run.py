@@ -15,7 +15,7 @@ from service.jobs.core.job import State
 from service.jobs.core.leases import Outcome
 from service.jobs.parts.leases import PartWork
 from service.jobs.parts.lending import Lending
-from service.jobs.training import summary, training_sequence
+from service.jobs.training import separation, summary, training_sequence
 from service.jobs.training.auditing import audit_of, constant_columns
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import JobCreate
@@ -85,9 +85,10 @@ def run(context: RunContext, attempt: Attempt) -> None:
         left_out = list(sequence.folds.values())
         metrics["validation"]["none_of_these"] = summary.prices_of(fitted.rejection, left_out)
     found = trainings.outcome if sequence.is_chosen else None
-    if trainings.apart and "validation" in metrics:
-        metrics["validation"]["split"] = trainings.apart
-        notes += trainings.apart["said"]
+    apart = separation.facts_of(trainings.rows, trainings.splits, trainings.dataset)
+    if apart and "validation" in metrics:
+        metrics["validation"]["split"] = apart
+        notes += apart["said"]
     measures = summary.result_of(result, metrics, notes)
     constant = constant_columns(
         trainings.rows, trainings.splits[0].training, trainings.dataset.only(spec.classes)

@@ -29,7 +29,8 @@ def facts_of(rows: LabeledRows, splits: Sequence[Split], dataset: Dataset) -> di
     groups, times, pairs = rows.apart.groups, rows.apart.times, _measured(splits)
     if not pairs or rows.apart.is_trivial:
         return {}
-    used = [held_out for _, held_out in pairs] + ([pairs[0][0]] if len(splits) == 1 else [])
+    folds = splits[0].validation is None
+    used = [held_out for _, held_out in pairs] + ([] if folds else [pairs[0][0]])
     everything = rows.everything
     unused = len(everything) - len(np.unique(np.concatenate(used)))
     facts: dict[str, Any] = {"unused_rows": unused}
@@ -45,7 +46,7 @@ def facts_of(rows: LabeledRows, splits: Sequence[Split], dataset: Dataset) -> di
             "trained_until": _shown([times[some].max() for some, _ in pairs], dataset),
             "measured_since": _shown([times[some].min() for _, some in pairs], dataset),
         }
-    return facts | {"said": _sentences(facts, dataset, folds=len(splits) > 1)}
+    return facts | {"said": _sentences(facts, dataset, folds=folds)}
 
 
 def _off(rows: LabeledRows, everything: Indices, pairs: Measured) -> int:

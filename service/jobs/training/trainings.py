@@ -120,8 +120,6 @@ class JobTrainings:
             self.splits = [*measured, *splits]
         start = load_start(spec, dataset, first.training, context.models, context.datasets)
         self._start: WarmStart | None = None if start is None else start[0]
-        self.apart = separation.facts_of(rows, measured, dataset)
-        """How far apart the rows of its splits are."""
         rare = separation.unmeasured(rows, measured, spec.validation)
         unscaled = unscaled_columns(spec.scaling, dataset)
         self.warnings = (*rare, *unscaled, *(() if start is None else start[1]))

@@ -204,10 +204,10 @@ def columns_beside(stored: Stored) -> tuple[list[TableColumn], Values]:
 
 
 def apart_of(stored: Stored) -> dict[str, Any]:
-    """The `groups` and `times` of rows, if they have them."""
+    """The `groups`, `times` and `weights` of rows, if they have them."""
     files = {role: np.load(stored.path(array)) for role, array in _first_arrays(stored)}
     groups = own_numbers(files["group"]) if "group" in files else None
-    return {"groups": groups, "times": files.get("time")}
+    return {"groups": groups, "times": files.get("time"), "weights": files.get("weight")}
 
 
 def own_numbers(groups: npt.NDArray[np.int32]) -> Codes:

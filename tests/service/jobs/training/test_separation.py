@@ -206,3 +206,17 @@ def test_some_classes_only(client: TestClient, worker: Worker) -> None:
     for seed in range(4):  # two rows of the class count, one for each side
         job = trained(client, worker, **fields, validation={"fraction": 0.5}, seed=seed)
         assert len(job["metrics"]["validation"]["confusion_matrix"]) == 3
+
+
+def test_rows_of_weight_0_are_split_alike_everywhere(client: TestClient, worker: Worker) -> None:
+    """The parts of a dataset are the rows of a job with the same seed."""
+    random = np.random.default_rng(0)
+    rows = [f"{i},{random.normal():.3f},{'ab'[i % 2]},{int(i % 3 > 0)}" for i in range(90)]
+    dataset_id = upload(client, "i,x,y,w\n" + "\n".join(rows) + "\n", weight="w", target="y")
+    body = {"fraction": 0.3, "seed": 5}
+    test = client.post(f"/v1/datasets/{dataset_id}/split", json=body).json()["test"]
+    job = trained(client, worker, validation={"fraction": 0.3}, seed=5)
+    counts = np.sum(job["metrics"]["validation"]["confusion_matrix"], axis=1).tolist()
+    assert test["class_counts"] == counts
+    lines = client.get(f"/v1/datasets/{test['id']}/content").text.splitlines()[1:]
+    assert sum(line.split(",")[2] == "0" for line in lines) == 2 * 4  # of 15 in each class
