@@ -203,7 +203,8 @@ class ServiceProtocol(MessageProtocol):
         else:
             self.url, self.headers, self._chunks = b"", [], []
             self._in_header = self._in_message = True
-            self._prediction, self._complete = None, False
+            self._prediction = None
+            self._complete = self._has_cycle = False
             self._received = self._field_bytes = self._packet_bytes = 0
             self._progress_at = self.loop.time()
             self._started = perf_counter()
@@ -286,11 +287,11 @@ class ServiceProtocol(MessageProtocol):
         if chunks is None:
             return
         in_header, complete, last = self._in_header, self._complete, self._last
-        in_trailers = self._in_trailers
-        sizes = self._field_bytes, self._packet_bytes
+        in_trailers, sizes = self._in_trailers, (self._field_bytes, self._packet_bytes)
         self._forget()
         super().on_message_begin()
-        self._field_bytes, self._packet_bytes = sizes
+        if not complete:
+            self._field_bytes, self._packet_bytes = sizes
         super().on_url(url)
         for name, value in headers:
             super().on_header(name, value)
@@ -313,7 +314,10 @@ class ServiceProtocol(MessageProtocol):
             self._task = None
 
     def _end_with(self, refusal: ServiceError) -> None:
-        self._pass_on()
+        if self._complete:
+            self._pass_on()  # its reply comes first
+        else:
+            self._forget()
         super()._end_with(refusal)
 
     # Answers
