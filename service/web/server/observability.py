@@ -36,7 +36,7 @@ TRACEPARENT = re.compile(
 QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 """Paths that probes call often: logged at debug level."""
 PREDICTIONS = ("/predict", "/infer")
-"""Ends of routes that may be called thousands of times per second: successful requests are logged
+"""Ends of paths that may be called thousands of times per second: successful requests are logged
 at debug level only, which costs nothing if it is off."""
 
 OF_THE_PARENT = ("process_start_time_seconds", "process_max_fds")
