@@ -25,6 +25,7 @@ from service import __version__
 from service.addresses import proxy_addresses
 from service.cli.environment import locked_data_dir
 from service.cli.listening import BACKLOG, accept_all, cannot_listen, listener_at, stop_listening
+from service.cli.output import USAGE, fail
 from service.common.logs import configure_logging
 from service.common.malloc import keep_freed_memory
 from service.common.shared import Shared
@@ -56,6 +57,8 @@ def serve(host: str | None, port: int | None, processes: int | None) -> None:
         given = {"host": host, "port": port, "processes": processes}
         given = {name: value for name, value in given.items() if value is not None}
         settings = settings.model_copy(update=given)
+        if settings.processes > 1 and sys.platform != "linux":
+            raise fail("several processes need Linux, which distributes connections", USAGE)
         configure_logging(settings.log_level)
         file_limit = raise_file_limit()
         supervisor = _fork_supervisor(settings) if settings.workers > 0 else None
@@ -139,8 +142,8 @@ class _Lifespan(LifespanOn):
 
 
 class _Server(uvicorn.Server):
-    """Prints its address when it is ready, and marks the application as draining at shutdown. One
-    of several is told both by and to their parent."""
+    """Prints its address when it is ready, and marks the application as draining at shutdown. The
+    parent of several does the first, and decides about the second."""
 
     def __init__(
         self,

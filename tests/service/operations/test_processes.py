@@ -247,7 +247,7 @@ def test_graceful_restart_loses_no_request(server: Server) -> None:
             time.sleep(1 / PER_S)
         connection.close()
 
-    renewing, seen = [True], set()
+    renewing, seen = [True], set[str]()
     with ThreadPoolExecutor(6) as pool:
         calls = [pool.submit(call, number) for number in range(6)]
         time.sleep(0.2)
