@@ -123,7 +123,7 @@ class Parent:
         self._ending = True
 
     def _on_renew(self, *_: object) -> None:
-        self._renewing = list(range(len(self._listeners)))
+        self._renewing = list(range(self._settings.processes))
 
     def _api(self, slot: int | None = None) -> list[_Process]:
         """The processes of the API in a slot, or in all."""
@@ -222,7 +222,7 @@ class Parent:
         if self._ending or process.ends:
             return
         if slot != ENGINE and not self._announced:  # the reason is in the log
-            self._ending, self._code = True, code
+            self._ending, self._code = True, max(1, code)
             return
         what = "the engine" if slot == ENGINE else "a process of the API"
         log.error(f"{what} ended and is started again", code=code)
