@@ -46,7 +46,7 @@ def listener_at(host: str, port: int) -> socket.socket:
 def listener_beside(first: socket.socket) -> socket.socket:
     """Another one at the address of one that listens: the kernel distributes the connections.
 
-    The first one could not have begun to listen beside a listener of somebody else.
+    The first one could not have begun to listen beside that of another program.
     """
     first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     listener = socket.socket(first.family, first.type, first.proto)

@@ -93,7 +93,7 @@ class Shared:
         self.take(0)
 
     def take(self, place: int) -> None:
-        """Be the process at this place from now on."""
+        """Be the process at this place."""
         self._place = place
         for count in self._counts.values():
             count.place = place
