@@ -22,6 +22,8 @@ NAVIGATION: dict[str, list[str]] = {
     "Start": ["quickstart.md", "tutorial.md", "tickets.md"],
     "Prepare your data": ["preparing-data.md"],
     "Choose a solver, C and kernel": [
+        "choosing.md",
+        "class-imbalance.md",
         "solvers.md",
         "evaluations-and-comparisons.md",
         "courses.md",
