@@ -21,6 +21,7 @@ from service.common.answerer import RawHeaders, Reply
 from service.common.names import NAME
 from service.models.schemas import MAX_VERSION
 from service.predictions.batcher import INLINE_WORK, Batcher, Instances, Prediction, score_rows
+from service.predictions.inference.tensors import HEAD_BYTES
 from service.predictions.inference.wire_format import Heads, InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels, Reference
 from service.predictions.metrics import PredictionMetrics
@@ -240,8 +241,10 @@ def _is_written_inline(model: LoadedModel, asked: Instances) -> bool:
 def _is_read_inline(exchange: Exchange, body: bytes, model: LoadedModel) -> bool:
     if isinstance(exchange, PlainExchange) and exchange.is_packed:
         return False
-    are_numbers = exchange.is_binary and not model.features.text_columns
-    return len(body) <= (INLINE_BINARY_BYTES if are_numbers else INLINE_BYTES)
+    if len(body) <= INLINE_BYTES:
+        return True
+    are_numbers = exchange.is_binary and not model.features.not_numbers
+    return are_numbers and len(body) <= INLINE_BINARY_BYTES and b'"BYTES"' not in body[:HEAD_BYTES]
 
 
 @cache
