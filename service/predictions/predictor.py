@@ -234,7 +234,7 @@ def _is_written_inline(model: LoadedModel, asked: Instances) -> bool:
 
 
 def _is_read_inline(exchange: Exchange, body: bytes, model: LoadedModel) -> bool:
-    if isinstance(exchange, PlainExchange) and exchange.is_packed:
+    if isinstance(exchange, PlainExchange) and (exchange.is_packed or exchange.must_import):
         return False
     are_numbers = exchange.is_binary and not model.features.text_columns
     return len(body) <= (INLINE_BINARY_BYTES if are_numbers else INLINE_BYTES)
