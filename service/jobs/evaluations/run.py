@@ -11,6 +11,7 @@ import numpy.typing as npt
 import orjson
 from pydantic import ValidationError
 
+from service.datasets.rows_of_classes import only_new
 from service.errors import Corrupt, NotFound
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
@@ -20,7 +21,7 @@ from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import BLOCK_ROWS, Scoring, score, score_piece
 from service.jobs.training.auditing import trained_rows
-from service.jobs.training.rows import LabeledRows, count_seen, only_new
+from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import COVERAGES
 from service.rows.spec import Label

@@ -14,6 +14,7 @@ import numpy as np
 
 from service.common.malloc import return_free_memory
 from service.datasets.dataset import Dataset
+from service.datasets.rows_of_classes import only_new
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
 from service.jobs.spread.dask_passes import choose_spread
@@ -23,7 +24,6 @@ from service.jobs.training.auditing import trained_groups
 from service.jobs.training.rows import (
     LabeledRows,
     count_seen,
-    only_new,
     rows_of,
     unscaled_columns,
 )

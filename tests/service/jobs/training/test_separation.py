@@ -220,3 +220,23 @@ def test_rows_of_weight_0_are_split_alike_everywhere(client: TestClient, worker:
     assert test["class_counts"] == counts
     lines = client.get(f"/v1/datasets/{test['id']}/content").text.splitlines()[1:]
     assert sum(line.split(",")[2] == "0" for line in lines) == 2 * 4  # of 15 in each class
+
+
+def test_plots_show_the_rows_of_the_job(client: TestClient, worker: Worker) -> None:
+    """Of its classes, as it split them, without those that were left out."""
+    random = np.random.default_rng(3)
+    rows = [f"{i / 99},{random.normal() + 2 * (i % 2):.2f},{'acb'[i % 3]}" for i in range(90)]
+    rows += rows[:30]  # some of these are on both sides
+    upload(client, "t,x,y\n" + "\n".join(rows) + "\n", target="y")
+    for fields in ({}, {"leave_out_trained": True}):
+        job = trained(
+            client, worker, classes=["a", "b"], validation={"fraction": 0.4}, **fields, seed=2
+        )
+        measured = job["metrics"]["validation"]
+        count = np.sum(measured["confusion_matrix"])
+        assert bool(fields) == (measured["trained_rows"] == 0)
+        version = f"/v1/models/clouds/versions/{job['model']['version']}"
+        for kind, what in (("margins", f"{count} validation"), ("boundary", "80 training")):
+            plot = client.get(f"{version}/plots/{kind}.svg")
+            assert plot.status_code == 200, plot.text
+            assert f"{what} rows" in plot.text
