@@ -240,3 +240,19 @@ def test_plots_show_the_rows_of_the_job(client: TestClient, worker: Worker) -> N
             plot = client.get(f"{version}/plots/{kind}.svg")
             assert plot.status_code == 200, plot.text
             assert f"{what} rows" in plot.text
+
+
+@pytest.mark.parametrize("validation", [{"fraction": 0.3}, {"folds": 3}])
+def test_a_comparison_without_a_model_says_how_it_split(
+    client: TestClient, worker: Worker, validation: dict[str, Any]
+) -> None:
+    """And what its best entry shows: patients whose class is chance."""
+    schema = json.dumps({"when": {"role": "ignored"}})
+    upload(client, visits(), target="ill", group="patient", schema=schema)
+    body = {"dataset_id": "latest", "grid": {"solver": [KERNEL]}, "validation": validation}
+    comparison = client.post("/v1/comparisons", json=body | {"seed": 1}).json()["id"]
+    job = carry_out(client, worker, comparison)
+    assert job["state"] == "succeeded", job["error"]
+    assert job["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
+    assert any("0 on both sides of a split" in note for note in job["notes"])
+    assert "score-within-baseline" in {one["name"] for one in job["audit"]}
