@@ -155,12 +155,6 @@ class LabeledRows(RowsOfClasses):
         """Or else of numbers."""
         return self._values is None
 
-    def groups(self, rows: Indices, names: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The names of the groups of these rows, in order; without rows that have none."""
-        assert self.apart.groups is not None
-        numbers = np.unique(self.apart.groups[rows])
-        return names[numbers[numbers < len(names)]]
-
     def in_one_group(self, code: int) -> bool:
         """Whether all rows of a class are of one group."""
         groups = self.apart.groups

@@ -163,7 +163,7 @@ def test_parts_of_a_dataset_have_a_gap(client: TestClient) -> None:
 def test_groups_of_a_validation_dataset_that_were_trained_on(
     client: TestClient, worker: Worker
 ) -> None:
-    """Are found by their names, whatever their numbers."""
+    """Are found by their names, whatever their numbers; so are those of an evaluation."""
     other = upload(client, visits(20, seed=1).replace("p3,", "q,"), target="ill", group="patient")
     upload(client, visits(10), target="ill", group="patient")
     job = trained(client, worker, validation={"dataset_id": other})
@@ -177,6 +177,13 @@ def test_groups_of_a_validation_dataset_that_were_trained_on(
     upload(client, visits(10), target="ill", group="patient")
     job = trained(client, worker, validation={"dataset_id": new})
     assert "trained-groups" not in {one["name"] for one in job["audit"]}
+    whole = "9 of the 20 groups of the rows by `patient` are groups of training rows, too."
+    for dataset_id, expected in ((other, whole), (new, "")):
+        asked = {"dataset_id": dataset_id, "model": "clouds"}
+        evaluation = client.post("/v1/evaluations", json=asked).json()["id"]
+        warnings = " ".join(carry_out(client, worker, evaluation)["warnings"])
+        assert expected in warnings
+        assert ("groups of training rows" in warnings) == bool(expected)
 
 
 def test_some_classes_only(client: TestClient, worker: Worker) -> None:
