@@ -119,7 +119,7 @@ class Paths:
         return terms
 
     def _mean_gradients(self, way: Vector, products: Vector, count: int) -> Vector:
-        """(n_problems, n_values) the gradients along the line, on average over so many nodes.
+        """(n_problems, n_values) the gradients along the line, on average over `count` nodes.
 
         They are Σ cᵢ sᵢ zᵢ, with the slopes sᵢ in ⟨x, zᵢ⟩, and of a Gaussian kernel
         Σ cᵢ sᵢ (zᵢ - x).
