@@ -150,7 +150,18 @@ def test_connections_have_one_limit(server: Server) -> None:
 
 
 def test_job_sent_through_any_process_starts_at_once(server: Server) -> None:
-    """And a caller that waits in the other process gets its end at once."""
+    _check_that_jobs_start_at_once(server)
+
+
+@pytest.mark.long
+def test_the_same_on_postgresql(postgres_database_url: str, tmp_path: Path) -> None:
+    url = postgres_database_url
+    with running(tmp_path / "var", **LIMITS, SVM_DATABASE_URL=url) as server:
+        _check_that_jobs_start_at_once(server)
+
+
+def _check_that_jobs_start_at_once(server: Server) -> None:
+    """And a caller that waits in the other process gets the end at once."""
     late: dict[str, list[float]] = {}
     dataset_id = _dataset_id(server)
     with one_to_each(server) as each:
