@@ -31,8 +31,10 @@ from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest, UnsupportedFormat
 from service.rows.cell_texts.encodings import is_text_codec
 from service.rows.format_table import ARCHIVES, FORMATS, LABEL_FORMATS, SUFFIXES, known_type
+from service.rows.formats.arrow import require_pyarrow
 from service.rows.parser import Parser
 from service.rows.spec import (
+    ARROW,
     BESIDE,
     CSV,
     DELIMITED,
@@ -287,6 +289,8 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
     sent_type = known_type(body.media_type)
     if sent_type not in (*FORMATS, *ARCHIVES.values()):
         raise _unsupported(sent_type, (*FORMATS, ZIP, FORM))
+    if sent_type == ARROW:
+        require_pyarrow()
     path = folder / "body"
     await body.save(path, *sizes)
     options = _with_parameters(query, body.content_type)

@@ -239,7 +239,7 @@ def _is_written_inline(model: LoadedModel, asked: Instances) -> bool:
 
 
 def _is_read_inline(exchange: Exchange, body: bytes, model: LoadedModel) -> bool:
-    if isinstance(exchange, PlainExchange) and exchange.is_packed:
+    if isinstance(exchange, PlainExchange) and (exchange.is_packed or exchange.must_import):
         return False
     if len(body) <= INLINE_BYTES:
         return True

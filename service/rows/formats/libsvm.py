@@ -39,7 +39,7 @@ _WIDTH = re.compile(rb"# ([0-9]{1,9}) features\n")
 LINES_AT_ONCE = 512
 """Of a body, so that other threads run in between."""
 VALUE_HINT = "a pair is index:value, the value a finite number"
-NEWLINE, BLANK, COLON, COMMA = (np.uint8(mark) for mark in b"\n :,")
+NEWLINE, BLANK, COLON, COMMA, MINUS, ZERO = (np.uint8(mark) for mark in b"\n :,-0")
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ def read(spec: ParseSpec) -> Table:
     allowed = IndexRange(base, limit, beyond, growing=spec.asked.n_features is None)
     faults = Faults()
     labels = Labels(faults, kind=spec.label_kind, most=most_classes(spec))
-    texts = spec.label_kind == "category" or None
+    texts: bool | None = spec.label_kind == "category" or None
     beside = _Beside(faults)
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:
@@ -340,15 +340,21 @@ def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
         listed = text.replace(b"\n+", b"\n").removeprefix(b"+")
     characters = np.frombuffer(listed, np.uint8)
     is_mark = (characters == NEWLINE) | (characters == BLANK) | (characters == COLON)
-    listed = (characters + is_mark * (COMMA - characters)).tobytes()  # sooner than `translate`
-    numbers = read_list(b"[%b]" % listed[:-1])
-    if numbers is not None and (numbers.all() or b"-0," not in listed):  # in JSON -0 is 0
+    commas = characters + is_mark * (COMMA - characters)  # sooner than `translate`
+    numbers = read_list(b"[%b]" % commas[:-1].tobytes())
+    if numbers is not None and (numbers.all() or not _has_minus_zero(commas)):  # in JSON it is 0
         return numbers
     try:
         # A separator of blanks matches one at least: `3-4` is an error, not two numbers.
         return np.fromstring(text.replace(b":", b" "), sep=" ")
     except (ValueError, DeprecationWarning):
         return None
+
+
+def _has_minus_zero(commas: npt.NDArray[np.uint8]) -> bool:
+    """Whether a number ends in -0."""
+    ends = (commas[1:-1] == ZERO) & (commas[2:] == COMMA)
+    return bool(((commas[:-2] == MINUS) & ends).any())
 
 
 @dataclass(slots=True)
