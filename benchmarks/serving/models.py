@@ -13,19 +13,25 @@ from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import ModelOrigin
+from svm.data.columns import Column
 from svm.kernel.kernels import GaussianKernel
 from svm.model.calibration import Calibration
 from svm.model.multiclass import splits_of
-from svm.model.pipeline import FittedPipeline
+from svm.model.pipeline import FittedPipeline, Pipeline
+from svm.solvers import Newton
+from svm.training.training import Training
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
 
 VECTORS = 5000
+LEVELS = [f"level {i}" for i in range(8)]
+"""Of columns of texts."""
 NAMES = {
     "linear64": "64, linear",
     "linear256": "256, linear",
     "classes10": "64, ten classes",
     "calibrated": "64, with probabilities",
+    "mixed20": "20, ten of them texts",
     "gaussian64": f"64, Gaussian, {VECTORS:,} vectors",
 }
 """By the model's name: what a row has, and what scores it."""
@@ -46,6 +52,7 @@ def keep_models(folder: Path, peer: bool, database_url: str | None = None) -> di
         "classes10": fitted_linear(64, n_classes=10),
         "calibrated": fitted_linear(64, calibrated=True),
         "gaussian64": fitted_gaussian(64),
+        "mixed20": fitted_mixed(),
     }
     for name, fitted in kept.items():
         columns = [f"x{i}" for i in range(fitted.n_features)]
@@ -55,7 +62,7 @@ def keep_models(folder: Path, peer: bool, database_url: str | None = None) -> di
                 job_id="job_0", dataset_id="ds_0", dataset_digest="0", spec={}, seed=0, result={}
             )
             registry.register(connection, name, prepared, origin)
-        if peer:
+        if peer and fitted.encoder.is_plain:
             joblib.dump(_peer(fitted), folder / f"{name}.joblib")
     database.close()
     return {name: fitted.n_features for name, fitted in kept.items()}
@@ -85,6 +92,27 @@ def fitted_linear(d: int, n_classes: int = 2, calibrated: bool = False) -> Fitte
         intercepts=np.zeros(n_problems),
         calibration=Calibration("sigmoid", np.array([[-1.0, 0.0]])) if calibrated else None,
     )
+
+
+def fitted_mixed() -> FittedPipeline:
+    """Of ten numbers, then ten categories."""
+    random = np.random.default_rng(20)
+    columns = tuple(
+        Column(f"x{i}", "category", tuple(LEVELS)) if i >= 10 else Column(f"x{i}", "number")
+        for i in range(20)
+    )
+    X = random.normal(size=(500, 20))
+    X[:, 10:] = random.integers(len(LEVELS), size=(500, 10))
+    training = Training(
+        Pipeline(solver=Newton(C=1.0)),
+        X,
+        np.where(X[:, 0] > 0, "yes", "no"),
+        seed=0,
+        columns=columns,
+    )
+    for _ in training:
+        pass
+    return training.result().fitted
 
 
 def fitted_gaussian(d: int) -> FittedPipeline:
