@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import polars
 
-from benchmarks.serving.models import LEVELS, NAMES
+from benchmarks.serving.models import LEVELS, NAMES, PASSENGERS, passengers
+from service.predictions.datatypes import datatype_of, to_bytes
 from svm.data.matrices import Vector
 
 CONTENT_TYPES = {
@@ -24,6 +25,7 @@ CONTENT_TYPES = {
     "NPY": "application/x-npy",
     "V2 JSON": "application/json",
     "V2 binary": "application/octet-stream",
+    "V2 columns": "application/octet-stream",
 }
 """By the form of a body."""
 
@@ -95,6 +97,11 @@ LOADS = (
         for model, rows, connections in (("linear64", 1, 16), ("linear64", 100, 16))
     ),
     Load("linear256", 1000, 1, "V2 binary"),
+    *(
+        Load("passengers", rows, connections, form)
+        for rows, connections in ((1, 16), (1000, 1))
+        for form in ("objects", "V2 columns")
+    ),
     Load("classes10", 1, 16),
     Load("classes10", 100, 16),
     Load("calibrated", 1, 16, outputs=("label", "probability")),
@@ -107,6 +114,14 @@ def request_of(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
     """The body, and the headers that it needs."""
     X: Vector = np.random.default_rng(1).normal(size=(load.rows, n_features))
     headers = {"Content-Type": load.media_type}
+    if load.form == "V2 columns":
+        head, tensors = _columns(passengers(load.rows, seed=1))
+        headers["Inference-Header-Content-Length"] = str(len(head))
+        return head + tensors, headers
+    if load.model == "passengers":
+        names = [column.name for column in PASSENGERS]
+        rows = [dict(zip(names, row, strict=True)) for row in passengers(load.rows, seed=1)]
+        return json.dumps({"instances": rows}).encode(), headers
     if load.form == "V2 binary":
         head, tensor = _inference_head(X), X.tobytes()
         headers["Inference-Header-Content-Length"] = str(len(head))
@@ -170,6 +185,19 @@ def _inference_head(X: Vector) -> bytes:
     }
     outputs = [{"name": "label", "parameters": {"binary_data": True}}]
     return json.dumps({"inputs": [tensor], "outputs": outputs}).encode()
+
+
+def _columns(rows: list[list[Any]]) -> tuple[bytes, bytes]:
+    """What tritonclient sends: the JSON part, and a tensor for each column."""
+    inputs, tensors = [], []
+    for column, cells in zip(PASSENGERS, zip(*rows, strict=True), strict=True):
+        values = np.array(cells)
+        tensors.append(to_bytes(values))
+        tensor = {"name": column.name, "shape": [len(rows), 1], "datatype": datatype_of(values)}
+        inputs.append(tensor | {"parameters": {"binary_data_size": len(tensors[-1])}})
+    outputs = [{"name": "label", "parameters": {"binary_data": True}}]
+    head = json.dumps({"inputs": inputs, "outputs": outputs}, separators=(",", ":"))
+    return head.encode(), b"".join(tensors)
 
 
 _BODIES: Mapping[str, Callable[[Vector, Load], bytes]] = {

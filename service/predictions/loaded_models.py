@@ -26,6 +26,7 @@ from service.storage.database.tables import Label, ModelVersion
 from svm.data.matrices import Matrix, is_sparse
 from svm.data.texts import texts_of
 from svm.encoding.encoder import Encoder
+from svm.model.paths import path_work
 from svm.model.pipeline import FittedPipeline
 
 MAX_KNOWN = 10_000
@@ -106,7 +107,7 @@ class LoadedModel:
         if output == "explanation" and self.features.text_columns:
             return n_problems * WORK_OF_EXPLAINED_TEXT
         if output == "explanation":
-            return n_problems * (10_000 + 200 * self.n_features)
+            return n_problems * (10_000 + 200 * self.n_features) + path_work(self.fitted)
         coupling = n_classes**3 if output == "probability" and n_problems > n_classes else 0
         return 1000 * max(n_classes, len(self.offer[output].columns)) + coupling
 

@@ -83,7 +83,7 @@ def _places(inputs: list[dict[str, Any]], columns: Columns) -> list[int]:
 
 
 def _n_rows(shape: Any, i: int) -> int:
-    if not isinstance(shape, list) or not all([type(n) is int and n >= 0 for n in shape]):
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise invalid(("inputs", i, "shape"), "give a list of whole numbers")
     if len(shape) not in (1, 2) or shape[1:] not in ([], [1]):
         raise invalid(("inputs", i, "shape"), f"give [rows] or [rows, 1], not {shape}")

@@ -168,14 +168,14 @@ class InferenceExchange:
         )
 
     def _head(self, text: bytes, model: LoadedModel) -> Head:
-        document = _members(_parse(text), _REQUEST, ())
+        features, most_rows = model.features, self._limits.predict_rows
+        document = _members(_parse(text, with_nan=not features.is_plain), _REQUEST, ())
         inputs = document.get("inputs")
         if not isinstance(inputs, list) or not inputs:
             message = "give a list of tensors: one for each column, or a single one of numbers"
             raise invalid(("inputs",), message)
         for i, tensor in enumerate(inputs):
             _parameters(_members(tensor, _INPUT, ("inputs", i)), ("inputs", i))
-        features, most_rows = model.features, self._limits.predict_rows
         if _are_columns(inputs, features):
             tensors = described(inputs, features, most_rows)
         else:
@@ -297,16 +297,18 @@ def _flat(values: NDArray[Any]) -> bytes:
     return orjson.dumps(values.ravel(), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _parse(head: bytes) -> Any:
-    try:
+def _parse(head: bytes, *, with_nan: bool) -> Any:
+    """`with_nan`: NaN is null, as clients in Python write it."""
+    with suppress(ValueError):
         document = orjson.loads(head)
-    except ValueError:
-        return decode_json(head)  # which says what is wrong, or reads what orjson does not
-    # orjson takes a name twice and any depth. Each member has its colon, and so has each one that
-    # was lost; a colon in a text only costs the second look.
-    if _n_members(document) != head.count(b":"):
-        return decode_json(head)
-    return document
+        # orjson takes a name twice and any depth. Each member has its colon, and so has each one
+        # that was lost. Without a backslash, every second part between quotes is a text.
+        n_members = _n_members(document)
+        if n_members == head.count(b":") or (
+            b"\\" not in head and n_members == b"".join(head.split(b'"')[::2]).count(b":")
+        ):
+            return document
+    return decode_json(head, with_nan=with_nan)  # which says what is wrong, or reads more
 
 
 def _n_members(document: Any) -> float:

@@ -468,13 +468,13 @@ def test_what_follows_the_last_request_is_ignored(
     addresses: tuple[Address, Address], company: int
 ) -> None:
     """In the same packet, after a request that ends the connection."""
-    more = b"DELETE /v1/models/other HTTP/1.1\r\nHost: x\r\n\r\n"
+    more = b"DELETE /v1/models/other HTTP/1.1\r\nHost: x\r\nIf-Match: *\r\n\r\n"
     with ExitStack() as stack:
         for address in addresses:
             for _ in range(company):
                 stack.enter_context(Connection(address))
-            for last in (FORMS["close"], FORMS["chunks, close"], FORMS["HTTP/1.0"]):
-                request = last.request(PATHS[0], b"", ROWS)
+            for form in ("close", "chunks, close", "HTTP/1.0", "HTTP/1.0, kept"):
+                request = FORMS[form].request(PATHS[0], b"", ROWS)
                 for packet in (request + more, request * 2, request + more[:20]):
                     with Connection(address) as client:
                         client.send(packet)
