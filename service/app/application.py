@@ -71,7 +71,7 @@ from service.web.http.headers import HeadAsGet
 from service.web.http.pagination import SECRET
 from service.web.server.http_protocol import ServerContext, ServiceProtocol
 from service.web.server.limits import ConnectionLimits
-from service.web.server.observability import Metrics, Observability
+from service.web.server.observability import PREDICTIONS, Metrics, Observability
 
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.
@@ -287,7 +287,7 @@ def create_app(
     app.http_protocol = partial(
         ServiceProtocol, ServerContext(predictor, authenticator, metrics, connections)
     )
-    app.add_middleware(Compression)
+    app.add_middleware(Compression, plain=PREDICTIONS)
     app.add_middleware(Admission, authenticator=authenticator)
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
