@@ -21,7 +21,7 @@ from svm.model.explanations import contributions, term_columns, text_entries
 from svm.model.multiclass import splits_of
 from svm.model.paths import Paths, path_work
 from svm.model.pipeline import FittedPipeline
-from svm.transforms.features import Identity, RandomFourier, Square
+from svm.transforms.features import Identity, Square
 
 STRONGEST = 10
 """Support vectors that are listed."""
@@ -40,10 +40,12 @@ MAX_SLOPES = 500_000_000
 
 
 def check_explainable(model: LoadedModel) -> None:
-    """Raises InvalidContent `explanation-unsupported` for a kernel on random Fourier features."""
+    """Raises InvalidContent `explanation-unsupported` for a kernel on features that stand for one
+    themselves."""
     fitted = model.fitted
-    if fitted.kernel is not None and isinstance(fitted.features.spec, RandomFourier):
-        message = "no explanation: a kernel on random Fourier features has no terms by column"
+    if fitted.kernel is not None and fitted.features.directions is not None:
+        name = fitted.features.spec.name
+        message = f"no explanation: a kernel on {name} features has no terms by column"
         fault = Fault(code="explanation-unsupported", message=message, pointer="/outputs")
         raise InvalidContent("explanation-unsupported", message, (fault,))
 

@@ -38,6 +38,8 @@ WORK_PER_CHARACTER = 300
 """Finding the tokens of a text."""
 COUNTED_ROWS = 1000
 """This many texts are long work, however short they are."""
+WORK_OF_PATH = 300_000
+"""Of the calls for one row, however few vectors a model has."""
 WORK_OF_EXPLAINED_TEXT = 10_000_000
 """Enough to be done in a thread always: a text may be long."""
 
@@ -107,7 +109,9 @@ class LoadedModel:
         if output == "explanation" and self.features.text_columns:
             return n_problems * WORK_OF_EXPLAINED_TEXT
         if output == "explanation":
-            return n_problems * (10_000 + 200 * self.n_features) + path_work(self.fitted)
+            along = path_work(self.fitted)
+            along += WORK_OF_PATH if along else 0
+            return n_problems * (10_000 + 200 * self.n_features) + along
         coupling = n_classes**3 if output == "probability" and n_problems > n_classes else 0
         return 1000 * max(n_classes, len(self.offer[output].columns)) + coupling
 

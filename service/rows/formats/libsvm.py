@@ -75,7 +75,7 @@ def read(spec: ParseSpec) -> Table:
     faults = Faults()
     labels = Labels(faults, kind=spec.label_kind, most=most_classes(spec))
     texts: bool | None = True if spec.label_kind == "category" else None
-    beside = _Beside()
+    beside = _Beside(faults)
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:
         done = 0
@@ -160,7 +160,8 @@ class _Beside:
     """Weights of rows (`cost:2`) and their groups (`qid:17`): a row without is of weight 1, and of
     no group."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
         self._weights: dict[int, float] = {}
         self._groups: dict[int, int] = {}
         """By row; of groups their numbers."""
@@ -170,7 +171,13 @@ class _Beside:
         """The lines without weights and groups; `done` others came before them."""
         without = []
         for row, line in enumerate(lines, done):
+            given = set()
             for what, text in _BESIDE.findall(line):
+                if what in given:
+                    message, hint = "comes after another one", f"give one {what} a line"
+                    add = self._faults.add
+                    add("libsvm-index", message, f"{what}:{text}", hint, row=row + 1)
+                given.add(what)
                 if what == "cost":
                     self._weights[row] = float(text) if NUMBER.fullmatch(text) else -1.0
                 elif text:

@@ -95,7 +95,8 @@ class MessageProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._progress_at = self.loop.time()
         self._limits.watch(self.server_state, self.loop)
-        if len(self.server_state.connections) > self._limits.most:
+        self._limits.opened.own = len(self.connections)
+        if self._limits.opened.total > self._limits.most:
             detail = "too many open connections; retry later"
             self._refuse(ServiceError("too-many-connections", detail))
             transport.close()
@@ -108,6 +109,7 @@ class MessageProtocol(HttpToolsProtocol):
             self._running.disconnected = True
             self._running.message_event.set()
         super().connection_lost(exc)
+        self._limits.opened.own = len(self.connections)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle

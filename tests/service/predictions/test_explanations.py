@@ -133,12 +133,13 @@ def test_strongest_vectors_are_those_of_the_kernel_sum() -> None:
 
 
 def test_what_cannot_be_explained_is_refused() -> None:
-    """A kernel on random features has no columns; and a reply has an end, of terms and of time."""
+    """A kernel on features of a kernel has no columns; and a reply has an end, of terms and of
+    time."""
     X, labels = blobs(2)
-    features = RandomFourier(n_components=10)
-    pipeline = Pipeline(solver=KernelPegasos(kernel=GaussianKernel()), features=features)
-    with pytest.raises(InvalidContent, match="explanation-unsupported"):
-        check_explainable(loaded(train(pipeline, X, labels).result().fitted))
+    for features in (RandomFourier(n_components=10), Nystroem(n_components=10)):
+        pipeline = Pipeline(solver=KernelPegasos(kernel=GaussianKernel()), features=features)
+        with pytest.raises(InvalidContent, match="explanation-unsupported"):
+            check_explainable(loaded(train(pipeline, X, labels).result().fitted))
     fitted = fitted_pipeline(n_features=1000)
     with pytest.raises(TooLarge, match="too-many-rows"):
         explain(loaded(fitted), np.ones((MAX_TERMS // 1000 + 1, 1000)))
