@@ -136,7 +136,7 @@ def _json(X: Vector, load: Load) -> bytes:
     ).encode()
 
 
-def _columns(X: Vector, load: Load) -> dict[str, list[Any]]:
+def _table(X: Vector, load: Load) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {f"x{i}": column.tolist() for i, column in enumerate(X.T)}
     if load.model == "mixed20":
         for name in list(columns)[10:]:
@@ -145,14 +145,14 @@ def _columns(X: Vector, load: Load) -> dict[str, list[Any]]:
 
 
 def _objects(X: Vector, load: Load) -> bytes:
-    columns = _columns(X, load)
+    columns = _table(X, load)
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return json.dumps({"instances": rows}).encode()
 
 
 def _arrow(X: Vector, load: Load) -> bytes:
     file = io.BytesIO()
-    polars.DataFrame(_columns(X, load)).write_ipc_stream(file)
+    polars.DataFrame(_table(X, load)).write_ipc_stream(file)
     return file.getvalue()
 
 
