@@ -21,6 +21,7 @@ from benchmarks.service_process import Service, running
 from benchmarks.serving.models import fitted_gaussian, fitted_linear
 from service.predictions.batcher import score_rows
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.schemas import NO_QUERY
 from service.predictions.wire_format import PlainExchange
 from service.settings import Limits
 from svm.model.pipeline import FittedPipeline
@@ -58,7 +59,7 @@ def differences(name: str, fitted: FittedPipeline, rows: int) -> dict[str, float
     model = LoadedModel(
         "key", name, 1, "", ["no", "yes"], None, N_FEATURES, fitted, fitted.prepare()
     )
-    exchange = PlainExchange([(b"content-type", b"application/x-npy")], None, Limits())
+    exchange = PlainExchange([(b"content-type", b"application/x-npy")], NO_QUERY, Limits())
     X = np.random.default_rng(0).normal(size=(rows, N_FEATURES))
     expected = fitted.decision_function(X)
     found: dict[str, float] = {}

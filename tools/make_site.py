@@ -22,6 +22,8 @@ NAVIGATION: dict[str, list[str]] = {
     "Start": ["quickstart.md", "tutorial.md", "tickets.md"],
     "Prepare your data": ["preparing-data.md"],
     "Choose a solver, C and kernel": [
+        "choosing.md",
+        "class-imbalance.md",
         "solvers.md",
         "evaluations-and-comparisons.md",
         "courses.md",
@@ -34,6 +36,35 @@ NAVIGATION: dict[str, list[str]] = {
 LAST = ["faq.md", "glossary.md"]
 DOCUMENTED = ("svm", "service/client/synchronous")
 """The reference has a page for each package in these folders."""
+WORDS = {
+    "choosing/": "Hyperparameters",
+    "choosing/#what-the-kernel-and-do": "Kernel",
+    "class-imbalance/": "Class imbalance",
+    "client/#errors": "Retry",
+    "evaluations-and-comparisons/#comparisons": "Grid search",
+    "evaluations-and-comparisons/#evaluations": "Feature importance",
+    "evaluations-and-comparisons/#validation-sets": "Cross validation, early stopping",
+    "faq/#training": "GPU",
+    "guide/#many-trainings": "Batch",
+    "guide/#predict": "Probability",
+    "models/#exports": "ONNX",
+    "operations/#settings": "Port",
+    "preparing-data/#groups-and-times-of-rows": "Group",
+    "preparing-data/#kinds-and-roles": "Categorical",
+    "preparing-data/#texts": "Text",
+    "preparing-data/#what-a-training-makes-of-the-columns": "Missing values",
+    "preparing-data/#what-is-not-done": "Outliers",
+    "preparing-data/#what-is-read": "Sparse",
+    "quickstart/#predict-a-number": "Regression",
+    "scaling/": "Docker",
+    "security/#authentication-and-scopes": "API keys",
+    "security/#limits-timeouts-and-rate-limits": "Timeout",
+    "solvers/#data-larger-than-memory": "Memory",
+}
+"""The sections that answer what people type into a search, as in the index of a book."""
+LISTS = ("decisions/", "CHANGELOG/", "reference/")
+PUBLIC = ("reference/svm/", "reference/service.client.synchronous/")
+"""Whose classes the search finds."""
 INTERNAL = {
     *("svm.loops", "svm.training.candidates", "svm.training.curve"),
     *("svm.training.default_epsilon", "svm.training.round_robin"),
@@ -64,6 +95,7 @@ def build(site: Path) -> str:
             raise RuntimeError(said)
         for page in (work / "site").rglob("*.html"):
             page.write_text(_light(_accessible(page.read_text())))
+        _index(work / "site" / "search.json")
         shutil.rmtree(site, ignore_errors=True)
         shutil.copytree(work / "site", site)
     return said
@@ -126,6 +158,25 @@ def _settings(pages: Path, reference: list[str]) -> dict[str, Any]:
             "mkdocstrings": {"handlers": {"python": {"paths": [str(ROOT)], "options": options}}},
         },
     }
+
+
+def _index(file: Path) -> None:
+    """Let the search find the `WORDS`, and of decisions, changes and the reference only the pages
+    that list them, and public classes: their many names would come before the pages.
+
+    Raises RuntimeError if a word leads nowhere."""
+    index = json.loads(file.read_text())
+    kept = {}
+    for item in index["items"]:
+        place, name = item["location"], item["location"].rpartition(".")[2]
+        is_class = place.startswith(PUBLIC) and name[:1].isupper() and not name.isupper()
+        if is_class or not place.startswith(LISTS) or place in LISTS:
+            kept[place] = {**item, "text": ""} if is_class else item
+    for place, words in WORDS.items():
+        if place not in kept:
+            raise RuntimeError(f"{place} is not on the site")
+        kept[place]["title"] = f"{words}: {kept[place]['title']}"
+    file.write_text(json.dumps({**index, "items": list(kept.values())}))
 
 
 def _within(text: str) -> str:

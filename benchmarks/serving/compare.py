@@ -44,13 +44,13 @@ def main(
             port = free_port()
             command = rival.command(folder, port)
             servers[rival.name] = stack.enter_context(started(command, folder, port))
-        behind = {}
+        behind: dict[str, dict[str, str]] = {}
         if PROGRAM is not None:
             direct = {name: servers[name] for name in PROXIED}
             behind = stack.enter_context(proxied(folder / "nginx", direct))
         measured = {}
         for load in loads:
-            if load.proxied and not behind:
+            if load.proxy and not behind:
                 continue
             body, headers = request_of(load, features[load.model])
             ours = httpx2.post(
@@ -62,13 +62,14 @@ def main(
                 path = rival.path(load, len(ours.content))
                 if path is not None:
                     urls[rival.name] = servers[rival.name].url + path
-            if load.proxied:
+            if load.proxy:
                 urls = {
-                    name: urls[name].replace(servers[name].url, url) for name, url in behind.items()
+                    name: urls[name].replace(servers[name].url, url)
+                    for name, url in behind[load.proxy].items()
                 }
             for url in urls.values():
                 httpx2.post(url, content=body, headers=headers, timeout=60).raise_for_status()
-            script = wrk_script(folder, body, headers, load.differing)
+            script = wrk_script(folder, body, headers, load)
             measured[load] = _measure(load, servers, urls, script, rounds, seconds)
             print(f"{load!s:>60}: {_shown(measured[load])}", flush=True)
     if page is not None:

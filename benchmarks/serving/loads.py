@@ -24,6 +24,8 @@ CONTENT_TYPES = {
 }
 """By the form of a body."""
 
+QUERY, CHUNKED, TWICE, CLOSE = "with a query", "in a chunk", "Accept twice", "Connection: close"
+
 
 @dataclass(frozen=True)
 class Load:
@@ -37,14 +39,20 @@ class Load:
     outputs: tuple[str, ...] = ("label",)
     differing: bool = False
     """Every request has a trace and an id of its own, as callers send them."""
-    proxied: bool = False
-    """Through nginx."""
+    sent: str = ""
+    """One of `QUERY`, `CHUNKED`, `TWICE`, `CLOSE`, or as most clients send it."""
+    proxy: str = ""
+    """Through nginx: a key of `proxy.SITES`."""
 
     @property
     def path(self) -> str:
         if self.form.startswith("V2"):
             return f"/v2/models/{self.model}/infer"
-        return f"/v1/models/{self.model}/predict"
+        return f"/v1/models/{self.model}/predict{self.query}"
+
+    @property
+    def query(self) -> str:
+        return "?outputs=label" if self.sent == QUERY else ""
 
     @property
     def is_plain(self) -> bool:
@@ -60,8 +68,8 @@ class Load:
         asked = "" if self.outputs == ("label",) else f", {' and '.join(self.outputs)}"
         shape = f"{self.rows} × {NAMES[self.model]}"
         at_once = "connection" if self.connections == 1 else "connections"
-        proxy = ", through nginx" if self.proxied else ""
-        return f"{self.form} {shape}{asked}, {self.connections} {at_once}{heads}{proxy}"
+        others = "".join(f", {what}" for what in (self.sent, self.proxy) if what)
+        return f"{self.form} {shape}{asked}, {self.connections} {at_once}{heads}{others}"
 
 
 LOADS = (
@@ -70,7 +78,9 @@ LOADS = (
         for connections in (1, 16, 64)
         for differing in (False, True)
     ),
-    Load("linear64", 1, 64, differing=True, proxied=True),
+    Load("linear64", 1, 64, differing=True, proxy="through nginx"),
+    *(Load("linear64", 1, 16, sent=sent) for sent in (QUERY, CHUNKED, TWICE, CLOSE)),
+    Load("linear64", 1, 16, proxy="through nginx by its defaults"),
     Load("linear64", 100, 16),
     Load("linear256", 1000, 1),
     *(Load("linear64", 100, 16, form) for form in ("objects", "CSV", "LIBSVM", "NPY")),
@@ -154,32 +164,45 @@ _BODIES: Mapping[str, Callable[[Vector, Load], bytes]] = {
 }
 
 
-def wrk_script(folder: Path, body: bytes, headers: dict[str, str], differing: bool = False) -> Path:
+def wrk_script(folder: Path, body: bytes, headers: dict[str, str], load: Load) -> Path:
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    if load.sent == CHUNKED:
+        lines.append("Transfer-Encoding: chunked")
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    else:
+        lines.append(f"Content-Length: {len(body)}")
+    lines += {TWICE: ["Accept: application/json", "Accept: */*"], CLOSE: ["Connection: close"]}.get(
+        load.sent, []
+    )
     (folder / "body").write_bytes(body)
     script = folder / "load.lua"
-    lines = [
-        'wrk.method = "POST"',
-        f'wrk.body = io.open("{folder / "body"}", "rb"):read("*a")',
-        *(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items()),
-    ]
-    script.write_text("\n".join(lines) + (_DIFFERING if differing else ""))
+    script.write_text(
+        _SCRIPT
+        % {
+            "lines": "".join(f"{line}\\r\\n" for line in lines),
+            "body": folder / "body",
+            "count": 1000 if load.differing else 1,
+            "own": _OWN if load.differing else '""',
+        }
+    )
     return script
 
 
-_DIFFERING = """
+_SCRIPT = r"""
 local requests, n = {}, 0
 function init(_)
-  for i = 1, 1000 do
-    local headers = {}
-    for name, value in pairs(wrk.headers) do headers[name] = value end
-    headers["traceparent"] = string.format("00-%032x-%016x-01", i * 7919, i * 104729)
-    headers["X-Request-Id"] = string.format("request-%d", i)
-    requests[i] = wrk.format("POST", nil, headers)
+  local body = io.open("%(body)s", "rb"):read("*a")
+  local head = "POST " .. wrk.path .. " HTTP/1.1\r\nHost: " .. wrk.headers["Host"]
+  for i = 1, %(count)d do
+    requests[i] = head .. "\r\n%(lines)s" .. %(own)s .. "\r\n" .. body
   end
 end
 function request()
-  n = n % #requests + 1
+  n = n %% #requests + 1
   return requests[n]
 end
 """
-"""Made before the first one is sent, so that the load costs wrk no more."""
+"""Made before the first one is sent, so that no load costs wrk more than another."""
+_OWN = r"""string.format(
+"traceparent: 00-%032x-%016x-01\r\nX-Request-Id: request-%d\r\n", i * 7919, i * 104729, i)"""
+"""Header lines of request `i`."""

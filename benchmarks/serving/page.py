@@ -32,12 +32,22 @@ can need less.
 - **hand-written** is FastAPI, Pydantic and scikit-learn, as one would write it; **LitServe**, \
 **BentoML** and **MLServer** answer with the same scikit-learn model, each with one worker.
 - "Differing heads": every request has a trace id and a request id of its own. "Through nginx": \
-it keeps its connections to the servers open, and its own processor time does not count.
+it keeps its connections to the servers open; "by its defaults" it opens one for each request, in \
+HTTP/1.0. Its own processor time does not count. With "Connection: close" each request has a \
+connection of its own, too.
 
 """
 NOTES = """
 A request needs the kernel's time for its sockets whatever the server does. One connection at a \
 time pays more: each request wakes the server.
+
+These prices are those of ordinary requests, and most are: in HTTP/1.1 or 1.0, on a connection that \
+is kept or closed, with or without a query, with a length or in chunks, with headers that are \
+repeated or that nobody reads. A connection of its own costs a request more than its prediction: \
+keep connections open (`keepalive` in nginx). What takes the long way through the application \
+costs some ten times as much as a row: `Expect: 100-continue`, `Content-Digest`, an offer to \
+upgrade, an address with `%` in the model's name or with a host in front, a body of more than \
+8 MiB, the first request for a model that is not in memory, and whatever is refused.
 
 HTTP/2 is the work of a proxy in front of the service ([operations](operations.md)).
 """

@@ -1,4 +1,4 @@
-"""One nginx in front of servers, with connections that it keeps open."""
+"""One nginx in front of servers."""
 
 from __future__ import annotations
 
@@ -34,29 +34,41 @@ _SITE = """
     client_body_buffer_size 4m;
     client_max_body_size 16m;
     keepalive_requests 100000000;
-    proxy_http_version 1.1;
-    proxy_set_header Connection "";
-    proxy_set_header Host $host;
 """
-_SERVER = """
+SITES = {
+    "through nginx": """
     upstream at_{port} {{ server {address}; keepalive 64; keepalive_requests 100000000; }}
     server {{
         listen 127.0.0.1:{port};
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_set_header Host $host;
         location / {{ proxy_pass http://at_{port}; }}
     }}
-"""
+""",
+    "through nginx by its defaults": """
+    server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://{address}; }} }}
+""",
+}
+"""With connections to the server that it keeps open; and with one for each request, in HTTP/1.0."""
 
 
 @contextmanager
-def proxied(folder: Path, servers: Mapping[str, Server]) -> Iterator[dict[str, str]]:
-    """Their addresses behind nginx, which runs on core 1, as the load does."""
-    ports = {name: free_port() for name in servers}
+def proxied(folder: Path, servers: Mapping[str, Server]) -> Iterator[dict[str, dict[str, str]]]:
+    """Their addresses behind nginx, which runs on core 1, as the load does: by the key of
+    `SITES`."""
+    ports = {site: {name: free_port() for name in servers} for site in SITES}
     blocks = [
-        _SERVER.format(port=ports[name], address=server.url.removeprefix("http://"))
-        for name, server in servers.items()
+        SITES[site].format(port=port, address=servers[name].url.removeprefix("http://"))
+        for site, own in ports.items()
+        for name, port in own.items()
     ]
-    with nginx_with(folder, "".join([_SITE, *blocks]), [*ports.values()], ["taskset", "-c", "1"]):
-        yield {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+    every = [port for own in ports.values() for port in own.values()]
+    with nginx_with(folder, "".join([_SITE, *blocks]), every, ["taskset", "-c", "1"]):
+        yield {
+            site: {name: f"http://127.0.0.1:{port}" for name, port in own.items()}
+            for site, own in ports.items()
+        }
 
 
 @contextmanager

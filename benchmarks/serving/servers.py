@@ -22,7 +22,7 @@ from pathlib import Path
 import httpx2
 import psutil
 
-from benchmarks.serving.loads import Load
+from benchmarks.serving.loads import CHUNKED, CLOSE, Load
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
@@ -52,8 +52,13 @@ class Rival:
     """A program: without it the server is left out."""
 
 
-def _constant(_: Load, reply_bytes: int) -> str:
-    return f"/{reply_bytes}"
+def _constant(load: Load, reply_bytes: int) -> str:
+    return f"/{reply_bytes}{load.query}"
+
+
+def _kept(load: Load, reply_bytes: int) -> str | None:
+    """Of a server that reads a length, and never closes."""
+    return None if load.sent in (CHUNKED, CLOSE) else _constant(load, reply_bytes)
 
 
 def _any_lists(load: Load, _: int) -> str | None:
@@ -79,7 +84,7 @@ def rivals(peers: Path | None) -> Sequence[Rival]:
     `bentoml` and `mlserver`, as far as these are wanted."""
     known = [
         Rival("uvicorn", _uvicorn("constant_asgi:constant"), _constant, BIN / "uvicorn"),
-        Rival("C", _compiled, _constant, Path(shutil.which("cc") or "cc")),
+        Rival("C", _compiled, _kept, Path(shutil.which("cc") or "cc")),
         Rival("hand-written", _uvicorn("hand_written:app"), _any_lists, BIN / "uvicorn"),
     ]
     if peers is not None:

@@ -119,7 +119,8 @@ class JobMembers:
     `summary` (a sentence), and `pairs`."""
     search: dict[str, Any] | None
     """What `auto` compared, null if nothing: `summary` (a sentence), `score` (accuracy, of numbers
-    `mae`) that is expected on new rows, and the settings `tried` with their scores."""
+    `mae`) that is expected on new rows, and the settings `tried` with their scores. Metrics of
+    `folds` are of the setting that was chosen on these rows, and too good: take `score`."""
 
 
 class ModelMembers:

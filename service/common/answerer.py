@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
@@ -19,15 +19,15 @@ class Reply(NamedTuple):
 
 
 class Answerer(Protocol):
-    """Answers POST requests to some paths from their path, header and body only."""
+    """Answers POST requests to some paths from their target, header and body only."""
 
     @property
     def body_limit_bytes(self) -> int:
         """Size of the largest body that is read."""
 
-    def call(self, path: bytes, headers: RawHeaders) -> Any | None:
-        """What they ask for, equal for equal paths and headers, with the template of the path as
-        `route`; None if the path is another's. Raises ServiceError."""
+    def call(self, path: bytes, query: Mapping[str, str], headers: RawHeaders) -> Any | None:
+        """What they ask for, equal for equal arguments, with the template of the path as `route`;
+        None if another has to answer. Raises ServiceError."""
 
     def knows(self, call: Any) -> bool:
         """Whether it is known, without waiting, that there is what the call asks for."""

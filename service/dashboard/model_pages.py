@@ -37,6 +37,7 @@ from service.models.versions import LATEST, Model
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Target
+from service.predictions.schemas import PredictionQuery
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
@@ -300,7 +301,8 @@ async def _predict(
     else:
         rows = entries["rows"]
     target = Target(version.model_name, version.version, ROUTE)
-    call = context.predictor.call_of(target, CSV_BODY, ",".join(outputs))
+    query = PredictionQuery(outputs=",".join(outputs))
+    call = context.predictor.call_of(target, CSV_BODY, query)
     reply = await context.predictor.answer(call, rows.encode())
     answer: dict[str, Any] = json.loads(reply.body)
     return answer

@@ -263,9 +263,14 @@ def _quality(version: ModelVersion) -> list[str]:
                 "others."
             )
     if search := version.result.get("search"):
+        too_good = (
+            " The metrics of the folds above are a little too good: their rows chose the setting."
+            if metrics.get("validation", {}).get("folds")
+            else ""
+        )
         sentences.append(
             f"{search['summary']} That is cross-fitted: the rows of each fold count with "
-            "the setting that the other folds would choose, trained without them."
+            f"the setting that the other folds would choose, trained without them.{too_good}"
         )
     sentences.extend(
         intervals_in_words(version) if version.predicts == "numbers" else _none(version)

@@ -247,17 +247,15 @@ def _metadata(registry: ModelRegistry, version: ModelVersion) -> schemas.ModelMe
 
 
 def _inputs(version: ModelVersion) -> list[schemas.TensorMetadata]:
-    """A tensor for each column of a model with texts; none for one of categories or dates."""
-    if "text" in version.kinds:
-        return [
-            schemas.TensorMetadata(
-                name=column["name"], datatype=DATATYPES.get(column["kind"], "FP64"), shape=[-1]
-            )
-            for column in version.result["table"]["columns"]
-        ]
-    if not version.kinds.isdisjoint(("category", "date")):
-        return []
-    return [schemas.TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])]
+    """A matrix of numbers; of a table with others a tensor for each column."""
+    if version.kinds.isdisjoint(("category", "date", "text")):
+        return [schemas.TensorMetadata(name="x", datatype="FP64", shape=[-1, version.n_features])]
+    return [
+        schemas.TensorMetadata(
+            name=column["name"], datatype=DATATYPES.get(column["kind"], "FP64"), shape=[-1]
+        )
+        for column in version.result["table"]["columns"]
+    ]
 
 
 def _ready(version: ModelVersion) -> schemas.ModelReady:

@@ -1,7 +1,7 @@
 """A prediction from the bytes of a request to the bytes of its reply.
 
 The documented routes use it, and the server's HTTP protocol class, which answers most requests.
-Both give the path's target, the headers and the body.
+Both give the target, the headers and the body.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from time import perf_counter
-from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
+from pydantic import ValidationError
 
 from service.common.answerer import RawHeaders, Reply
 from service.common.names import NAME
 from service.models.schemas import MAX_VERSION
 from service.predictions.batcher import INLINE_WORK, Batcher, Instances, Prediction, score_rows
+from service.predictions.inference.tensors import HEAD_BYTES
 from service.predictions.inference.wire_format import Heads, InferenceExchange
 from service.predictions.loaded_models import LoadedModel, LoadedModels, Reference
 from service.predictions.metrics import PredictionMetrics
+from service.predictions.schemas import NO_QUERY, PredictionQuery
 from service.predictions.wire_format import PlainExchange
 from service.rows.parser import Parser
 from service.settings import Limits
@@ -96,25 +98,28 @@ class Predictor:
         self.metrics = PredictionMetrics()
         """Register it with the metrics."""
 
-    def call(self, path: bytes, headers: RawHeaders) -> PredictionCall | None:
-        """What is asked of which model; None if the path is for no prediction.
+    def call(
+        self, path: bytes, query: Mapping[str, str], headers: RawHeaders
+    ) -> PredictionCall | None:
+        """What is asked of which model; None if the path is for no prediction, or the query wrong.
 
-        Raises UnsupportedFormat, NotAcceptable.
+        Raises UnsupportedFormat, NotAcceptable, InvalidRequest.
         """
         target = _target_of(path)
-        return None if target is None else self.call_of(target, headers)
+        if target is None or (query and target.inference):
+            return None
+        try:
+            return self.call_of(target, headers, PredictionQuery.model_validate(query))
+        except ValidationError:
+            return None
 
     def call_of(
-        self,
-        target: Target,
-        headers: RawHeaders,
-        outputs: str | None = None,
-        shares: Mapping[str, float] = MappingProxyType({}),
+        self, target: Target, headers: RawHeaders, query: PredictionQuery = NO_QUERY
     ) -> PredictionCall:
-        """The same; `outputs` and `shares` are those of the query. Raises InvalidRequest."""
+        """The same. Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
         if target.inference:
             return PredictionCall(target, InferenceExchange(headers, self._limits, self._heads))
-        return PredictionCall(target, PlainExchange(headers, outputs, self._limits, shares))
+        return PredictionCall(target, PlainExchange(headers, query, self._limits))
 
     def knows(self, call: PredictionCall) -> bool:
         """Whether the model is at hand."""
@@ -236,8 +241,10 @@ def _is_written_inline(model: LoadedModel, asked: Instances) -> bool:
 def _is_read_inline(exchange: Exchange, body: bytes, model: LoadedModel) -> bool:
     if isinstance(exchange, PlainExchange) and exchange.is_packed:
         return False
-    are_numbers = exchange.is_binary and not model.features.text_columns
-    return len(body) <= (INLINE_BINARY_BYTES if are_numbers else INLINE_BYTES)
+    if len(body) <= INLINE_BYTES:
+        return True
+    are_numbers = exchange.is_binary and not model.features.not_numbers
+    return are_numbers and len(body) <= INLINE_BINARY_BYTES and b'"BYTES"' not in body[:HEAD_BYTES]
 
 
 @cache
@@ -248,7 +255,7 @@ def warm_up() -> None:
     limits = Limits()
     for model in _models():
         for media_type, body in _PLAIN.items():
-            exchange = PlainExchange([(b"content-type", media_type)], None, limits)
+            exchange = PlainExchange([(b"content-type", media_type)], NO_QUERY, limits)
             asked = exchange.read(body, model)
             exchange.reply(asked, score_rows(model, asked.X))
         inference = InferenceExchange([], limits, {})

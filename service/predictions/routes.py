@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import AliasName, ModelName
-from service.models.outputs import NAMES, Share
 from service.models.routes import Version
 from service.predictions.loaded_models import Reference
 from service.predictions.predictor import PredictionCall, Predictor, Target
-from service.predictions.schemas import PredictionCreate, PredictionRead
+from service.predictions.schemas import PredictionCreate, PredictionQuery, PredictionRead
 from service.rows.format_table import FORMATS, ROW_FORMATS
 from service.rows.spec import DELIMITED, JSON, LIBSVM, NDJSON
 from service.web.access.scopes import Routes, requires_scope
@@ -36,27 +35,7 @@ _BODY = (
     "in any batch. "
 )
 _AS_PREDICT = "Rows and replies are those of `predict`."
-Outputs = Annotated[
-    str | None,
-    Query(
-        description=f"What to answer: some of {', '.join(NAMES)}, separated by commas; it counts "
-        "before what a JSON body says.",
-        examples=["label,decision"],
-    ),
-]
-
-
-def _shares(
-    coverage: Annotated[Share | None, Query(description="Of `interval`.", examples=[0.9])] = None,
-    withheld: Annotated[
-        Share | None, Query(description="Of `label_or_none`.", examples=[0.05])
-    ] = None,
-) -> dict[str, float]:
-    given = {"coverage": coverage, "withheld": withheld}
-    return {name: share for name, share in given.items() if share is not None}
-
-
-AskedShares = Annotated[dict[str, float], Depends(_shares)]
+Asked = Annotated[PredictionQuery, Query()]
 _EXAMPLES = {
     **{
         media_type: "5.1,3.5,1.4,0.2\n6.7,3.0,5.2,2.3\n".replace(",", delimiter)
@@ -119,18 +98,14 @@ async def respond(request: Request, predictor: Predictor, call: PredictionCall) 
 
 def router(predictor: Predictor) -> Routes:
     """The `predict` routes below `/v1/models/{name}`. They document what the protocol class mostly
-    answers, and answer the rest: requests with a query, and what is wrong."""
+    answers, and answer the rest: what is rare, and what is wrong."""
     routes = Routes("/v1/models/{name}", "predictions")
 
     async def answer(
-        request: Request,
-        name: str,
-        reference: Reference,
-        outputs: str | None,
-        shares: dict[str, float],
+        request: Request, name: str, reference: Reference, query: PredictionQuery
     ) -> Response:
         target = Target(name, reference, request.scope["route"].path)
-        call = predictor.call_of(target, request.scope["headers"], outputs, shares)
+        call = predictor.call_of(target, request.scope["headers"], query)
         return await respond(request, predictor, call)
 
     @routes.post(
@@ -141,10 +116,8 @@ def router(predictor: Predictor) -> Routes:
         **_DOCUMENTED,
     )
     @requires_scope("predict")
-    async def predict(
-        request: Request, name: ModelName, shares: AskedShares, outputs: Outputs = None
-    ) -> Response:
-        return await answer(request, name, None, outputs, shares)
+    async def predict(request: Request, name: ModelName, query: Asked) -> Response:
+        return await answer(request, name, None, query)
 
     @routes.post(
         "/versions/{version}/predict",
@@ -155,13 +128,9 @@ def router(predictor: Predictor) -> Routes:
     )
     @requires_scope("predict")
     async def predict_by_version(
-        request: Request,
-        name: ModelName,
-        version: Version,
-        shares: AskedShares,
-        outputs: Outputs = None,
+        request: Request, name: ModelName, version: Version, query: Asked
     ) -> Response:
-        return await answer(request, name, version, outputs, shares)
+        return await answer(request, name, version, query)
 
     @routes.post(
         "/aliases/{alias}/predict",
@@ -172,12 +141,8 @@ def router(predictor: Predictor) -> Routes:
     )
     @requires_scope("predict")
     async def predict_by_alias(
-        request: Request,
-        name: ModelName,
-        alias: AliasName,
-        shares: AskedShares,
-        outputs: Outputs = None,
+        request: Request, name: ModelName, alias: AliasName, query: Asked
     ) -> Response:
-        return await answer(request, name, alias, outputs, shares)
+        return await answer(request, name, alias, query)
 
     return routes

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.common.schemas import ReadModel
-from service.models.outputs import USUAL, OutputName, Share
+from service.models.outputs import NAMES, USUAL, OutputName, Share
 from service.storage.database.tables import Label
 from svm.encoding.tokens import PartName
 
@@ -29,6 +29,31 @@ class PredictionCreate(BaseModel):
     """Of intervals: the share of new rows whose target is inside, on average."""
     withheld: Share = USUAL.withheld
     """Of `label_or_none`: the share of rows of known classes without a label, on average."""
+
+
+class PredictionQuery(BaseModel):
+    """What the query of a prediction says; it counts before what a JSON body says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    outputs: str | None = Field(
+        default=None,
+        description=f"What to answer: some of {', '.join(NAMES)}, separated by commas; it counts "
+        "before what a JSON body says.",
+        examples=["label,decision"],
+    )
+    coverage: Share | None = Field(default=None, examples=[0.9])
+    """Of `interval`."""
+    withheld: Share | None = Field(default=None, examples=[0.05])
+    """Of `label_or_none`."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Those that are given."""
+        return self.model_dump(exclude={"outputs"}, exclude_none=True)
+
+
+NO_QUERY = PredictionQuery()
 
 
 class ModelAnswering(BaseModel):

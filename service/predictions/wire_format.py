@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -43,6 +42,7 @@ from service.models.outputs import (
 from service.predictions.batcher import Instances, Prediction
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.schemas import PredictionQuery
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format, known_type
 from service.rows.parser import Parser
@@ -83,12 +83,10 @@ class PlainExchange:
     def __init__(
         self,
         headers: RawHeaders,
-        outputs: str | None,
+        query: PredictionQuery,
         limits: Limits,
-        shares: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """`outputs` and `shares` are those of the query. Raises UnsupportedFormat, NotAcceptable,
-        InvalidRequest."""
+        """Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
         self._limits = limits
         self._rows = RowLimits(limits.predict_rows, limits.cell_bytes, limits.line_bytes)
         content_type, accept, self._encoding = JSON, "*/*", ""
@@ -105,8 +103,8 @@ class PlainExchange:
                 self._encoding = value.decode("latin-1").strip().lower()
         self._content_type, self._format = content_type, FORMATS.get(content_type)
         self._accept = best_of(accept, MEDIA_TYPES)
-        self._outputs = None if outputs is None else _split(outputs)
-        self._shares = shares
+        self._outputs = None if query.outputs is None else _split(query.outputs)
+        self._shares = query.shares
         self.is_binary = content_type == NPY and not self._encoding
         self.is_packed = self._format is not None and self._format.packed
         """The body has to be unpacked by `unpack` before it is read."""

@@ -20,7 +20,7 @@ from service.rows.cell_texts.number_styles import NumberStyle
 from service.rows.cell_texts.reading import USUAL, Reading
 from service.rows.cell_values import BadCell, Reader, read_cell, reader_of
 from service.rows.faults import Faults, listed, too_many
-from svm.data.columns import Column, PlainColumns, text_columns
+from svm.data.columns import Column, Kind, PlainColumns, text_columns
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.data.texts import TextList, stacked, texts_of, with_texts
 
@@ -31,6 +31,8 @@ TEXT_HINT = "send the rows as JSON, NDJSON or CSV to the model's predict path be
 MOST_VALUES = 1 << 22
 """Of sparse rows that are made dense."""
 _NUMBERS = frozenset({float, int, bool})
+PYTHON_MISSING = frozenset({"None", "nan"})
+"""What a client in Python makes of missing values where it has to send texts."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,11 @@ class Columns:
         return ",".join(names).encode() if plain else None
 
     @cached_property
+    def kinds(self) -> list[Kind]:
+        """Those of the columns."""
+        return [column.kind for column in self.table]
+
+    @cached_property
     def value_readers(self) -> list[Reader]:
         """Of a table: for each column the raw value of a value in JSON."""
         return [self._reader(column, of_text=False) for column in self.table]
@@ -134,9 +141,9 @@ class Columns:
     @cached_property
     def _numbers_and_others(self) -> tuple[Callable[[list[Any]], Any], list[tuple[int, Reader]]]:
         """Of a table: what takes the numbers of a row, and the readers of its other cells."""
-        kinds = [column.kind for column in self.table]
-        numbers = [j for j, kind in enumerate(kinds) if kind == "number"]
-        others = [(j, read) for j, read in enumerate(self.value_readers) if kinds[j] != "number"]
+        numbers = [j for j, kind in enumerate(self.kinds) if kind == "number"]
+        readers = zip(self.kinds, self.value_readers, strict=True)
+        others = [(j, read) for j, (kind, read) in enumerate(readers) if kind != "number"]
         return itemgetter(*numbers, *numbers[:1]) if numbers else _nothing, others
 
     @cached_property
@@ -244,13 +251,20 @@ class Columns:
         return replace(self, reading=as_usual)
 
     @cached_property
-    def _not_of_numbers(self) -> list[str]:
+    def of_tensors(self) -> Columns:
+        """The same of a tensor for each column."""
+        missing = self.reading.missing | PYTHON_MISSING
+        return replace(self, reading=replace(self.reading, missing=missing))
+
+    @cached_property
+    def not_numbers(self) -> list[str]:
+        """The columns of categories, dates and texts."""
         return [c.name for c in self.table if c.kind in ("category", "date", "text")]
 
     def require_numbers(self) -> None:
         """Raises InvalidContent `feature-mismatch` if rows of numbers cannot be rows of this table:
         it has categories or dates."""
-        others = self._not_of_numbers
+        others = self.not_numbers
         if others:
             message = f"the model takes texts or dates, not numbers alone, for {listed(others)}"
             raise InvalidContent(

@@ -16,6 +16,8 @@ from svm.loops.row_operations import scores as scores_of
 
 LEAST_CURVATURE = 1e-12
 """Relative to the largest kernel value."""
+LANES = 8
+"""Numbers that a search compares at once."""
 
 
 @compiled
@@ -26,6 +28,39 @@ def largest_diagonal(gram: Vector) -> float:
     for k in range(len(gram)):
         largest = max(largest, gram[k, k])
     return largest
+
+
+@compiled
+def largest(values: Vector, lanes: Vector) -> float:
+    """The largest value. Vector registers hold the largest of each of the `lanes` (LANES,): a loop
+    with one variable compares number by number."""
+    found, whole = -np.inf, len(values) - len(values) % LANES
+    lanes[:] = -np.inf
+    for first in range(0, whole, LANES):
+        for lane in range(LANES):
+            value = values[first + lane]
+            lanes[lane] = value if value > lanes[lane] else lanes[lane]
+    for lane in range(LANES):
+        found = max(found, lanes[lane])
+    for k in range(whole, len(values)):
+        found = max(found, values[k])
+    return found
+
+
+@compiled
+def first_of(values: Vector, value: float) -> int:
+    """The first position of a value; the last position if it is not there."""
+    for k in range(len(values) - 1):
+        if values[k] == value:
+            return k
+    return len(values) - 1
+
+
+@compiled
+def room(y: float, a: float, upper: float) -> tuple[float, float]:
+    """0 if aᵢ yᵢ may rise, else an infinity; the same for falling."""
+    below, above = -np.inf if a >= upper else 0.0, -np.inf if a <= 0.0 else 0.0
+    return (below, above) if y > 0.0 else (above, below)
 
 
 @compiled
@@ -49,38 +84,40 @@ def solve_pairs(
     """
     n = len(y)
     least_curvature = LEAST_CURVATURE * largest_diagonal(gram)
+    diagonal, residuals, lanes = np.empty(n), np.empty(n), np.empty(LANES)
+    rises, falls, differences, gains = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for k in range(n):
+        diagonal[k], residuals[k] = gram[k, k], corners[k] - scores[k]
+        rises[k], falls[k] = room(y[k], a[k], upper[k])
     for step in range(steps):
-        i, most = -1, -np.inf
-        least = np.inf
         for k in range(n):
-            residual = corners[k] - scores[k]
-            rises = a[k] < upper[k] if y[k] > 0.0 else a[k] > 0.0
-            falls = a[k] > 0.0 if y[k] > 0.0 else a[k] < upper[k]
-            if rises and residual > most:
-                i, most = k, residual
-            if falls and residual < least:
-                least = residual
-        if i < 0 or most - least <= tolerance:
-            return step
-        j, best = -1, 0.0
+            differences[k] = residuals[k] + rises[k]
+        most = largest(differences, lanes)
+        i = first_of(differences, most)
+        row, own = gram[i], gram[i, i]
         for k in range(n):
-            falls = a[k] > 0.0 if y[k] > 0.0 else a[k] < upper[k]
-            difference = most - (corners[k] - scores[k])
-            if falls and difference > 0.0:
-                curvature = max(gram[i, i] + gram[k, k] - 2.0 * gram[i, k], least_curvature)
-                decrease = difference * difference / curvature
-                if decrease > best:
-                    j, best = k, decrease
-        if j < 0:
+            difference = most - residuals[k] + falls[k]
+            curvature = own + diagonal[k] - 2.0 * row[k]
+            curvature = curvature if curvature > least_curvature else least_curvature
+            differences[k] = difference if difference > 0.0 else 0.0
+            gains[k] = differences[k] * differences[k] / curvature
+        best = largest(gains, lanes)
+        if not (best > 0.0 and largest(differences, lanes) > tolerance):
             return step
-        curvature = max(gram[i, i] + gram[j, j] - 2.0 * gram[i, j], least_curvature)
-        change = (most - (corners[j] - scores[j])) / curvature  # of aᵢ yᵢ, and of -aⱼ yⱼ
+        j = first_of(gains, best)
+        other = gram[j]
+        curvature = max(own + diagonal[j] - 2.0 * row[j], least_curvature)
+        change = differences[j] / curvature  # of aᵢ yᵢ, and of -aⱼ yⱼ
         change = min(change, upper[i] - a[i] if y[i] > 0.0 else a[i])
         change = min(change, a[j] if y[j] > 0.0 else upper[j] - a[j])
         a[i] = min(max(a[i] + change * y[i], 0.0), upper[i])
         a[j] = min(max(a[j] - change * y[j], 0.0), upper[j])
+        for k in (i, j):
+            rises[k], falls[k] = room(y[k], a[k], upper[k])
         for k in range(n):
-            scores[k] += change * (gram[i, k] - gram[j, k])
+            moved = change * (row[k] - other[k])
+            scores[k] += moved
+            residuals[k] = corners[k] - scores[k]
     return steps
 
 
@@ -102,26 +139,29 @@ def solve_singles(
     """
     n = len(y)
     least_curvature = LEAST_CURVATURE * largest_diagonal(gram)
+    diagonal, gradients, lanes = np.empty(n), np.empty(n), np.empty(LANES)
+    falls, rises, sizes, gains = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for k in range(n):
+        diagonal[k] = max(gram[k, k], least_curvature)
+        gradients[k] = y[k] * scores[k] - y[k] * corners[k]
+        rises[k], falls[k] = room(1.0, a[k], upper[k])
     for step in range(steps):
-        i, best, largest = -1, 0.0, 0.0
         for k in range(n):
-            gradient = y[k] * scores[k] - y[k] * corners[k]
-            if a[k] <= 0.0:
-                gradient = min(gradient, 0.0)
-            elif a[k] >= upper[k]:
-                gradient = max(gradient, 0.0)
-            largest = max(largest, abs(gradient))
-            decrease = gradient * gradient / max(gram[k, k], least_curvature)
-            if decrease > best:
-                i, best = k, decrease
-        if i < 0 or largest <= tolerance:
+            rise, fall = rises[k] - gradients[k], falls[k] + gradients[k]
+            size = rise if rise > fall else fall
+            sizes[k] = size if size > 0.0 else 0.0
+            gains[k] = sizes[k] * sizes[k] / diagonal[k]
+        best = largest(gains, lanes)
+        if not (best > 0.0 and largest(sizes, lanes) > tolerance):
             return step
-        gradient = y[i] * scores[i] - y[i] * corners[i]
-        old = a[i]
-        a[i] = min(max(old - gradient / max(gram[i, i], least_curvature), 0.0), upper[i])
+        i = first_of(gains, best)
+        row, old = gram[i], a[i]
+        a[i] = min(max(old - gradients[i] / diagonal[i], 0.0), upper[i])
         change = (a[i] - old) * y[i]
+        rises[i], falls[i] = room(1.0, a[i], upper[i])
         for k in range(n):
-            scores[k] += change * gram[i, k]
+            scores[k] += change * row[k]
+            gradients[k] = y[k] * scores[k] - y[k] * corners[k]
     return steps
 
 

@@ -25,7 +25,7 @@ from svm.problem.objectives import (
 from svm.problem.problem import Classifier, KernelClassifier, LinearClassifier, Problem
 from svm.solvers import working_sets
 from svm.solvers.protocol import NOT_STOPPED, Inheritance, SolvedPair
-from svm.solvers.working_sets import WORKING_SET, SMOState
+from svm.solvers.working_sets import LARGE_SET, WORKING_SET, SMOState
 
 WIDE = 4
 """A row of at least this many times the values of a working set is computed only once its variable
@@ -102,7 +102,9 @@ class SMO(Hyperparameters):
         violation = float(working_sets.largest_violation(up, down, free=free))
         if violation <= rounding_of_scores(problem, state.a):
             return replace(state, stopped="converged", epoch=state.epoch + 1)
-        working = working_sets.working_set(state.working, up, down)
+        inside = int(np.count_nonzero((state.a > 0.0) & (state.a < upper)))
+        most_rows = LARGE_SET if free and inside > WORKING_SET else WORKING_SET
+        working = working_sets.working_set(state.working, up, down, most_rows)
         gram = _gram(problem, state.working, working)
         if problem.ridge is not None:
             gram[np.diag_indices(len(working))] += _ridge_of(problem, problem.ridge)[working]
@@ -199,8 +201,7 @@ def _gram(problem: Problem, latest: Indices, rows: Indices) -> Vector:
 
     kernel_rows, numbers, size = problem.kernel_rows, problem.rows[rows], len(rows)
     gram = np.empty((size, size))
-    stay = numbers[: size - size // 2] if len(latest) == size else numbers[:0]
-    known = kernel_rows.take_block(stay, gram)
+    known = kernel_rows.take_block(numbers[: working_sets.n_kept(len(latest), size)], gram)
     places = np.arange(known, size)
     if problem.n_samples >= WIDE * size:
         groups = [group for group, _ in problem.kernel_groups]

@@ -22,7 +22,9 @@ from svm.problem.objectives import ROUNDING
 from svm.problem.problem import Problem
 from svm.solvers.protocol import SolvedPair, SolverState
 
-WORKING_SET = 512
+WORKING_SET, LARGE_SET = 512, 1024
+"""Rows of a working set; and of one for more variables than `WORKING_SET` within their box: these
+depend on each other, and smaller sets would change them in turns."""
 INNER_SHARE = 0.1
 """A working set is solved until its violation is this share of the problem's violation."""
 INNER_STEPS = 20 * WORKING_SET
@@ -80,12 +82,12 @@ def largest_violation(up: Vector, down: Vector, *, free: bool) -> Vector:
     return np.asarray(np.maximum(up, down).max(axis=-1))
 
 
-def working_set(latest: Indices, up: Vector, down: Vector) -> Indices:
-    """The newer half of the latest set, then the rows outside it that violate most: (…, size)."""
+def working_set(latest: Indices, up: Vector, down: Vector, most: int = WORKING_SET) -> Indices:
+    """The newer half of the latest set, then the rows outside it that violate most: (…, size), in
+    all at most `most`."""
     n = up.shape[-1]
-    size = min(WORKING_SET, n)
-    full = latest.shape[-1] == size
-    kept = latest[..., latest.shape[-1] // 2 :] if full else latest[..., :0]
+    size = min(most, n)
+    kept = latest[..., latest.shape[-1] - n_kept(latest.shape[-1], size) :]
     free = np.ones(up.shape, dtype=bool)
     np.put_along_axis(free, kept, False, axis=-1)
     wanted = size - kept.shape[-1]
@@ -99,6 +101,11 @@ def working_set(latest: Indices, up: Vector, down: Vector) -> Indices:
         chosen.append(np.take_along_axis(candidates, order, axis=-1))
         np.put_along_axis(free, chosen[-1], False, axis=-1)
     return np.concatenate(chosen, axis=-1)
+
+
+def n_kept(n_latest: int, size: int) -> int:
+    """Rows of the latest working set that stay in one of this size."""
+    return (min(n_latest, size) + 1) // 2
 
 
 def small_ones(problems: Sequence[Problem]) -> dict[int, list[int]]:

@@ -28,7 +28,7 @@ from svm.solvers.smoothing.smoothed_hinge import (
     HESSIAN_VALUES,
     LEAVES,
 )
-from svm.solvers.working_sets import MANY, MOST_ROWS, SMALL, WORKING_SET
+from svm.solvers.working_sets import LARGE_SET, MANY, MOST_ROWS, SMALL
 from svm.training.default_epsilon import MOST_ROWS as MOST_ROWS_OF_FIRST_FIT
 from svm.training.kernel_bound import LEAST_WORK, VALUE_COST
 from svm.training.preparation import DENSE_OUTPUTS, encodes_sparse
@@ -141,7 +141,7 @@ def training_bytes(pipeline: Pipeline, size: DataSize, *, in_files: bool) -> int
         K = size.n_classes
         total += 2 * rows_bytes(size) if still_sparse else FLOAT_BYTES * (n + PIECE * K) * width
         total += min(n * (FLOAT_BYTES * n + ENTRY_BYTES * K), CACHE_BYTES)
-        total += FLOAT_BYTES * n * (2 * WORKING_SET + 2 * PIECE * THREADS)
+        total += FLOAT_BYTES * n * (LARGE_SET + 2 * PIECE * THREADS)
     all_small = isinstance(pipeline.solver, ChoosesSolver) and n <= SMALL * size.n_classes
     if len(problems) >= MANY and n <= MOST_ROWS and (all_small or pipeline.solver.computes_kernel):
         total += 2 * FLOAT_BYTES * n * n  # side by side

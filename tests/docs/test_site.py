@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.journeys.dashboard.browser import IN_A_BROWSER, Watched, chromium
 from tests.journeys.server import Server
-from tools.make_site import SITE
+from tools.make_site import SITE, WORDS
 
 __all__ = ["chromium"]
 
@@ -86,18 +86,23 @@ def test_no_file_comes_from_another_host(site: Path) -> None:
 
 
 @IN_A_BROWSER
-def test_search_finds(server: Server, chromium: Browser) -> None:
+def test_search_finds_pages_first(server: Server, chromium: Browser) -> None:
     context = chromium.new_context()
     watched = Watched(context, server)
     page = watched.open("/guide/")
     page.locator(SEARCH).wait_for(state="attached")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("combobox", name="Search")).to_be_focused()  # or keys would be lost
-    for word in ("categorical", "retry", "timeout", "GPU", "Windows", "kill"):
+    expected = [
+        (word, place) for place, words in WORDS.items() for word in words.lower().split(", ")
+    ]
+    others = ("leak", "leaks/"), ("choose C", "choosing/"), ("backup", "operations/#backup")
+    for word, place in (*expected, *others, ("Windows", ""), ("kill", "")):
         page.keyboard.press("ControlOrMeta+a")
         page.keyboard.type(word)
-        found = page.locator("ol a").filter(has_text=re.compile(word, re.IGNORECASE))
-        expect(found.first).to_be_visible()
+        first = page.locator("ol a").first
+        expect(first).to_have_attribute("href", re.compile(re.escape(f"/guide/{place}")))
+        expect(first).to_contain_text(re.compile(re.escape(word.split()[-1]), re.IGNORECASE))
     watched.assert_no_errors()
     context.close()
 

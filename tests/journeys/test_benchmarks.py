@@ -103,7 +103,7 @@ def test_servers_are_compared(tmp_path: Path) -> None:
     """Each server answers, and has a column of the page."""
     loads = [Load("linear64", 1, 2, differing=True), Load("linear64", 2, 1, "objects")]
     if shutil.which("nginx"):
-        loads.append(Load("linear64", 1, 2, proxied=True))
+        loads.append(Load("linear64", 1, 2, proxy="through nginx"))
     page = tmp_path / "speed.md"
     lists, objects, *behind = compare.main(loads, rounds=1, seconds=1, page=page).values()
     assert all(each.keys() == {"service", "uvicorn"} for each in behind)

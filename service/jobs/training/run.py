@@ -41,6 +41,9 @@ NO_INTERVALS = (
     "The model has no prediction intervals, which need rows that played no part in its training: "
     "give `validation` a `fraction` or another dataset, and no `patience`."
 )
+CHOSEN_BY_FOLDS = (
+    "The metrics of the folds are a little too good: their rows chose the setting that they measure"
+)
 NOT_MEASURED = (
     "The error of the probabilities is not known: a class has a single row or group in the "
     "validation set, and rows are not measured with a calibration that was fitted on them."
@@ -99,7 +102,8 @@ def run(context: RunContext, attempt: Attempt) -> None:
     )
     if found is not None:
         measures["search"] = summary.search_of(found)
-        measures["notes"].insert(0, found.summary)
+        chosen_by = (CHOSEN_BY_FOLDS,) if "folds" in metrics.get("validation", {}) else ()
+        measures["notes"][:0] = found.summary, *chosen_by
     if canceled:
         measures["stop_reason"] = "canceled"
     attempt.show(summary.final_progress(attempt, canceled, measures))

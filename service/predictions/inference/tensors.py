@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,20 @@ _PATH = ("inputs", 0, "data")
 _MARK = b'"%b"' % MARK.encode()
 _DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
 _END_OF_LISTS = re.compile(rb"\][ \t\r\n]*\]")
+
+
+class Tensor(NamedTuple):
+    """What the JSON part says of a tensor, checked against a model."""
+
+    column: int | None
+    """Its place among the features; None for a matrix of all of them."""
+    datatype: str
+    shape: tuple[int, int]
+    has_data: bool
+    data: Any
+    """MARK, if the numbers were cut out."""
+    is_json: bool = False
+    """Its texts are JSON, as PandasCodec of MLServer writes those of mixed columns."""
 
 
 def cut_data(
@@ -119,6 +133,8 @@ def check_shape(shape: Any, columns: Columns) -> tuple[int, int]:
     path = ("inputs", 0, "shape")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise invalid(path, "give a list of whole numbers")
+    if len(shape) == columns.n_features == 1:
+        shape = [*shape, 1]
     if len(shape) != 2:
         raise invalid(path, f"give [rows, {columns.n_features}], not {len(shape)} dimensions")
     columns.check_width(shape[1])
@@ -128,7 +144,7 @@ def check_shape(shape: Any, columns: Columns) -> tuple[int, int]:
 
 
 def from_bytes(data: memoryview, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
-    """The tensor in the bytes behind the JSON part, in C order. Raises InvalidRequest."""
+    """The tensor in its bytes behind the JSON part, in C order. Raises InvalidRequest."""
     kind = np.dtype(NUMBERS[datatype])
     expected = prod(shape) * kind.itemsize
     if len(data) != expected:
@@ -159,25 +175,28 @@ def _flat(data: list[Any], shape: tuple[int, int], n_rows: int) -> list[Any]:
     return [value for row in data for value in row]
 
 
-def typed(flat: list[Any], first: int, datatype: str, columns: Columns) -> NDArray[Any]:
-    """Cells of a tensor from number `first` on. Raises InvalidContent for one of another type."""
+def typed(
+    flat: list[Any], first: int, datatype: str, columns: Columns, column: int | None = None
+) -> NDArray[Any]:
+    """Cells of a tensor, a matrix or this column, from number `first` on. Raises InvalidContent for
+    one of another type."""
     allowed = {bool} if datatype == "BOOL" else {int, float}
     if not set(map(type, flat)) <= allowed:
         at = next(i for i, value in enumerate(flat) if type(value) not in allowed)
-        _refuse_cell(flat[at], first + at, columns, datatype)
+        _refuse_cell(flat[at], first + at, columns, datatype, column)
     kind = np.dtype(NUMBERS[datatype])
     if kind.kind in "iu":
         limits = np.iinfo(kind)
         for at, value in enumerate(flat):
             if not limits.min <= value <= limits.max or value != int(value):
-                _refuse_cell(value, first + at, columns, datatype)
+                _refuse_cell(value, first + at, columns, datatype, column)
         return np.array([int(value) for value in flat], dtype=kind)
     try:
         with np.errstate(over="ignore"):  # what is infinite now is found later
             return np.array(flat, dtype=np.float64).astype(kind)
     except OverflowError:  # an integer beyond float64
         largest = max(flat, key=abs)
-        _refuse_cell(largest, first + flat.index(largest), columns, datatype)
+        _refuse_cell(largest, first + flat.index(largest), columns, datatype, column)
 
 
 def from_numbers(
@@ -194,8 +213,10 @@ def from_numbers(
     return numbers.reshape(shape)
 
 
-def _refuse_cell(value: Any, at: int, columns: Columns, datatype: str) -> NoReturn:
-    row, position = divmod(at, columns.n_features)
+def _refuse_cell(
+    value: Any, at: int, columns: Columns, datatype: str, column: int | None
+) -> NoReturn:
+    row, position = divmod(at, columns.n_features) if column is None else (at, column)
     fault = None
     if value is None or (type(value) is int and datatype.startswith("FP")):
         fault = fault_of_value(value)

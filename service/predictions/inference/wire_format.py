@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -36,10 +37,11 @@ from service.models.outputs import (
 )
 from service.predictions.batcher import Instances, Prediction
 from service.predictions.datatypes import NUMBERS, datatype_of, to_bytes
-from service.predictions.inference.column_tensors import rows_of
+from service.predictions.inference.column_tensors import BYTES, described, raw_rows
 from service.predictions.inference.tensors import (
     HEAD_BYTES,
     MARK,
+    Tensor,
     check_shape,
     cut_data,
     cut_span,
@@ -52,9 +54,8 @@ from service.predictions.inference.tensors import (
 from service.predictions.loaded_models import LoadedModel
 from service.rows.columns import Columns
 from service.rows.faults import invalid_field, too_many
-from service.rows.formats.json_to_predict import explained_matrix
 from service.rows.json_reading.stream import check_object_bytes
-from service.rows.spec import longest_text
+from service.rows.spec import CellsAgain, longest_text
 from service.settings import Limits
 
 HEAD_LENGTH = "Inference-Header-Content-Length"
@@ -69,6 +70,7 @@ Numbers: TypeAlias = (
     NDArray[np.float64] | Callable[[str, tuple[int, int], Columns], NDArray[Any]] | None
 )
 _NOTHING = memoryview(b"")
+_SIZE = re.compile(rb'"binary_data_size"[ \t\r\n]*:[ \t\r\n]*(0|[1-9][0-9]{0,17})')
 _REQUEST = frozenset({"id", "inputs", "outputs", "parameters"})
 _INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
 _OUTPUT = frozenset({"name", "parameters"})
@@ -82,18 +84,15 @@ class Head(NamedTuple):
     binary: frozenset[str]
     """Outputs that are sent as bytes."""
     shares: Shares
-    datatype: str
-    shape: tuple[int, int]
-    has_data: bool
-    data: Any
-    """MARK, if the numbers were cut out."""
-    size: Any
-    """The `binary_data_size`, if it is given."""
+    tensors: tuple[Tensor, ...]
+    """A matrix of all numbers, or one for each column."""
+    sizes: Sequence[Any]
+    """Their `binary_data_size`, None if it is not given."""
 
 
 Heads: TypeAlias = dict[tuple[bytes, str], Head]
-"""Those that were read, by their text and the model, for all exchanges: clients send the same JSON
-part with other numbers."""
+"""Those that were read, by their text without sizes and the model, for all exchanges: clients send
+the same JSON part with other numbers and texts."""
 
 
 class InferenceExchange:
@@ -126,32 +125,44 @@ class InferenceExchange:
         if end > len(body):
             detail = f"{HEAD_LENGTH} is {end}, the body has {len(body)} bytes"
             raise InvalidRequest("invalid-header", detail)
-        if model.features.text_columns:
-            return self._of_columns(bytes(body[:end]), memoryview(body)[end:], model)
-        if end == len(body):
+        are_numbers = not model.features.not_numbers
+        if are_numbers and end == len(body):
             cut = cut_data(body, model.n_features, self._limits.predict_rows)
             with suppress(ServiceError):  # found and reported again in the whole text
                 if cut is not None:
                     return self._request(*cut, _NOTHING, model)
         text, rest = bytes(body[:end]), memoryview(body)[end:]
-        if len(text) <= HEAD_BYTES:
-            return self._request(text, None, rest, model)
-        head, span = cut_span(text)
-        return self._request(head, partial(from_span, text, span), rest, model)
+        if len(text) > HEAD_BYTES:
+            if are_numbers and text.count(b'"datatype"') < 2 and b'"BYTES"' not in text:
+                head, span = cut_span(text)
+                return self._request(head, partial(from_span, text, span), rest, model)
+            check_object_bytes(text)
+        return self._request(text, None, rest, model)
 
     def _request(
         self, text: bytes, numbers: Numbers, data: memoryview, model: LoadedModel
     ) -> Instances:
-        """`numbers` are those of the tensor, which MARK replaces in the text, or read them."""
-        key = text, model.key
+        """`numbers` are those of a matrix, which MARK replaces in the text, or read them."""
+        short = len(text) <= REMEMBERED_BYTES
+        fixed, sizes = _without_sizes(text) if short else (text, [])
+        key = fixed, model.key
         known = self._heads.get(key)
-        head = known or self._head(text, model)
-        given = self._values(head, numbers, data, model.features)
-        if known is None and len(text) <= REMEMBERED_BYTES and head.data in (None, MARK):
+        head = known._replace(sizes=sizes) if known else self._head(text, model)
+        again: CellsAgain | None = None
+        if head.tensors[0].column is None:
+            given = self._values(head.tensors[0], head.sizes[0], numbers, data, model.features)
+        elif numbers is not None:
+            raise invalid(("inputs",), "these are not the numbers read")
+        else:
+            given, again = raw_rows(head.tensors, head.sizes, data, model.features.of_tensors)
+            longest = longest_text(self._limits.line_bytes)
+            if len(text) + len(data) > longest:
+                model.features.check_texts(given, longest)
+        if known is None and short and _may_be_remembered(head, text, sizes):
             if len(self._heads) >= MOST_REMEMBERED:
                 self._heads.clear()
             self._heads[key] = head
-        X, unknown = model.mark(given)
+        X, unknown = model.mark(given, again)
         return Instances(
             X, head.outputs, unknown, binary=head.binary, id=head.id, shares=head.shares
         )
@@ -159,66 +170,46 @@ class InferenceExchange:
     def _head(self, text: bytes, model: LoadedModel) -> Head:
         document = _members(_parse(text), _REQUEST, ())
         inputs = document.get("inputs")
-        if not isinstance(inputs, list) or len(inputs) != 1:
-            raise invalid(("inputs",), "give a list with one tensor")
-        tensor = _members(inputs[0], _INPUT, ("inputs", 0))
-        model.features.require_numbers()
-        datatype = tensor.get("datatype")
-        if not isinstance(datatype, str) or datatype not in NUMBERS:
-            raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
-        shape = check_shape(tensor.get("shape"), model.features)
-        if shape[0] > self._limits.predict_rows:
-            raise too_many("rows to predict", self._limits.predict_rows)
-        size = _parameters(tensor, ("inputs", 0)).get("binary_data_size")
-        data = "data" in tensor, tensor.get("data"), size
-        return Head(*_asked(document, model), datatype, shape, *data)
-
-    def _of_columns(self, text: bytes, data: memoryview, model: LoadedModel) -> Instances:
-        """The request for a model with texts: a tensor for each column."""
-        if len(text) > HEAD_BYTES:
-            check_object_bytes(text)
-        document = _members(_parse(text), _REQUEST, ())
-        inputs = document.get("inputs")
         if not isinstance(inputs, list) or not inputs:
-            raise invalid(("inputs",), "give a list of tensors, one for each column")
+            message = "give a list of tensors: one for each column, or a single one of numbers"
+            raise invalid(("inputs",), message)
         for i, tensor in enumerate(inputs):
             _parameters(_members(tensor, _INPUT, ("inputs", i)), ("inputs", i))
-        columns, most_rows = model.features, self._limits.predict_rows
-        rows = rows_of(inputs, data, columns, most_rows)
-        given, _ = explained_matrix([rows], columns, most_rows, None)
-        longest = longest_text(self._limits.line_bytes)
-        if len(text) + len(data) > longest:
-            columns.check_texts(given, longest)
-        X, unknown = model.mark(given, partial(iter, rows))
-        id_, outputs, binary, shares = _asked(document, model)
-        return Instances(X, outputs, unknown, binary=binary, id=id_, shares=shares)
+        features, most_rows = model.features, self._limits.predict_rows
+        if _are_columns(inputs, features):
+            tensors = described(inputs, features, most_rows)
+        else:
+            tensors = (_matrix(inputs[0], features, most_rows),)
+        sizes = [_parameters(tensor, ()).get("binary_data_size") for tensor in inputs]
+        return Head(*_asked(document, model), tensors, sizes)
 
     def _values(
         self,
-        head: Head,
+        tensor: Tensor,
+        size: Any,
         numbers: Numbers,
         data: memoryview,
         columns: Columns,
     ) -> NDArray[np.float64]:
-        if head.size is not None or (self._head_bytes is not None and not head.has_data):
-            if head.has_data:
+        if size is not None or (self._head_bytes is not None and not tensor.has_data):
+            if tensor.has_data:
                 raise invalid(("inputs", 0, "data"), "the data are behind the JSON part already")
-            if head.size not in (None, len(data)):
+            if size not in (None, len(data)):
                 path = ("inputs", 0, "parameters", "binary_data_size")
                 raise invalid(path, f"there are {len(data)} bytes behind the JSON part")
-            values = from_bytes(data, head.datatype, head.shape)
+            values = from_bytes(data, tensor.datatype, tensor.shape)
         elif data:
             detail = "there are bytes behind the JSON part that no tensor claims"
             raise InvalidRequest("malformed-request", detail)
         elif numbers is not None:
-            if head.data != MARK:
+            if tensor.data != MARK:
                 raise invalid(("inputs", 0, "data"), "these are not the numbers read")
             if isinstance(numbers, np.ndarray):
-                values = from_numbers(numbers, head.datatype, head.shape)
+                values = from_numbers(numbers, tensor.datatype, tensor.shape)
             else:
-                values = numbers(head.datatype, head.shape, columns)
+                values = numbers(tensor.datatype, tensor.shape, columns)
         else:
-            values = from_json(head.data, head.datatype, head.shape, columns)
+            values = from_json(tensor.data, tensor.datatype, tensor.shape, columns)
         return columns.checked(np.ascontiguousarray(values, np.float64))
 
     def reply(self, asked: Instances, answer: Prediction) -> Reply:
@@ -268,6 +259,38 @@ class InferenceExchange:
         return Reply(body, media_type, headers)
 
 
+def _are_columns(inputs: list[dict[str, Any]], features: Columns) -> bool:
+    """Whether tensors are columns, not one of all numbers."""
+    is_text = features.n_features == 1 and inputs[0].get("datatype") == BYTES
+    return len(inputs) > 1 or bool(features.not_numbers) or is_text
+
+
+def _matrix(given: dict[str, Any], features: Columns, most_rows: int) -> Tensor:
+    datatype = given.get("datatype")
+    if not isinstance(datatype, str) or datatype not in NUMBERS:
+        raise invalid(("inputs", 0, "datatype"), f"give one of {', '.join(NUMBERS)}")
+    shape = check_shape(given.get("shape"), features)
+    if shape[0] > most_rows:
+        raise too_many("rows to predict", most_rows)
+    return Tensor(None, datatype, shape, "data" in given, given.get("data"))
+
+
+def _without_sizes(text: bytes) -> tuple[bytes, list[Any]]:
+    """The JSON part without the sizes of tensors, and these."""
+    parts = _SIZE.split(text)
+    return b"".join(parts[::2]), [*map(int, parts[1::2])] or [None]
+
+
+def _may_be_remembered(head: Head, text: bytes, sizes: list[Any]) -> bool:
+    """Whether it has no cells, and these are the sizes, so that the same text with others means the
+    same with these: without a backslash a name in quotes is no part of a text."""
+    return (
+        head.sizes == sizes
+        and b"\\" not in text
+        and all(tensor.data in (None, MARK) for tensor in head.tensors)
+    )
+
+
 def _flat(values: NDArray[Any]) -> bytes:
     if values.dtype.kind == "U":
         return orjson.dumps(values.tolist())
@@ -281,20 +304,26 @@ def _parse(head: bytes) -> Any:
         return decode_json(head)  # which says what is wrong, or reads what orjson does not
     # orjson takes a name twice and any depth. Each member has its colon, and so has each one that
     # was lost; a colon in a text only costs the second look.
-    if _n_members(document, MAX_DEPTH) != head.count(b":"):
+    if _n_members(document) != head.count(b":"):
         return decode_json(head)
     return document
 
 
-def _n_members(value: Any, levels: int) -> float:
-    """Of all objects in a document; NaN if it is deeper than `levels`."""
-    if type(value) not in (dict, list):
-        return 0
-    if levels == 0:
-        return math.nan
-    inner = value.values() if type(value) is dict else value
-    own = len(value) if type(value) is dict else 0
-    return own + sum(_n_members(item, levels - 1) for item in inner)
+def _n_members(document: Any) -> float:
+    """Of all objects in a document; NaN if it is deeper than MAX_DEPTH."""
+    count, level = 0, [document]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for value in level:
+            if type(value) is dict:
+                count += len(value)
+                inner += value.values()
+            elif type(value) is list:
+                inner += value
+        level = [value for value in inner if type(value) is dict or type(value) is list]
+        if not level:
+            return count
+    return math.nan
 
 
 def _members(value: Any, known: frozenset[str], path: tuple[str | int, ...]) -> dict[str, Any]:

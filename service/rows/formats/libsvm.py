@@ -20,7 +20,7 @@ from service.rows.cell_texts.number_text import NUMBER, is_not_finite
 from service.rows.cell_texts.text import check_lengths, decode_text, slices
 from service.rows.columns import Columns
 from service.rows.faults import Faults, too_many
-from service.rows.json_reading.numbers import read_list
+from service.rows.json_reading.numbers import PIECE_BYTES, read_list
 from service.rows.spec import BesideColumn, ParseSpec, RowLimits, Rows
 from service.rows.table.beside import write_groups, write_values
 from service.rows.table.joining import expect_rows
@@ -32,7 +32,6 @@ _COMMENT = re.compile(r"#[^\n]*")
 _BLANKS = re.compile(r"[ \t]+")
 _BLANKS_AT_ENDS = re.compile(r"^ | $", re.MULTILINE)
 _INDEX = re.compile(r"[0-9]+")
-_COMMAS = bytes.maketrans(b"\n: ", b",,,")
 
 _BESIDE = re.compile(r"(?<= )(cost|qid):([^ ]*) ?")
 _WIDTH = re.compile(rb"# ([0-9]{1,9}) features\n")
@@ -40,7 +39,7 @@ _WIDTH = re.compile(rb"# ([0-9]{1,9}) features\n")
 LINES_AT_ONCE = 512
 """Of a body, so that other threads run in between."""
 VALUE_HINT = "a pair is index:value, the value a finite number"
-_LABEL, _INDEX_END, _PAIR_END = b"\n: "
+NEWLINE, BLANK, COLON, COMMA = (np.uint8(mark) for mark in b"\n :,")
 
 
 @dataclass(slots=True)
@@ -48,6 +47,7 @@ class Lines:
     """Lines as flat arrays."""
 
     labels: npt.NDArray[np.float64]
+    """Empty if the lines have none."""
     lengths: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int64]
     """As they are written."""
@@ -74,27 +74,34 @@ def read(spec: ParseSpec) -> Table:
     allowed = IndexRange(base, limit, beyond, growing=spec.asked.n_features is None)
     faults = Faults()
     labels = Labels(faults, kind=spec.label_kind, most=most_classes(spec))
-    texts: bool | None = None
+    texts = spec.label_kind == "category" or None
     beside = _Beside()
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:
         done = 0
         for part in slices(Path(spec.file.path), quotes=False):
-            lines = lines_of(part.text)
-            if not lines:
-                continue
-            check_lengths(lines, spec.limits.line_bytes, done + 1)
-            if "cost:" in part.text or "qid:" in part.text:
-                lines = beside.take(lines, done)
-            if texts is None:
-                texts = spec.label_kind == "category" or _is_text(lines[0])
             names: list[str] = []
-            if texts or not labeled:
-                lines = _take_labels(lines, names if labeled else None)
-            rows = allowed.read(lines, faults, done)
+            rows: Lines | None = None
+            if not texts and 4 * len(part.text) <= spec.limits.line_bytes:
+                rows = allowed.at_once(part.text)
+            if rows is None or (labeled and not len(rows.labels)):
+                lines = lines_of(part.text)
+                if not lines:
+                    continue
+                check_lengths(lines, spec.limits.line_bytes, done + 1)
+                if "cost:" in part.text or "qid:" in part.text:
+                    lines = beside.take(lines, done)
+                if texts is None:
+                    texts = _is_text(lines[0])
+                if texts or not labeled:
+                    lines = _take_labels(lines, names if labeled else None)
+                rows = allowed.read(lines, faults, done)
+                done += len(lines)
+            else:
+                texts = False
+                done += len(rows.lengths)
             if faults.total > MAX_FAULTS:
                 break
-            done += len(lines)
             if faults.total == 0:
                 if labeled and texts:
                     labels.add_texts(names)
@@ -196,16 +203,41 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
     columns.require_numbers()
     if (width := _WIDTH.match(body)) is not None:
         columns.check_width(int(width[1]))
+        body = body[width.end() :]
+    n_features = columns.n_features
+    below = "indices begin at 1 here, whatever the data of the model began at"
+    beyond = f"the model takes {n_features} features, with indices from 1"
+    allowed = IndexRange(1, n_features, beyond, below)
+    parts = _parts_at_once(body, allowed) or _parts(body, allowed, limits)
+    lengths = np.concatenate([part.lengths for part in parts])
+    if len(lengths) > limits.rows:
+        raise too_many("rows to predict", limits.rows)
+    values = np.concatenate([part.values for part in parts])
+    indices = np.concatenate([part.indices for part in parts]) - 1
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    return Rows(csr_array((values, indices, indptr), shape=(len(lengths), n_features)))
+
+
+def _parts_at_once(body: bytes, allowed: IndexRange) -> list[Lines] | None:
+    parts = []
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start + PIECE_BYTES) + 1 or len(body)
+        part = allowed.at_once(body[start:end])
+        if part is None:
+            return None
+        parts.append(part)
+        start = end
+    return parts
+
+
+def _parts(body: bytes, allowed: IndexRange, limits: RowLimits) -> list[Lines]:
     lines = lines_of(_BESIDE.sub("", decode_text(body)))
     if not lines:
         raise InvalidContent("empty-data", "the body holds no line of data")
     if len(lines) > limits.rows:
         raise too_many("rows to predict", limits.rows)
     faults = Faults()
-    n_features = columns.n_features
-    below = "indices begin at 1 here, whatever the data of the model began at"
-    beyond = f"the model takes {n_features} features, with indices from 1"
-    allowed = IndexRange(1, n_features, beyond, below)
     parts = []
     for start in range(0, len(lines), LINES_AT_ONCE):
         some = [
@@ -217,10 +249,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
             break
         parts.append(part)
     faults.check()
-    values = np.concatenate([part.values for part in parts])
-    indices = np.concatenate([part.indices for part in parts]) - 1
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
-    return Rows(csr_array((values, indices, indptr), shape=(len(lines), n_features)))
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +270,14 @@ class IndexRange:
 
         Raises TooLarge.
         """
-        rows = _at_once(lines, self.base, self.base + self.limit)
-        return rows or _Careful(self, faults).read(lines, done + 1)
+        return self.at_once("\n".join(lines)) or Careful(self, faults).read(lines, done + 1)
+
+    def at_once(self, text: str | bytes) -> Lines | None:
+        """The same, sooner, of lines that need no closer look; None if some line does."""
+        data = text.encode() if isinstance(text, str) else text
+        if not data.endswith(b"\n"):
+            data += b"\n"
+        return _at_once(data, self.base, self.base + self.limit)
 
 
 def lines_of(text: str) -> list[str]:
@@ -256,48 +291,51 @@ def lines_of(text: str) -> list[str]:
     return [line for line in text.split("\n") if line]
 
 
-def _at_once(lines: list[str], base: int, end: int) -> Lines | None:
-    """All lines, or None if some line must be looked at closely.
+def _at_once(text: bytes, base: int, end: int) -> Lines | None:
+    """All lines, each of which ends, or None if some line must be looked at closely: all of them
+    have labels, or none has, and nothing but these and pairs.
 
-    Indices go from `base` to `end` - 1. Every number ends with a line end, a colon or a blank, and
-    from the two characters around it follows what it is.
+    Indices go from `base` to `end` - 1.
     """
-    text = ("\n".join(lines) + "\n").encode()
-    characters = np.frombuffer(text, dtype=np.uint8)
-    is_end = (characters == _LABEL) | (characters == _INDEX_END) | (characters == _PAIR_END)
-    ends = np.flatnonzero(is_end)
-    after = characters[ends]
-    before = np.concatenate(([_LABEL], after[:-1]))
-    is_index = after == _INDEX_END
-    if not np.array_equal(is_index, before == _PAIR_END):  # a blank leads to an index and only that
-        return None
-    n_digits = np.diff(np.cumsum((characters - ord("0")) < 10)[ends], prepend=0)  # of uint8
-    lengths_of_numbers = np.diff(ends, prepend=-1) - 1
-    if (n_digits < lengths_of_numbers)[is_index].any():
+    between = text.translate(None, b"0123456789")
+    marks = between.translate(None, b".eE+-")
+    labeled = not marks.startswith(b":")
+    pair, end_of_line = (b" :", b"") if labeled else (b": ", b" ")
+    of_pairs = marks.replace(b"\n", end_of_line)
+    usual = of_pairs == pair * (len(of_pairs) // 2)
+    characters = np.frombuffer(between, np.uint8)
+    before = characters[:-1]
+    digits_only = (characters[1:] != COLON) | (before == BLANK) | (before == NEWLINE)
+    if not usual or not digits_only.all():
         return None
     numbers = _numbers(text)
-    if numbers is None or len(numbers) != len(after) or not np.isfinite(numbers).all():
+    if numbers is None or len(numbers) != len(marks) or not np.isfinite(numbers).all():
         return None
-    is_label = before == _LABEL
-    indices = numbers[is_index]
-    if ((indices < base) | (indices >= end)).any():
+    ends = np.flatnonzero(np.frombuffer(marks, np.uint8) == NEWLINE) + 1
+    lengths = np.diff(ends, prepend=0) // 2
+    labels = np.zeros(0)
+    if labeled:
+        first = ends - 2 * lengths - 1
+        labels, numbers = numbers[first], np.delete(numbers, first)
+    indices = numbers[::2]
+    rising = np.diff(indices, prepend=-1) > 0
+    rising[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    if not rising.all() or ((indices < base) | (indices >= end)).any():
         return None
-    starts = np.flatnonzero(is_label)
-    lengths = np.diff(starts, append=len(numbers)) // 2
-    row = np.repeat(np.arange(len(lines)), lengths)
-    if ((np.diff(indices) <= 0) & (np.diff(row) == 0)).any():
-        return None
-    return Lines(
-        numbers[is_label], lengths, indices.astype(np.int64), numbers[before == _INDEX_END]
-    )
+    return Lines(labels, lengths, indices.astype(np.int64), numbers[1::2])
 
 
 def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
     """All numbers of lines; None if something else is there."""
-    # Most are written as in JSON, except for the sign of a label. In JSON -0 is 0.
-    listed = text.replace(b"\n+", b"\n").removeprefix(b"+").translate(_COMMAS)
-    numbers = None if b"-0," in listed else read_list(b"[%b]" % listed[:-1])
-    if numbers is not None:
+    # Most are written as in JSON, except for the sign of a label.
+    listed = text
+    if b"+" in text:
+        listed = text.replace(b"\n+", b"\n").removeprefix(b"+")
+    characters = np.frombuffer(listed, np.uint8)
+    is_mark = (characters == NEWLINE) | (characters == BLANK) | (characters == COLON)
+    listed = (characters + is_mark * (COMMA - characters)).tobytes()  # sooner than `translate`
+    numbers = read_list(b"[%b]" % listed[:-1])
+    if numbers is not None and (numbers.all() or b"-0," not in listed):  # in JSON -0 is 0
         return numbers
     try:
         # A separator of blanks matches one at least: `3-4` is an error, not two numbers.
@@ -307,7 +345,7 @@ def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
 
 
 @dataclass(slots=True)
-class _Careful:
+class Careful:
     """Reads line by line to say what is wrong, and where."""
 
     allowed: IndexRange

@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi.dependencies.models import Dependant
 from pydantic import BaseModel
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from service.common.names import INVALID_NAME
@@ -338,12 +339,21 @@ async def known_query_parameters(request: Request) -> None:
     if not request.query_params:
         return
     known = _query_names(request.scope["route"].dependant)
-    counts = Counter(name for name, _ in request.query_params.multi_items())
-    for name, count in counts.items():
+    for name in values_of(request.query_params):
         if name not in known:
             raise unknown_parameter(name, known)
-        if count > 1:
-            raise InvalidRequest("invalid-parameter", f"query parameter '{name}' is given twice")
+
+
+def values_of(query: QueryParams) -> Mapping[str, str]:
+    """The parameters of a query. Raises InvalidRequest `invalid-parameter` for one that is given
+    twice."""
+    values: dict[str, str] = {}
+    for name, value in query.multi_items():
+        if name in values:
+            shown = name[:MAX_VALUE_CHARACTERS]
+            raise InvalidRequest("invalid-parameter", f"query parameter '{shown}' is given twice")
+        values[name] = value
+    return values
 
 
 def check_path(request: Request) -> None:

@@ -1,6 +1,7 @@
 """Compresses replies if the client accepts gzip: lists, traces, documents, pages and their files.
 
-Replies with an ETag or a digest are not compressed, because both belong to the uncompressed bytes.
+Predictions are not compressed: clients have them sooner without. Replies with an ETag or a digest
+are not compressed either, because both belong to the uncompressed bytes.
 Static files and plots are, because browsers load them with pages: with a weak ETag and no digest.
 """
 
@@ -20,6 +21,7 @@ from starlette.staticfiles import PathLike, StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.web.http.headers import FOREVER
+from service.web.server.observability import PREDICTIONS
 
 MIN_BYTES = 1024
 LEVEL = 5
@@ -35,7 +37,11 @@ class Compression:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
-        if scope["type"] == "http" and _accepts_gzip(scope):
+        if (
+            scope["type"] == "http"
+            and not scope["path"].endswith(PREDICTIONS)
+            and _accepts_gzip(scope)
+        ):
             app = _Responder(app, MIN_BYTES, LEVEL)
         await app(scope, receive, send)
 

@@ -16,7 +16,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import MutableHeaders, QueryParams
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.server import ServerState
 
@@ -27,10 +27,12 @@ from service.errors import ServiceError
 from service.web.access.authenticator import Authenticator
 from service.web.access.scopes import check_origin
 from service.web.bodies.receiving import overloaded
+from service.web.bodies.validation import values_of
 from service.web.http.headers import add_headers
 from service.web.server.limits import (
     SMALL_BYTES,
     ConnectionLimits,
+    check_header,
     memory_of,
     size_of,
 )
@@ -41,7 +43,7 @@ SMALL_BODY_BYTES = 64 * 1024
 """A body up to this size is passed on to the application only when it is complete."""
 LARGE_BYTES = 8 * 1024 * 1024
 """The application receives a larger body: in one piece, and it reads a faulty one only once."""
-UNUSUAL = frozenset({b"transfer-encoding", b"te", b"expect", b"content-digest", b"upgrade"})
+UNUSUAL = frozenset({b"expect", b"content-digest", b"upgrade"})
 """Headers that only the application understands."""
 _DECIDING = UNUSUAL | {
     b"accept",
@@ -54,15 +56,19 @@ _DECIDING = UNUSUAL | {
     b"inference-header-content-length",
     b"origin",
     b"sec-fetch-site",
+    b"te",
+    b"transfer-encoding",
 }
-"""Headers that decide the caller and the call."""
+"""Headers that decide the caller and the call, or whether the message is refused."""
 MAX_REMEMBERED = 1024
 MAX_REMEMBERED_BYTES = 4096
-"""Of the path and deciding headers of one prediction."""
+"""Of the target and deciding headers of one prediction."""
+CHUNK_BYTES = 64
+"""Memory of a chunk besides its content, which may be a single byte."""
 
 
 class Prediction(NamedTuple):
-    """The call that a path and deciding headers make."""
+    """The call that a target and deciding headers make."""
 
     call: Any
     rate: Rate | None
@@ -82,30 +88,29 @@ class ServerContext:
     _as_of: int = field(default=-1, init=False)
     """The changes of keys that are known to what is remembered."""
 
-    def prediction(self, url: bytes, headers: RawHeaders) -> Prediction | None:
+    def prediction(self, version: str, url: bytes, headers: RawHeaders) -> Prediction | None:
         """What a POST request asks the answerer; None if only the application can tell."""
         if self._as_of != self.authenticator.changes or len(self._remembered) > MAX_REMEMBERED:
             self._as_of = self.authenticator.changes
             self._remembered.clear()
         deciding = [header for header in headers if header[0] in _DECIDING]
-        key = (url, *deciding)
+        key = (version, url, *deciding)
         prediction = self._remembered.get(key)
         if prediction is None:
-            prediction = self._prediction(url, deciding)
+            prediction = self._prediction(version, url, deciding)
             if prediction is not None and size_of(url, deciding) <= MAX_REMEMBERED_BYTES:
                 self._remembered[key] = prediction
         return prediction
 
-    def _prediction(self, url: bytes, headers: RawHeaders) -> Prediction | None:
-        values = dict(headers)
-        if len(values) < len(headers) or b"host" not in values or not UNUSUAL.isdisjoint(values):
-            return None
+    def _prediction(self, version: str, url: bytes, headers: RawHeaders) -> Prediction | None:
         caller = self.authenticator.authenticate_without_address(headers)
-        if caller is None or not caller.has_scope("predict"):
+        if caller is None or not caller.has_scope("predict") or _has_unusual(headers):
             return None
+        path, _, query = url.partition(b"#")[0].partition(b"?")
         try:
+            check_header(version, url, headers)
             check_origin(headers)
-            call = self.answerer.call(url, headers)
+            call = self.answerer.call(path, values_of(QueryParams(query)), headers)
         except ServiceError:
             return None  # the application reports it
         if call is None:
@@ -135,6 +140,10 @@ def _first_lines(state: ServerState) -> bytes:
     return b"".join((STATUS_LINE[200], *lines, b"x-request-id: "))
 
 
+def _has_unusual(headers: RawHeaders) -> bool:
+    return not UNUSUAL.isdisjoint([name for name, _ in headers])
+
+
 class ServiceProtocol(MessageProtocol):
     """One connection."""
 
@@ -148,6 +157,8 @@ class ServiceProtocol(MessageProtocol):
         self._started = 0.0
         self._prediction: Prediction | None = None
         """None until the header is complete, and of other requests."""
+        self._last = False
+        """The connection is closed after the reply."""
         self._received = 0
         """Bytes of the chunks."""
         self._task: asyncio.Task[None] | None = None
@@ -159,21 +170,19 @@ class ServiceProtocol(MessageProtocol):
     def _await_more(self) -> None:
         if self._chunks is None:
             return
-        if self._in_header or not (self._share.n_bytes or self._takes()):
+        if self._in_header or not self._takes():
             try:
                 self._pass_on()
             except ServiceError as refusal:
                 self._end_with(refusal)
-        elif self._share.reserve(self._received):
-            self._count_bytes(self._packet_size)
-        else:
+        elif not self._share.reserve(self._received + CHUNK_BYTES * len(self._chunks)):
             self._forget()
             self._refuse(overloaded())
             LingeringClose(self, self.transport)
 
     def _takes(self) -> bool:
         """Whether the body that has begun is worth waiting for."""
-        length = self._length()
+        length = max(self._length(), self._received)
         if self._prediction is None or length <= SMALL_BODY_BYTES:
             return True
         answerer = self._context.answerer
@@ -194,16 +203,19 @@ class ServiceProtocol(MessageProtocol):
         else:
             self.url, self.headers, self._chunks = b"", [], []
             self._in_header = self._in_message = True
-            self._prediction, self._complete = None, False
-            self._received = self._field_bytes = 0
+            self._prediction = None
+            self._complete = self._has_cycle = False
+            self._received = self._field_bytes = self._packet_bytes = 0
             self._progress_at = self.loop.time()
             self._started = perf_counter()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._chunks is None:
-            super().on_header(name, value)
-        else:
+        if self._chunks is not None and self._in_header:
             self.headers.append((name.lower(), value))
+            return
+        if not self._in_header and not self._field_bytes:
+            self._check_header()  # trailers count, too
+        super().on_header(name, value)
 
     def _header_complete(self) -> None:
         """Keep what the answerer may be able to answer, and what has a small body."""
@@ -211,6 +223,7 @@ class ServiceProtocol(MessageProtocol):
             memory_of(self._packet_size, self.headers) <= SMALL_BYTES
             or memory_of(size_of(self.url, self.headers), self.headers) <= SMALL_BYTES
         ):  # others have to be counted
+            self._last = not self.parser.should_keep_alive()
             self._prediction = self._asked_prediction()
             if self._prediction is not None or self._has_small_body():
                 if self._prediction is None:
@@ -221,23 +234,20 @@ class ServiceProtocol(MessageProtocol):
         super()._header_complete()
 
     def _asked_prediction(self) -> Prediction | None:
-        parser = self.parser
-        if (
-            parser.get_method() == b"POST"
-            and parser.get_http_version() == "1.1"
-            and parser.should_keep_alive()
-            and not self.flow.write_paused
-        ):
-            prediction = self._context.prediction(self.url, self.headers)
-            if prediction is not None and ((rate := prediction.rate) is None or not rate.wait_s()):
-                return prediction
-        return None
+        if self.parser.get_method() != b"POST" or self.flow.write_paused:
+            return None
+        version = self.parser.get_http_version()
+        self._last |= version == "1.0"
+        prediction = self._context.prediction(version, self.url, self.headers)
+        if prediction is None or (prediction.rate is not None and prediction.rate.wait_s()):
+            return None
+        return prediction
 
     def _has_small_body(self) -> bool:
         """Whether the application may see the request when its body is complete."""
         return (
             0 < self._length() <= SMALL_BODY_BYTES
-            and UNUSUAL.isdisjoint(name for name, _ in self.headers)
+            and not _has_unusual(self.headers)
             and not self.parser.should_upgrade()
         )
 
@@ -245,14 +255,17 @@ class ServiceProtocol(MessageProtocol):
         if self._chunks is None:
             super().on_body(body)
         else:
+            self._in_trailers = self._fields_only = False
             self._chunks.append(body)
             self._received += len(body)
+            self._count_bytes(len(body))
 
     def on_message_complete(self) -> None:
         if self._chunks is None:
             super().on_message_complete()
         else:
-            self._in_message, self._complete = False, True
+            self._in_message = self._in_trailers = False
+            self._complete = True
             answerer, chunks = self._context.answerer, self._chunks
             if self._prediction is None or not 0 < self._received <= answerer.body_limit_bytes:
                 self._pass_on()
@@ -260,7 +273,9 @@ class ServiceProtocol(MessageProtocol):
             if len(chunks) > 1:
                 chunks[:] = [b"".join(chunks)]
             deliver = partial(self._deliver, chunks)
-            alone = len(self.connections) == 1  # no other can bring a request in this turn
+            # No other can bring a request in this turn, nor can the rest of the packet.
+            last = self._last or self._limits.ending
+            alone = len(self.connections) == 1 and not last
             self._task = answerer.submit(self._prediction.call, chunks[0], deliver, alone=alone)
 
     # What is reported to uvicorn, and when
@@ -271,30 +286,38 @@ class ServiceProtocol(MessageProtocol):
         chunks, url, headers = self._chunks, self.url, self.headers
         if chunks is None:
             return
-        in_header, complete, field_bytes = self._in_header, self._complete, self._field_bytes
+        in_header, complete, last = self._in_header, self._complete, self._last
+        in_trailers, sizes = self._in_trailers, (self._field_bytes, self._packet_bytes)
         self._forget()
         super().on_message_begin()
-        self._field_bytes = field_bytes
+        if not complete:
+            self._field_bytes, self._packet_bytes = sizes
         super().on_url(url)
         for name, value in headers:
             super().on_header(name, value)
         if not in_header:
             self._complete = complete
             super()._header_complete()
+            self.cycle.keep_alive &= not last  # the parser may have forgotten it
             for chunk in chunks:
                 super().on_body(chunk)
+            self._in_trailers = in_trailers
             if complete:
                 super().on_message_complete()
 
     def _forget(self) -> None:
         self._chunks = None
         self._share.release()
+        self._header_share.release()
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     def _end_with(self, refusal: ServiceError) -> None:
-        self._pass_on()
+        if self._complete:
+            self._pass_on()  # its reply comes first
+        else:
+            self._forget()
         super()._end_with(refusal)
 
     # Answers
@@ -309,10 +332,8 @@ class ServiceProtocol(MessageProtocol):
             return
         if transport.is_closing():
             return
-        self._chunks = None
-        if self._share.n_bytes:
-            self._share.release()
-        last, state = self._limits.ending, self.server_state
+        self._forget()
+        last, state = self._last or self._limits.ending, self.server_state
         transport.write(self._context.reply(state, reply, request_id_of(self.headers), last))
         if last:
             transport.close()

@@ -33,7 +33,7 @@ TRACEPARENT = re.compile(
 QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 """Paths that probes call often: logged at debug level."""
 PREDICTIONS = ("/predict", "/infer")
-"""Ends of routes that may be called thousands of times per second: successful requests are logged
+"""Ends of paths that may be called thousands of times per second: successful requests are logged
 at debug level only, which costs nothing if it is off."""
 
 log = structlog.stdlib.get_logger("service.requests")

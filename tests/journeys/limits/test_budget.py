@@ -62,6 +62,17 @@ def test_bodies_over_the_limit_are_refused(server: Server, path: str, known: boo
     _accepted(server)
 
 
+@pytest.mark.parametrize("path", [PREDICT, INFER])
+def test_chunks_count_as_what_they_take(server: Server, path: str) -> None:
+    """Each is an object, which takes more memory than the two bytes in it."""
+    header = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with _half_sent(server, header.encode() + b"2\r\n  \r\n" * 30_000) as caller:
+        status, text = _reply(caller)
+    assert status == 503
+    assert '"code": "overloaded"' in text
+    _accepted(server)
+
+
 @pytest.mark.parametrize(
     ("path", "media_type"),
     [

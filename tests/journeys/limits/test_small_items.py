@@ -28,6 +28,8 @@ from service.jobs.training.routes import MOST_VALUES
 from service.jobs.training.schemas import JobBatchCreate, JobCreate
 from service.predictions.inference.schemas import IndexRequest
 from service.predictions.inference.wire_format import InferenceExchange
+from service.predictions.predictor import Exchange
+from service.predictions.schemas import NO_QUERY
 from service.predictions.wire_format import PlainExchange
 from service.rows.parsing_process import read
 from service.rows.spec import JSON
@@ -94,10 +96,10 @@ def test_rows_to_predict(name: str) -> None:
     headers = [(b"content-type", kind.media_type.encode())]
     body = kind.body(Random(name), 4 * MIB)
     reader = model(n_features=2)
-    work: Callable[[], object] = lambda: PlainExchange(headers, None, Limits()).read(body, reader)  # noqa: E731
+    exchange: Exchange = PlainExchange(headers, NO_QUERY, Limits())
     if kind.path == INFER:
-        work = lambda: InferenceExchange([], Limits(), {}).read(body, reader)  # noqa: E731
-    peak, seconds = _measured(work)
+        exchange = InferenceExchange([], Limits(), {})
+    peak, seconds = _measured(lambda: exchange.read(body, reader))
     assert peak < 24 * MIB
     assert seconds < 2
 
@@ -121,7 +123,7 @@ def test_rows_after_a_hundred_faults_are_not_read(frame: str) -> None:
     for item in ("{}", "[]", "0", "[0,0,0,0]"):
         body = Kind(PREDICT, (frame,), (item, item)).body(Random(0), MIB)
         with pytest.raises(ServiceError) as caught:
-            PlainExchange([(b"content-type", b"application/json")], None, Limits()).read(
+            PlainExchange([(b"content-type", b"application/json")], NO_QUERY, Limits()).read(
                 body, model(n_features=2)
             )
         assert caught.value.faults_total <= 101

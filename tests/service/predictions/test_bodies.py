@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from service.errors import InvalidContent, InvalidRequest, ServiceError, TooLarge, UnsupportedFormat
 from service.predictions.batcher import Instances, Prediction, ScoredBatch
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.schemas import NO_QUERY
 from service.predictions.wire_format import PlainExchange, asked_of, write
 from service.rows.formats.json_to_predict import explained_rows
 from service.rows.spec import RowLimits
@@ -42,7 +43,7 @@ def decode_as(
     media_type: str, body: bytes, model: LoadedModel, limits: Limits | None = None
 ) -> Instances:
     headers = [(b"content-type", media_type.encode())]
-    return PlainExchange(headers, None, limits or Limits()).read(body, model)
+    return PlainExchange(headers, NO_QUERY, limits or Limits()).read(body, model)
 
 
 def explain(body: bytes, model: LoadedModel, row_limit: int) -> Instances:
@@ -417,7 +418,7 @@ def test_no_rows_are_refused() -> None:
     for media_type in ("application/x-ndjson", "text/csv", "text/tab-separated-values"):
         for body in nothing:
             with pytest.raises(InvalidContent) as caught:
-                PlainExchange([(b"content-type", media_type.encode())], None, Limits()).read(
+                PlainExchange([(b"content-type", media_type.encode())], NO_QUERY, Limits()).read(
                     body, model(columns=COLUMNS)
                 )
             assert caught.value.code == "empty-data"

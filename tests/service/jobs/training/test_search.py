@@ -63,6 +63,25 @@ def test_it_keeps_what_fits_and_reports_it(client: TestClient, settings: Setting
     assert again["search"] is None
 
 
+def test_folds_that_chose_the_setting_are_not_the_headline(
+    client: TestClient, settings: Settings
+) -> None:
+    upload(client, ring(120, noise=3.0))
+    job = queued(client, validation={"folds": 5})
+    assert Worker(settings, threading.Event()).take_next_job()
+    job = read(client, job["id"])
+    assert job["state"] == "succeeded", job["error"]
+    kept, expected = job["metrics"]["validation"]["accuracy"], job["search"]["score"]
+    assert expected < kept
+    assert any("too good: their rows chose the setting" in note for note in job["notes"])
+    for page in (f"/jobs/{job['id']}", "/models/rings/versions/1"):
+        headline = client.get(page).text.partition('class="headline"')[2].partition("</p>")[0]
+        assert f"{100 * expected:.1f} % accuracy expected on new rows" in headline
+        assert f"has {100 * kept:.1f} % on these folds, but it was chosen by them" in headline
+    card = client.get("/v1/models/rings/versions/1/card").text
+    assert "too good: their rows chose the setting" in card
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 
 from service.errors import InvalidContent, TooLarge
 from service.rows.columns import Columns
-from service.rows.formats.libsvm import LINES_AT_ONCE, read_rows
+from service.rows.faults import Faults
+from service.rows.formats.libsvm import LINES_AT_ONCE, Careful, IndexRange, lines_of, read_rows
 from service.rows.spec import LIBSVM, NPY, RowLimits
 from tests.service.rows.arrays import npy
 from tests.service.rows.reading import Result, places, refusal, upload
@@ -83,6 +84,36 @@ def test_numbers_have_the_bits_of_python(texts: list[str]) -> None:
     for label in ("", "+1 ", "1 ", "-0 "):
         X: Any = read_rows(f"{label}{line}\n".encode(), columns, limits).X
         assert X.data.tobytes() == expected
+
+
+_TOKENS = ("1", "-1", "+1", "0", "-0", "1:1", "2:2.5", "2:-0", "3:1e2", "1e2:1", "1.0:1", "01:2")
+_ODD = ("", " ", "#", "2:", ":1", "1:1:1", "1:1-2", "x", "qid:1", "\t", "\r", "1:[2]", "1:null")
+
+
+@PROPERTY
+@given(st.lists(st.lists(st.sampled_from(_TOKENS + _ODD), max_size=4), max_size=4))
+def test_lines_read_at_once_are_those_read_closely(rows: list[list[str]]) -> None:
+    """Whatever the fast reader takes, the one that says what is wrong reads to the same bits."""
+    text = "\n".join(map(" ".join, rows))
+    allowed, faults = IndexRange(1, 100, ""), Faults()
+    soon = allowed.at_once(text)
+    if soon is not None:
+        lines = lines_of(text)
+        if not len(soon.labels):
+            lines = [f"0 {line}" for line in lines]
+        slow = Careful(allowed, faults).read(lines, 1)
+        assert not faults.total
+        for name in ("lengths", "indices", "values"):
+            assert getattr(soon, name).tobytes() == getattr(slow, name).tobytes()
+        assert not len(soon.labels) or soon.labels.tobytes() == slow.labels.tobytes()
+
+
+@pytest.mark.parametrize("label", ["", "1 ", "+1 ", "-1.5 "])
+def test_usual_lines_are_read_at_once(label: str) -> None:
+    """They need no closer look, which takes many times as long."""
+    lines = [f"{label}1:0.25 7:-1e-05 20:{i}" for i in range(3)]
+    for text in ("\n".join(lines), "\n".join([*lines, ""])):
+        assert IndexRange(1, 20, "").at_once(text) is not None
 
 
 def test_many_lines_of_a_body() -> None:

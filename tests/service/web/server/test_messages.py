@@ -33,6 +33,11 @@ WEBSOCKET = (
 CSV = csv_of(40).encode()
 LIVEZ = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 LIMIT = 64 * 1024
+PREDICTION = (
+    b"POST /v1/models/none/predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"2\r\n{}\r\n0\r\n"
+)
+"""Without the end of its trailers."""
 
 
 @pytest.fixture
@@ -58,6 +63,10 @@ def upload(offer: bytes, chunked: bool = False) -> bytes:
         + b"\r\n\r\n"
         + (chunks + b"0\r\nDigest: none\r\n\r\n" if chunked else CSV)
     )
+
+
+UPLOAD = upload(b"", chunked=True)[:-2]
+"""The same."""
 
 
 def check_upload(client: Connection) -> None:
@@ -226,9 +235,12 @@ def test_header_below_the_limit_is_read(address: tuple[str, int]) -> None:
     "lines", [b"a: b\r\n" * 11_000, b"a: " + b"b" * 70_000], ids=["many", "one"]
 )
 @pytest.mark.parametrize("size", [1000, 300_000])
-def test_trailers_have_a_limit(address: tuple[str, int], lines: bytes, size: int) -> None:
+@pytest.mark.parametrize("start", [UPLOAD, PREDICTION], ids=["upload", "prediction"])
+def test_trailers_have_a_limit(
+    address: tuple[str, int], start: bytes, lines: bytes, size: int
+) -> None:
     """In many packets or one, even if a line has no end."""
-    whole = upload(b"", chunked=True)[:-2] + lines
+    whole = start + lines
     with Connection(address) as client:
         with contextlib.suppress(ConnectionError):  # refused while it is being sent
             client.send(*(whole[i : i + size] for i in range(0, len(whole), size)))
@@ -238,14 +250,16 @@ def test_trailers_have_a_limit(address: tuple[str, int], lines: bytes, size: int
 
 def test_trailers_below_the_limit_are_ignored(address: tuple[str, int]) -> None:
     """They are not headers of the request, so a key among them is ignored."""
-    whole = upload(b"", chunked=True)[:-2]
     lines = b"Idempotency-Key: a\r\nHost: y\r\nX: " + b"a" * 60_000
     with Connection(address) as client:
         for size in (1000, 300_000):
-            client.send(whole, *(lines[i : i + size] for i in range(0, len(lines), size)))
+            client.send(UPLOAD, *(lines[i : i + size] for i in range(0, len(lines), size)))
             client.send(b"\r\n\r\n" + LIVEZ)
             check_upload(client)
             assert client.reply()[0] == 200
+            client.send(PREDICTION, *(lines[i : i + size] for i in range(0, len(lines), size)))
+            client.send(b"\r\n\r\n" + LIVEZ)
+            assert [client.reply()[0] for _ in range(2)] == [404, 200]
 
 
 @pytest.mark.parametrize(
@@ -413,9 +427,10 @@ SHORT = b"a:b\r\n" * 190
         (LIVEZ[:-2] + b"a:" + b"b" * 60_000, 200),
         (POST + b"Content-Length: 9\r\n" + SHORT + b"\r\n{", 600),
         (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\na:" + b"b" * 60_000, 300),
+        (PREDICTION + b"a:" + b"b" * 60_000, 300),
         (upload(b"") + LIVEZ * 6000, 1),
     ],
-    ids=["lines", "target", "line", "body", "trailers", "pipeline"],
+    ids=["lines", "target", "line", "body", "trailers", "of a prediction", "pipeline"],
 )
 def test_headers_of_all_connections_share_a_budget(
     address: tuple[str, int], start: bytes, most: int
