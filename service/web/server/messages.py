@@ -56,6 +56,14 @@ _ignored = memoryview(bytearray(64 * 1024))
 class MessageProtocol(HttpToolsProtocol):
     """One connection."""
 
+    __slots__ = (
+        *("_bytes", "_complete", "_field_bytes", "_fields_only", "_has_cycle", "_header_share"),
+        *("_in_header", "_in_message", "_in_trailers", "_kept", "_kept_bytes", "_limits"),
+        *("_line_end", "_packet_bytes", "_packet_size", "_progress_at", "_raw", "_refusal"),
+        *("_running", "_unread_since"),
+    )
+    """A dictionary of so many members would be enlarged again and again for each connection."""
+
     def __init__(self, shared: limits.ConnectionLimits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._limits = shared
