@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 
-from benchmarks.serving.models import NAMES, PASSENGERS, passengers
+from benchmarks.serving.models import LEVELS, NAMES, PASSENGERS, passengers
 from service.predictions.datatypes import datatype_of, to_bytes
 from svm.data.matrices import Vector
 
@@ -20,6 +21,7 @@ CONTENT_TYPES = {
     "objects": "application/json",
     "CSV": "text/csv",
     "LIBSVM": "text/x-libsvm",
+    "Arrow": "application/vnd.apache.arrow.stream",
     "NPY": "application/x-npy",
     "V2 JSON": "application/json",
     "V2 binary": "application/octet-stream",
@@ -86,7 +88,8 @@ LOADS = (
     Load("linear64", 1, 16, proxy="through nginx by its defaults"),
     Load("linear64", 100, 16),
     Load("linear256", 1000, 1),
-    *(Load("linear64", 100, 16, form) for form in ("objects", "CSV", "LIBSVM", "NPY")),
+    *(Load("linear64", 100, 16, form) for form in ("objects", "CSV", "LIBSVM", "Arrow", "NPY")),
+    *(Load("mixed20", 1000, 1, form) for form in ("objects", "Arrow")),
     Load("linear256", 1000, 1, "NPY"),
     *(
         Load(model, rows, connections, form)
@@ -112,7 +115,7 @@ def request_of(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
     X: Vector = np.random.default_rng(1).normal(size=(load.rows, n_features))
     headers = {"Content-Type": load.media_type}
     if load.form == "V2 columns":
-        head, tensors = _columns(passengers(load.rows, seed=1))
+        head, tensors = _column_tensors(passengers(load.rows, seed=1))
         headers["Inference-Header-Content-Length"] = str(len(head))
         return head + tensors, headers
     if load.model == "passengers":
@@ -133,10 +136,24 @@ def _json(X: Vector, load: Load) -> bytes:
     ).encode()
 
 
+def _table(X: Vector, load: Load) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {f"x{i}": column.tolist() for i, column in enumerate(X.T)}
+    if load.model == "mixed20":
+        for name in list(columns)[10:]:
+            columns[name] = [LEVELS[int(9 * abs(value)) % len(LEVELS)] for value in columns[name]]
+    return columns
+
+
 def _objects(X: Vector, load: Load) -> bytes:
-    names = [f"x{i}" for i in range(X.shape[1])]
-    rows = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    columns = _table(X, load)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return json.dumps({"instances": rows}).encode()
+
+
+def _arrow(X: Vector, load: Load) -> bytes:
+    file = io.BytesIO()
+    polars.DataFrame(_table(X, load)).write_ipc_stream(file)
+    return file.getvalue()
 
 
 def _csv(X: Vector, load: Load) -> bytes:
@@ -170,7 +187,7 @@ def _inference_head(X: Vector) -> bytes:
     return json.dumps({"inputs": [tensor], "outputs": outputs}).encode()
 
 
-def _columns(rows: list[list[Any]]) -> tuple[bytes, bytes]:
+def _column_tensors(rows: list[list[Any]]) -> tuple[bytes, bytes]:
     """What tritonclient sends: the JSON part, and a tensor for each column."""
     inputs, tensors = [], []
     for column, cells in zip(PASSENGERS, zip(*rows, strict=True), strict=True):
@@ -188,6 +205,7 @@ _BODIES: Mapping[str, Callable[[Vector, Load], bytes]] = {
     "objects": _objects,
     "CSV": _csv,
     "LIBSVM": _libsvm,
+    "Arrow": _arrow,
     "NPY": _npy,
     "V2 JSON": _inference,
 }

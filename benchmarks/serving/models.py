@@ -16,6 +16,7 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import ModelOrigin
 from svm.data.columns import Column, Columns
+from svm.data.matrices import Vector
 from svm.encoding.encoder import Encoding
 from svm.encoding.fitting import fit_encoder
 from svm.kernel.kernels import GaussianKernel
@@ -26,11 +27,14 @@ from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
 
 VECTORS = 5000
+LEVELS = [f"level {i}" for i in range(8)]
+"""Of columns of texts."""
 NAMES = {
     "linear64": "64, linear",
     "linear256": "256, linear",
     "classes10": "64, ten classes",
     "calibrated": "64, with probabilities",
+    "mixed20": "20, ten of them texts",
     "gaussian64": f"64, Gaussian, {VECTORS:,} vectors",
     "passengers": "7 of a table",
 }
@@ -69,6 +73,7 @@ def keep_models(folder: Path, peer: bool, database_url: str | None = None) -> di
         "classes10": fitted_linear(64, n_classes=10),
         "calibrated": fitted_linear(64, calibrated=True),
         "gaussian64": fitted_gaussian(64),
+        "mixed20": fitted_mixed(),
         "passengers": fitted_passengers(),
     }
     for name, fitted in kept.items():
@@ -81,7 +86,7 @@ def keep_models(folder: Path, peer: bool, database_url: str | None = None) -> di
                 job_id="job_0", dataset_id="ds_0", dataset_digest="0", spec={}, seed=0, result={}
             )
             registry.register(connection, name, prepared, origin)
-        if peer:
+        if peer and fitted.encoder.is_plain:
             joblib.dump(_peer(fitted), folder / f"{name}.joblib")
     database.close()
     return {name: fitted.n_features for name, fitted in kept.items()}
@@ -110,6 +115,31 @@ def fitted_linear(d: int, n_classes: int = 2, calibrated: bool = False) -> Fitte
         coefficients=random.normal(size=(n_problems, d)),
         intercepts=np.zeros(n_problems),
         calibration=Calibration("sigmoid", np.array([[-1.0, 0.0]])) if calibrated else None,
+    )
+
+
+def fitted_mixed() -> FittedPipeline:
+    """Of ten numbers, then ten categories."""
+    random = np.random.default_rng(20)
+    columns = tuple(
+        Column(f"x{i}", "category", tuple(LEVELS)) if i >= 10 else Column(f"x{i}", "number")
+        for i in range(20)
+    )
+    X = random.normal(size=(500, 20))
+    X[:, 10:] = random.integers(len(LEVELS), size=(500, 10))
+    return _fitted_table(X, columns)
+
+
+def _fitted_table(X: Vector, columns: Columns) -> FittedPipeline:
+    """A linear model of such rows."""
+    encoder, scaling = fit_encoder(Encoding(), "standardize", X, columns)
+    return FittedPipeline(
+        classes=np.array(["no", "yes"]),
+        scaling=scaling,
+        features=FeatureMap(Identity(), encoder.n_outputs),
+        coefficients=np.random.default_rng(7).normal(size=(1, encoder.n_outputs)),
+        intercepts=np.zeros(1),
+        encoder=encoder,
     )
 
 
@@ -144,12 +174,4 @@ def fitted_passengers() -> FittedPipeline:
         [column.levels.index(cell) if column.levels else cell for column, cell in pairs]
         for pairs in (zip(PASSENGERS, row, strict=True) for row in passengers(900))
     ]
-    encoder, scaling = fit_encoder(Encoding(), "standardize", np.array(rows, float), PASSENGERS)
-    return FittedPipeline(
-        classes=np.array(["no", "yes"]),
-        scaling=scaling,
-        features=FeatureMap(Identity(), encoder.n_outputs),
-        coefficients=np.random.default_rng(7).normal(size=(1, encoder.n_outputs)),
-        intercepts=np.zeros(1),
-        encoder=encoder,
-    )
+    return _fitted_table(np.array(rows, float), PASSENGERS)

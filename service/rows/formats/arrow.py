@@ -16,7 +16,7 @@ from enum import Enum, auto
 from functools import cache
 from importlib.util import find_spec
 from itertools import chain
-from math import inf, nan
+from math import inf, isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -57,8 +57,6 @@ ROWS_AT_ONCE = 65_536
 _VIEW_BYTES = 16
 _AGAIN = "write the stream again"
 _TYPES = "columns hold numbers, booleans, texts or dates, or dictionaries of these"
-
-_FLOATS = {float, int, bool}
 
 Codes: TypeAlias = NDArray[np.integer[Any]]
 Part: TypeAlias = tuple[Codes, list[Any]] | NDArray[np.float64]
@@ -217,10 +215,11 @@ def _kinds() -> dict[int, _Kind]:
 
 def _check_types(schema: pyarrow.Schema, positions: Sequence[int]) -> None:
     """Raises InvalidContent for a column that is not of single values."""
-    for field in map(schema.field, positions):
-        if _plain(field.type).id not in _kinds():
-            name = field.name[:64]
-            message = f"the column {name!r} is of type {str(field.type)[:64]}"
+    known, kinds = _kinds(), schema.types
+    for i in positions:
+        if kinds[i].id not in known and _plain(kinds[i]).id not in known:
+            name = schema.names[i][:64]
+            message = f"the column {name!r} is of type {str(kinds[i])[:64]}"
             raise refuse("columnar-unsupported", message, column=name, hint=_TYPES)
 
 
@@ -248,7 +247,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
         elif columns.names != names:
             order, ignored = columns.select("the stream", names)
         _check_types(stream.schema, order)
-        batches = []
+        batches: list[pyarrow.RecordBatch] = []
         n_rows = 0
         for batch in stream:
             n_rows += batch.num_rows
@@ -301,10 +300,8 @@ class _Reader:
         self._cells[j].append((codes, cells))
         try:
             raw = list(map(self._readers[j], cells))
-            if set(map(type, raw)) <= _FLOATS:
-                values = np.array(raw, np.float64)
-                if np.isfinite(values[:-1]).all():
-                    return values.take(codes)
+            if isfinite(sum(raw[:-1])):
+                return np.array(raw, np.float64).take(codes)
         except (BadCell, TypeError, OverflowError):
             pass
         values = np.full(len(cells), nan)
@@ -413,8 +410,8 @@ def _cells_of(part: Part) -> Iterable[Any]:
     if isinstance(part, tuple):
         codes, cells = part
         return map(cells.__getitem__, codes.tolist())
-    cells = part.tolist()
-    return cells
+    values: list[float] = part.tolist()
+    return values
 
 
 def _codes(indices: Any) -> Codes:

@@ -74,7 +74,7 @@ def read(spec: ParseSpec) -> Table:
     allowed = IndexRange(base, limit, beyond, growing=spec.asked.n_features is None)
     faults = Faults()
     labels = Labels(faults, kind=spec.label_kind, most=most_classes(spec))
-    texts: bool | None = spec.label_kind == "category" or None
+    texts: bool | None = True if spec.label_kind == "category" else None
     beside = _Beside(faults)
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:

@@ -90,13 +90,13 @@ def arrays_of(rows: list[list[Cell]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("binary", [True, False])
-@pytest.mark.parametrize("n", [1, 2, 700])
+@pytest.mark.parametrize("n", [1, 2, 300])
 def test_a_table_is_answered_as_its_objects(
     triton: Any, url: str, registered: RegisteredModels, n: int, binary: bool
 ) -> None:
     """Labels, probabilities and unknown cells, to the bit; None and NaN are missing."""
     registered.add("passengers", CALIBRATED, columns=NAMES)
-    for seed in range(6):
+    for seed in range(6 if n < 300 else 2):
         X = raw_rows(n, seed)
         body = {"instances": objects(X, seed), "outputs": OUTPUTS}
         expected = httpx2.post(f"{url}/v1/models/passengers/predict", json=body).json()
@@ -387,8 +387,7 @@ def test_heads_are_remembered_without_sizes() -> None:
         asked = read(TEXT_MODEL, head_of(packed([text])), packed([text]), heads)
         assert texts_of(np.asanyarray(asked.X)).take([0]) == [text]
         assert len(heads) == 1
-    (known, _), part = next(iter(heads)), packed(["a"])
-    assert known.endswith(b'"parameters": {}}]}')
+    part = packed(["a"])
     for size in (b"0405", b"5.0", b"-5", b"5e0", b"4", b"99999999999999999999", b"5 5"):
         sent = head_of(part).replace(b": 5}", b": %b}" % size)
         for some in (heads, {}):
@@ -401,6 +400,28 @@ def test_heads_are_remembered_without_sizes() -> None:
             asked = read(TEXT_MODEL, sent, part, heads)
             assert texts_of(np.asanyarray(asked.X)).take([0]) == [text]
         assert len(heads) == 1
+
+
+def test_a_size_that_is_left_out_is_not_another_ones() -> None:
+    """Though the rest of the JSON part is known."""
+    heads: Heads = {}
+    model = loaded(fitted_pipeline(n_features=2), ["a", "b"])
+    size: dict[str, Any] = {"parameters": {SIZE: 8}}
+    a, b = tensor("a", [1.0], "FP64", **size), tensor("b", [2.0], "FP64", **size)
+    del a["data"], b["data"]
+    empty = {**a, "parameters": {}}, {**b, "parameters": {}}
+    tail = np.array([1.0, 2.0]).tobytes()
+    for _ in range(2):
+        for inputs in ([a, b], [a, empty[1]]):
+            asked = read(model, {"inputs": inputs}, tail, heads)
+            assert np.asarray(asked.X).tolist() == [[1.0, 2.0]]
+        for inputs in ([empty[0], b], [*empty]):
+            with pytest.raises((InvalidContent, InvalidRequest)):
+                read(model, {"inputs": inputs}, tail, heads)
+        text = json.dumps({"inputs": [a, b]}).encode().replace(b'"binary_data_size": 8', b"\xff")
+        with pytest.raises(InvalidRequest):
+            read(model, text, tail, heads)
+    assert len(heads) == 1
 
 
 def test_one_row_of_columns_and_many() -> None:

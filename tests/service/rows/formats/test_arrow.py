@@ -20,6 +20,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 import service.rows.formats.arrow
 from service.errors import ServiceError, UnsupportedFormat
@@ -51,6 +52,12 @@ FEATURES = Columns(len(TABLE), NAMES, TABLE)
 NUMBERS = Columns(2, ["a", "b"])
 
 
+def matrix(body: bytes, columns: Columns, limits: RowLimits = LIMITS) -> NDArray[np.float64]:
+    X = read_rows(body, columns, limits).X
+    assert isinstance(X, np.ndarray)
+    return X
+
+
 def cells(seed: int = 0) -> dict[str, list[Any]]:
     """Columns with gaps."""
     draw = np.random.default_rng(seed)
@@ -75,7 +82,8 @@ def pandas(columns: dict[str, list[Any]], compression: str | None = None, **type
 
 def polars(columns: dict[str, list[Any]], compression: Any = "uncompressed", **types: Any) -> bytes:
     file = io.BytesIO()
-    pl.DataFrame(columns).cast(types).write_ipc_stream(file, compression=compression)
+    kinds: Any = types
+    pl.DataFrame(columns).cast(kinds).write_ipc_stream(file, compression=compression)
     return file.getvalue()
 
 
@@ -110,6 +118,8 @@ def test_rows_of_every_library_are_those_of_json(seed: int) -> None:
     position = NAMES.index("t")
     for name, body in written(columns).items():
         read = read_rows(body, FEATURES, LIMITS)
+        assert isinstance(read.X, np.ndarray)
+        assert isinstance(expected.X, np.ndarray)
         X, other = np.array(read.X), np.array(expected.X)
         for row in range(N):
             one, same = X[row, position], other[row, position]
@@ -186,7 +196,7 @@ def test_an_index_of_pandas_is_no_feature() -> None:
 def test_numbers_of_any_type(values: Any) -> None:
     """A model of numbers takes what can be one, as in JSON."""
     body = arrow(pa.table({"a": values, "b": [0.5, 0.25]}))
-    assert np.asarray(read_rows(body, NUMBERS, LIMITS).X).tolist() == [[1, 0.5], [2, 0.25]]
+    assert matrix(body, NUMBERS).tolist() == [[1, 0.5], [2, 0.25]]
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -196,7 +206,7 @@ def test_moments_of_any_unit(unit: Any, zone: str | None) -> None:
     columns = Columns(1, ["d"], (Column("d", "date"),))
     moment = datetime(2024, 5, 1, 18, tzinfo=UTC)
     values = pa.array([moment, None], pa.timestamp(unit, zone))
-    X = np.asarray(read_rows(arrow(pa.table({"d": values})), columns, LIMITS).X)
+    X = matrix(arrow(pa.table({"d": values})), columns)
     assert X[0, 0] == (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86400
     assert np.isnan(X[1, 0])
 
@@ -258,8 +268,8 @@ def test_dictionaries_that_are_longer_than_the_rows() -> None:
         levels = pa.array([f"l{k}" for k in range(100)] + [None], kind)
         codes = pa.array([8, None, 7, 100, 9, 8], pa.int8())
         values = pa.DictionaryArray.from_arrays(codes, levels)
-        X = np.asarray(read_rows(arrow(pa.table({"c": values})), columns, LIMITS).X)
-        assert np.array_equal(X[:, 0], [1, np.nan, 0, np.nan, -1, 1], equal_nan=True)
+        X = matrix(arrow(pa.table({"c": values})), columns)
+        assert np.array_equal(X[:, 0], np.array([1, np.nan, 0, np.nan, -1, 1]), equal_nan=True)
 
 
 def test_dictionaries_that_grow() -> None:
@@ -277,8 +287,8 @@ def test_dictionaries_that_grow() -> None:
         with pa.ipc.new_stream(out, schema, options=options) as writer:
             for part in parts:
                 writer.write_batch(pa.record_batch([part], schema=schema))
-        X = np.asarray(read_rows(out.getvalue(), columns, LIMITS).X)
-        assert np.array_equal(X, [[1], [2], [3], [np.nan]], equal_nan=True)
+        X = matrix(out.getvalue(), columns)
+        assert np.array_equal(X, np.array([[1], [2], [3], [np.nan]]), equal_nan=True)
 
 
 def test_sizes_are_checked_before_they_are_taken() -> None:
@@ -303,8 +313,8 @@ def test_sizes_are_checked_before_they_are_taken() -> None:
     buffers = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(b"x" * 100_000)]
     repeated = pa.Array.from_buffers(pa.string_view(), 2000, buffers)
     one = Columns(1, ["t"], (Column("t", "text"),))
-    read = read_rows(arrow(pa.table({"t": repeated})), one, huge)
-    assert len(texts_of(read.X)) == 1  # a view that comes again is read once
+    X = matrix(arrow(pa.table({"t": repeated})), one, huge)
+    assert len(texts_of(X)) == 1  # a view that comes again is read once
 
 
 def test_a_text_that_is_too_long() -> None:
@@ -321,8 +331,8 @@ def test_nulls_may_hold_anything() -> None:
     buffers = [pa.py_buffer(b"\1"), pa.py_buffer(views.tobytes()), pa.py_buffer(b"x" * 25)]
     values = pa.Array.from_buffers(pa.string_view(), 2, buffers)
     columns = Columns(1, ["t"], (Column("t", "category", ("x" * 25,)),))
-    X = np.asarray(read_rows(arrow(pa.table({"t": values})), columns, LIMITS).X)
-    assert np.array_equal(X, [[0], [np.nan]], equal_nan=True)
+    X = matrix(arrow(pa.table({"t": values})), columns)
+    assert np.array_equal(X, np.array([[0], [np.nan]]), equal_nan=True)
 
 
 def test_streams_that_end_early() -> None:
