@@ -181,7 +181,8 @@ class Settings(BaseSettings):
     checkpoint_s: PositiveFloat = 5
     """Shortest time between two checkpoints of a job."""
     loaded_models_bytes: PositiveInt = 256 * MIB
-    """Memory for loaded models."""
+    """Memory for loaded models, within 15 %: with all that serving them needs, but for 120 MB once
+    there is a model with a kernel."""
     header_s: PositiveFloat = 10
     """Timeout for the header of a request."""
     body_idle_s: PositiveFloat = 15
