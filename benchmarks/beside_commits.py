@@ -64,7 +64,7 @@ def measure(folder: Path, url: str | None, rounds: int, seconds: float) -> dict[
     url = url or f"sqlite:///{folder / 'var' / 'service.db'}"
     n_features = keep_models(folder, False, url)[LOAD.model]
     body, headers = request_of(LOAD, n_features)
-    script = wrk_script(folder, body, headers)
+    script = wrk_script(folder, body, headers, LOAD)
     rates: dict[str, list[float]] = {"idle": [], "busy": []}
     costs: dict[str, list[float]] = {"idle": [], "busy": []}
     times: dict[str, list[list[float]]] = {"idle": [], "busy": []}

@@ -45,7 +45,7 @@ class Limits(BaseModel):
     predict_body_bytes: PositiveInt = 32 * MIB
     """Largest body of a prediction, after decompression."""
     bodies_bytes: PositiveInt = 40 * MIB
-    """Memory for the bodies of all current requests, in each process; at least one of the largest
+    """Memory for the bodies of all current requests, in each replica; at least one of the largest
     size is always accepted. Further ones receive 503. Small bodies that arrive in one piece are
     not counted, nor are uploads, which are written to files."""
     predict_rows: PositiveInt = 100_000
@@ -79,11 +79,11 @@ class Limits(BaseModel):
     """Most running jobs of one caller; None: all workers, as long as no other caller has a job in
     the queue."""
     requests_per_s: PositiveFloat | None = None
-    """Rate limit of one caller, in each process; None: no limit. A key can have its own rate."""
+    """Rate limit of one caller, in each replica; None: no limit. A key can have its own rate."""
     job_s: PositiveFloat = 3600
     """Longest run of a job."""
     event_streams: PositiveInt = 200
-    """Most event streams open at once in one process."""
+    """Most event streams open at once in one replica."""
     history_s: PositiveFloat = 30 * 24 * 3600
     """How long events and traces of a job are kept after its end, and replies to requests with an
     Idempotency-Key (these for at least a day)."""
@@ -168,6 +168,9 @@ class Settings(BaseSettings):
     or a directory. Default: in the data directory."""
     blob_cache_bytes: PositiveInt = 4 * GIB
     """Disk space in the data directory for copies of files on S3."""
+    processes: Annotated[PositiveInt, Field(le=64)] = 1
+    """Processes of `serve` that answer requests on this machine; `--processes` overrides it. More
+    than one on Linux only."""
     workers: NonNegativeInt = 2
     """Training processes on this machine; 0 for a replica that only serves."""
     dask_address: Annotated[str, AfterValidator(_check_dask)] | None = None
@@ -182,7 +185,7 @@ class Settings(BaseSettings):
     """Shortest time between two checkpoints of a job."""
     loaded_models_bytes: PositiveInt = 256 * MIB
     """Memory for loaded models, within 15 %: with all that serving them needs, but for 120 MB once
-    there is a model with a kernel."""
+    there is a model with a kernel. Each of several processes has an equal share for its own."""
     header_s: PositiveFloat = 10
     """Timeout for the header of a request."""
     body_idle_s: PositiveFloat = 15

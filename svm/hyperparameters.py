@@ -85,9 +85,8 @@ class ByName:
 
 
 _LOSSES = Doc(
-    "For classes `hinge`, max(0, 1 - y f(x)), the default but for texts; `squared-hinge`, its "
-    "square. For numbers `epsilon-insensitive`, max(0, |t - f(x)| - ε), the default; "
-    "`squared-epsilon-insensitive`, its square."
+    "Of classes `hinge`, max(0, 1 - y f(x)), the default but for texts. Of numbers "
+    "`epsilon-insensitive`, max(0, |t - f(x)| - ε), the default. `squared-…` are their squares."
 )
 Loss = Annotated[LossName | None, _LOSSES]
 """The field of a solver that solves all of them."""
@@ -171,7 +170,7 @@ class Hyperparameters(Checked):
         Moderate | None,
         Doc(
             "Weight of the losses: λ = 1/(nC), of `subgradient` 2/(nC), with n rows in a "
-            "binary problem. 1 if λ is not given."
+            "binary problem. 1 without λ."
         ),
     ] = None
     dtype: Annotated[

@@ -7,10 +7,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars
 
-from benchmarks.serving.models import NAMES
+from benchmarks.serving.models import LEVELS, NAMES, PASSENGERS, passengers
+from service.predictions.datatypes import datatype_of, to_bytes
 from svm.data.matrices import Vector
 
 CONTENT_TYPES = {
@@ -18,9 +21,11 @@ CONTENT_TYPES = {
     "objects": "application/json",
     "CSV": "text/csv",
     "LIBSVM": "text/x-libsvm",
+    "Arrow": "application/vnd.apache.arrow.stream",
     "NPY": "application/x-npy",
     "V2 JSON": "application/json",
     "V2 binary": "application/octet-stream",
+    "V2 columns": "application/octet-stream",
 }
 """By the form of a body."""
 
@@ -83,7 +88,8 @@ LOADS = (
     Load("linear64", 1, 16, proxy="through nginx by its defaults"),
     Load("linear64", 100, 16),
     Load("linear256", 1000, 1),
-    *(Load("linear64", 100, 16, form) for form in ("objects", "CSV", "LIBSVM", "NPY")),
+    *(Load("linear64", 100, 16, form) for form in ("objects", "CSV", "LIBSVM", "Arrow", "NPY")),
+    *(Load("mixed20", 1000, 1, form) for form in ("objects", "Arrow")),
     Load("linear256", 1000, 1, "NPY"),
     *(
         Load(model, rows, connections, form)
@@ -91,6 +97,11 @@ LOADS = (
         for model, rows, connections in (("linear64", 1, 16), ("linear64", 100, 16))
     ),
     Load("linear256", 1000, 1, "V2 binary"),
+    *(
+        Load("passengers", rows, connections, form)
+        for rows, connections in ((1, 16), (1000, 1))
+        for form in ("objects", "V2 columns")
+    ),
     Load("classes10", 1, 16),
     Load("classes10", 100, 16),
     Load("calibrated", 1, 16, outputs=("label", "probability")),
@@ -103,6 +114,14 @@ def request_of(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
     """The body, and the headers that it needs."""
     X: Vector = np.random.default_rng(1).normal(size=(load.rows, n_features))
     headers = {"Content-Type": load.media_type}
+    if load.form == "V2 columns":
+        head, tensors = _column_tensors(passengers(load.rows, seed=1))
+        headers["Inference-Header-Content-Length"] = str(len(head))
+        return head + tensors, headers
+    if load.model == "passengers":
+        names = [column.name for column in PASSENGERS]
+        rows = [dict(zip(names, row, strict=True)) for row in passengers(load.rows, seed=1)]
+        return json.dumps({"instances": rows}).encode(), headers
     if load.form == "V2 binary":
         head, tensor = _inference_head(X), X.tobytes()
         headers["Inference-Header-Content-Length"] = str(len(head))
@@ -117,10 +136,24 @@ def _json(X: Vector, load: Load) -> bytes:
     ).encode()
 
 
+def _table(X: Vector, load: Load) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {f"x{i}": column.tolist() for i, column in enumerate(X.T)}
+    if load.model == "mixed20":
+        for name in list(columns)[10:]:
+            columns[name] = [LEVELS[int(9 * abs(value)) % len(LEVELS)] for value in columns[name]]
+    return columns
+
+
 def _objects(X: Vector, load: Load) -> bytes:
-    names = [f"x{i}" for i in range(X.shape[1])]
-    rows = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    columns = _table(X, load)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return json.dumps({"instances": rows}).encode()
+
+
+def _arrow(X: Vector, load: Load) -> bytes:
+    file = io.BytesIO()
+    polars.DataFrame(_table(X, load)).write_ipc_stream(file)
+    return file.getvalue()
 
 
 def _csv(X: Vector, load: Load) -> bytes:
@@ -154,11 +187,25 @@ def _inference_head(X: Vector) -> bytes:
     return json.dumps({"inputs": [tensor], "outputs": outputs}).encode()
 
 
+def _column_tensors(rows: list[list[Any]]) -> tuple[bytes, bytes]:
+    """What tritonclient sends: the JSON part, and a tensor for each column."""
+    inputs, tensors = [], []
+    for column, cells in zip(PASSENGERS, zip(*rows, strict=True), strict=True):
+        values = np.array(cells)
+        tensors.append(to_bytes(values))
+        tensor = {"name": column.name, "shape": [len(rows), 1], "datatype": datatype_of(values)}
+        inputs.append(tensor | {"parameters": {"binary_data_size": len(tensors[-1])}})
+    outputs = [{"name": "label", "parameters": {"binary_data": True}}]
+    head = json.dumps({"inputs": inputs, "outputs": outputs}, separators=(",", ":"))
+    return head.encode(), b"".join(tensors)
+
+
 _BODIES: Mapping[str, Callable[[Vector, Load], bytes]] = {
     "JSON": _json,
     "objects": _objects,
     "CSV": _csv,
     "LIBSVM": _libsvm,
+    "Arrow": _arrow,
     "NPY": _npy,
     "V2 JSON": _inference,
 }

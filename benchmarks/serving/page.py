@@ -41,9 +41,9 @@ NOTES = """
 A request needs the kernel's time for its sockets whatever the server does. One connection at a \
 time pays more: each request wakes the server.
 
-These prices are those of ordinary requests, and most are: in HTTP/1.1 or 1.0, on a connection that \
-is kept or closed, with or without a query, with a length or in chunks, with headers that are \
-repeated or that nobody reads. A connection of its own costs a request more than its prediction: \
+These prices are those of ordinary requests, and most are: in HTTP/1.1 or 1.0, on a connection \
+that is kept or closed, with or without a query, with a length or in chunks, with headers that are \
+repeated or unknown. A connection of its own costs a request more than its prediction: \
 keep connections open (`keepalive` in nginx). What takes the long way through the application \
 costs some ten times as much as a row: `Expect: 100-continue`, `Content-Digest`, an offer to \
 upgrade, an address with `%` in the model's name or with a host in front, a body of more than \

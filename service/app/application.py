@@ -24,6 +24,7 @@ from service.addresses import ANY, host_names
 from service.common.event_stream import EventStreams, Health
 from service.common.keys import Keys
 from service.common.malloc import return_free_memory
+from service.common.shared import Shared
 from service.dashboard import routes as dashboard
 from service.dashboard.charts import Distributions
 from service.dashboard.page import PageContext, render_framed
@@ -38,6 +39,7 @@ from service.jobs.core.events import EventLog, Watcher
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobStore, job_with_dataset, job_with_model
 from service.jobs.engine.child import Child, Forked
+from service.jobs.engine.member import Member
 from service.jobs.kinds import KINDS, TRAINING
 from service.jobs.training import routes as solvers
 from service.models import routes as models
@@ -71,7 +73,7 @@ from service.web.http.headers import HeadAsGet
 from service.web.http.pagination import SECRET
 from service.web.server.http_protocol import ServerContext, ServiceProtocol
 from service.web.server.limits import ConnectionLimits
-from service.web.server.observability import Metrics, Observability
+from service.web.server.observability import PREDICTIONS, Metrics, Observability
 
 DESCRIPTION = """\
 Upload data, train support vector machines in the background, keep the models, get predictions.
@@ -121,6 +123,7 @@ MODEL_CHECK_S = 1.0
 """How often to check for the first model."""
 PRUNE_S = 3600.0
 RESERVE_S = 5.0
+COUNT_S = 1.0
 QUIET_S = 30.0
 FEW = 100
 """Requests in `QUIET_S`, such as those of probes, that are not worth keeping memory for."""
@@ -138,6 +141,12 @@ class Application(docs.DocumentedAPI):
     first_key: Path | None = None
     """The file of the first API key, once the service has started and requires keys."""
 
+    def warm_up(self) -> None:
+        """What the first requests would wait for and needs no database. A fork has it, too."""
+        _ = self.document
+        solvers.warm_up()
+        dashboard.warm_up()
+
 
 def create_app(
     settings: Settings,
@@ -145,6 +154,7 @@ def create_app(
     shared_parser: Parser | None = None,
     warm: bool = False,
     supervisor: Forked | None = None,
+    member: Member | None = None,
 ) -> Application:
     """The application. Its lifespan migrates the database and runs the engine.
 
@@ -152,7 +162,9 @@ def create_app(
     `shared_parser`: used by several applications in this process; this one does not close it.
     `warm`: do at start what the first requests would wait for.
     `supervisor`: the first one of the engine, which is started here otherwise.
+    `member`: this process is one of several, whose parent has the engine.
     """
+    shared = Shared() if member is None else member.shared
     limits = settings.limits
     private_folder(settings.data_dir)
     keep_machine_code(settings.data_dir)
@@ -165,20 +177,26 @@ def create_app(
     sender = Sender(deliveries, destinations, callback_secrets(settings.callback_secret))
     event_log, audit_log, state = EventLog(database), AuditLog(database), Health()
     watcher = Watcher(event_log, state)
-    state.on_draining = watcher.wake
 
     def on_jobs_changed() -> None:
         watcher.wake()
         sender.wake()
 
-    database.on_jobs_changed = on_jobs_changed
-    engine = Child("service.jobs.engine.supervisor", settings, supervisor, on_jobs_changed)
+    engine: Child | Member
+    if member is None:
+        engine = Child("service.jobs.engine.supervisor", settings, supervisor, on_jobs_changed)
+        database.on_jobs_changed = on_jobs_changed
+    else:
+        engine, member.on_told = member, on_jobs_changed
+        database.on_jobs_changed = member.changed
     queued = limits.queued_jobs, limits.queued_jobs_per_caller
     job_store = JobStore(database, blobs, *queued, engine.wake)
     registry = ModelRegistry(database, blobs, job_with_model)
     renderer = Renderer(DerivedFiles(database, blobs), settings)
-    loaded_models = LoadedModels(database, registry, settings.loaded_models_bytes)
-    predictor = Predictor(loaded_models, limits, parser, blobs)
+    loaded_models = LoadedModels(
+        database, registry, settings.loaded_models_bytes // settings.processes
+    )
+    predictor = Predictor(loaded_models, limits, parser, blobs, shared)
     stores = PageContext(
         job_store,
         dataset_store,
@@ -196,32 +214,40 @@ def create_app(
     reservations = Reservations(database, settings.lease_s)
     keys = Keys(database)
     hosts = Hosts((*host_names(settings.hosts), *own_names))
-    authenticator = Authenticator(keys, settings.auth, limits.requests_per_s, hosts)
-    streams = EventStreams(limits.event_streams)
+    authenticator = Authenticator(keys, settings.auth, limits.requests_per_s, hosts, shared.times)
+    streams = EventStreams(limits.event_streams, shared.count("streams"))
     access = JobAccess(job_store, event_log, watcher, streams, deliveries)
-    metrics = Metrics()
-    metrics.registry.register(JobMetrics(job_store, database))
+    metrics = Metrics(shared)
+    job_metrics = JobMetrics(job_store, database, shared)
+    metrics.registry.register(job_metrics)
+
+    def on_draining() -> None:
+        watcher.wake()
+        job_metrics.counts = job_metrics.counts and member is None  # another process does it now
+
+    state.on_draining = on_draining
     metrics.registry.register(predictor.metrics)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         current_default_thread_limiter().total_tokens = THREADS
+        leads = job_metrics.counts = member is None or member.leads
         with database.reserve_released():
-            await run_sync(prepare, database, blobs)
-            if settings.sqlite_file is not None:
-                await run_sync(shorten_leases, database, settings.lease_s)
-            if settings.auth == "on":
-                app.first_key = await run_sync(keys.ensure_first, settings.data_dir)
+            if member is None or member.first:
+                await run_sync(prepare, database, blobs)
+                if settings.sqlite_file is not None:
+                    await run_sync(shorten_leases, database, settings.lease_s)
+                if settings.auth == "on":
+                    app.first_key = await run_sync(keys.ensure_first, settings.data_dir)
             secret = await run_sync(secret_of, database)
         await authenticator.refresh()
-        if settings.workers > 0:
+        if settings.workers > 0 or member is not None:
             engine.start()
         listen(settings.database_url, CHANGES, on_jobs_changed, ended := threading.Event())
-        sweeper.start()
         tasks: list[asyncio.Task[None]] = []
         if warm:
             look_up = partial(registry.find_all, [("", None)])  # the first query is slow
-            steps: Steps = (lambda: app.document, solvers.warm_up, dashboard.warm_up, look_up)
+            steps: Steps = (app.warm_up, look_up)
             for exists, step in (
                 (registry.has_version, warm_up_predictions),
                 (partial(registry.has_version, compiled=True), warm_up_compiled),
@@ -238,14 +264,16 @@ def create_app(
             partial(audit_log.prune, limits.audit_s),
             partial(deliveries.prune, limits.history_s),
         )
-        endless = (
-            prune_forever(*prunes),
-            keep_reserve_forever(database, limits),
+        endless = [
             return_memory_forever(metrics),
             watcher.run(),
-            sender.run(),
             authenticator.refresh_forever(),
-        )
+        ]
+        if leads:
+            sweeper.start()
+            endless += prune_forever(*prunes), keep_reserve_forever(database, limits), sender.run()
+        if leads and member is not None:
+            endless.append(count_jobs_forever(job_metrics))
         tasks += map(asyncio.create_task, endless)
         try:
             yield {
@@ -284,15 +312,14 @@ def create_app(
     )
     app.health = state
     largest = max(limits.predict_body_bytes, limits.control_body_bytes)
-    bodies = BodyBudget(max(limits.bodies_bytes, largest))
-    connections = ConnectionLimits(
-        settings.header_s, settings.body_idle_s, settings.connections, metrics, bodies
-    )
+    bodies = BodyBudget(max(limits.bodies_bytes, largest), shared.count("body bytes"))
+    opened, timeouts = shared.count("connections"), (settings.header_s, settings.body_idle_s)
+    connections = ConnectionLimits(*timeouts, settings.connections, metrics, bodies, opened)
     app.connection_limits = connections
     app.http_protocol = partial(
         ServiceProtocol, ServerContext(predictor, authenticator, metrics, connections)
     )
-    app.add_middleware(Compression)
+    app.add_middleware(Compression, plain=PREDICTIONS)
     app.add_middleware(Admission, authenticator=authenticator)
     app.add_middleware(BodyShares, budget=bodies)
     app.add_middleware(HeadAsGet)
@@ -395,6 +422,14 @@ async def prune_forever(*prunes: Callable[[], None]) -> None:
             except Exception:
                 log.exception("removing old rows failed")
         await asyncio.sleep(PRUNE_S)
+
+
+async def count_jobs_forever(metrics: JobMetrics) -> None:
+    """Count them for the processes that only show the counts."""
+    while metrics.counts:
+        await asyncio.sleep(COUNT_S)
+        with suppress(Unavailable):
+            await run_sync(metrics.catch_up)
 
 
 async def return_memory_forever(metrics: Metrics) -> None:

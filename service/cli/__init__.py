@@ -72,11 +72,20 @@ def serve(
             help="Port, 0 for a free one; else SVM_PORT.", min=0, max=65535, show_default="8000"
         ),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that answer requests; else SVM_PROCESSES.",
+            min=1,
+            max=64,
+            show_default="1",
+        ),
+    ] = None,
 ) -> None:
     """Run the API and its training workers until SIGTERM or Ctrl+C."""
     from service.cli import serving
 
-    serving.serve(host, port)
+    serving.serve(host, port, processes)
 
 
 @cli.command(rich_help_panel=PROCESSES)

@@ -126,7 +126,7 @@ def upload(
     ] = False,
     **reading: Any,
 ) -> None:
-    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet, XLSX, XLS or ODS.
+    """Upload a dataset: CSV, TSV, JSON, NDJSON, LIBSVM, NPY, NPZ, Parquet, Arrow, XLSX, XLS or ODS.
 
     The file may also be in a zip file of its own, or compressed by gzip, bzip2, xz or zstd. If its
     name does not say the format, as that of `a9a`, its contents do.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -44,6 +44,8 @@ class Call:
     """Whether a retry is safe if the first request was possibly carried out."""
     wait_s: float = 0
     """Added to the usual timeout, for a long poll."""
+    instead: Callable[[], Call] | None = None
+    """Gives the request for a service that does not read the format of this one."""
 
     def query(self) -> dict[str, Any]:
         return {name: value for name, value in self.params.items() if value is not None}

@@ -10,18 +10,21 @@ import io
 import json
 import math
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from service.client import calls, tables
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+T = TypeVar("T")
 
 Array: TypeAlias = "npt.NDArray[Any]"
 OneOutput: TypeAlias = Literal[
@@ -42,6 +45,7 @@ class Shares(TypedDict, total=False):
 
 
 OR_NONE = "label_or_none"
+ARROW = "application/vnd.apache.arrow.stream"
 CSV = "text/csv"
 JSON = "application/json"
 LIBSVM = "text/x-libsvm"
@@ -60,6 +64,10 @@ MEDIA_TYPES = {
     ".npy": NPY,
     ".npz": NPZ,
     ".parquet": "application/vnd.apache.parquet",
+    ".arrows": ARROW,
+    ".arrow": ARROW,
+    ".feather": ARROW,
+    ".ipc": ARROW,
     ".xls": "application/vnd.ms-excel",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
@@ -112,18 +120,28 @@ def upload_call(
     media_type: str | None,
     options: Mapping[str, Any],
     weights: Any = None,
+    *,
+    arrow: bool = True,
 ) -> calls.Call:
-    """The request of an upload. Raises ValueError for data that no format supports."""
+    """The request of an upload; `arrow`: of a frame as Arrow, if it can be. Raises ValueError for
+    data that no format supports."""
+    again = partial(upload_call, path, data, labels, columns, media_type, options, weights)
     if isinstance(options.get("schema"), Mapping):
         options = {**options, "schema": json.dumps(options["schema"])}
     if isinstance(options.get("missing"), (list, tuple)):
         options = {**options, "missing": ",".join(options["missing"])}
-    body = upload_body(data, labels, columns, media_type, weights, options)
+    body = upload_body(data, labels, columns, media_type, weights, options, arrow=arrow)
     params = {**body.params, **options}
     if "schema" in body.params:  # with that of the options
         params["schema"] = body.params["schema"]
     call = calls.create(path, body.content, body.media_type, params)
-    return replace(call, headers={**call.headers, **body.headers})
+    return replace(call, headers={**call.headers, **body.headers}, instead=_instead(body, again))
+
+
+def _instead(body: Body, again: Callable[..., T]) -> Callable[[], T] | None:
+    """What gives the request for a service that does not read Arrow, if the body is a frame."""
+    is_frame = body.media_type == ARROW and isinstance(body.content, bytes)
+    return partial(again, arrow=False) if is_frame else None
 
 
 def upload_body(
@@ -133,6 +151,8 @@ def upload_body(
     media_type: str | None,
     weights: Any = None,
     options: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    arrow: bool = False,
 ) -> Body:
     """The rows of a dataset: a file, bytes, a table, a sparse matrix, or array-like data.
 
@@ -142,8 +162,7 @@ def upload_body(
         data = tables.load(data)
     if isinstance(data, tables.Texts) and media_type is None:
         return _texts(data, labels, columns, weights, options)
-    weighable = hasattr(data, "tocsr") or _may_be_table(data)
-    if weights is not None and (media_type is not None or not weighable):
+    if weights is not None and (media_type is not None or not _is_weighable(data)):
         raise ValueError("weights need a table with named columns, such as a frame, or sparse data")
     if isinstance(data, (str, Path)):
         path = Path(data)
@@ -166,6 +185,10 @@ def upload_body(
         if columns is not None:
             raise ValueError("sparse data have no column names")
         return _libsvm(data, labels, weights)
+    sent = tables.as_arrow(data) if arrow and labels is columns is weights is None else None
+    if sent is not None:
+        names, content = sent
+        return _table(data, {name: [] for name in names}, None, None, options, content)
     table = tables.columns_of(data)
     if table is not None:
         if columns is not None:
@@ -188,10 +211,13 @@ def predict_call(
     rows: Any,
     outputs: str | Outputs | None,
     shares: Shares,
+    *,
+    arrow: bool = True,
 ) -> tuple[calls.Call, bool]:
     """The request of a prediction, and whether its reply is the array of a single output. No
-    outputs are those that the service answers by default."""
-    body = predict_body(rows)
+    outputs are those that the service answers by default. `arrow`: of a frame as Arrow, if it can
+    be."""
+    body = predict_body(rows, arrow=arrow)
     single = outputs is None or (isinstance(outputs, str) and outputs != "explanation")
     names = outputs if outputs is None or isinstance(outputs, str) else ",".join(outputs)
     in_binary = single and outputs != OR_NONE
@@ -202,11 +228,14 @@ def predict_call(
         params={"outputs": names or None, **shares},
         headers=accept | body.headers,
         content=body.content,
+        instead=_instead(
+            body, lambda **plain: predict_call(model, rows, outputs, shares, **plain)[0]
+        ),
     )
     return call, single
 
 
-def predict_body(rows: Any) -> Body:
+def predict_body(rows: Any, *, arrow: bool = False) -> Body:
     """Rows to predict. Arrays are sent in binary; frames with column names, which the service
     matches with the model's in any order."""
     if isinstance(rows, (str, Path)):
@@ -215,6 +244,9 @@ def predict_body(rows: Any) -> Body:
     if hasattr(rows, "tocsr"):
         return _libsvm(rows, None)
     if not isinstance(rows, Sequence):
+        sent = tables.as_arrow(rows) if arrow else None
+        if sent is not None:
+            return Body(ARROW, sent[1])
         table = tables.columns_of(rows)
         if table is not None and tables.is_numeric(table):
             return Body(CSV, tables.as_csv(table))
@@ -301,14 +333,22 @@ def _type_of_part(path: Path, default: str) -> str:
     return _ARCHIVES.get(suffix) or MEDIA_TYPES.get(suffix, default)
 
 
-def _may_be_table(data: Any) -> bool:
-    return not isinstance(data, _SENT_AS_THEY_ARE) and tables.columns_of(data) is not None
+def _is_weighable(data: Any) -> bool:
+    if isinstance(data, _SENT_AS_THEY_ARE):
+        return False
+    return hasattr(data, "tocsr") or tables.columns_of(data) is not None
 
 
 def _table(
-    data: Any, table: tables.Columns, labels: Any, weights: Any, options: Mapping[str, Any]
+    data: Any,
+    table: tables.Columns,
+    labels: Any,
+    weights: Any,
+    options: Mapping[str, Any],
+    as_arrow: bytes | None = None,
 ) -> Body:
-    """As JSON, in which texts stay texts; categories of the caller's library are in `schema`."""
+    """As JSON, in which texts stay texts; categories of the caller's library are in `schema`.
+    `as_arrow`: the rows themselves; `table` has the names."""
     target = options.get("target")
     beside = {options.get(role) for role in ("weight", "group", "time")}
     others = [name for name in table if name not in beside]
@@ -329,6 +369,8 @@ def _table(
     schema |= json.loads(options.get("schema") or "{}")
     if schema:
         params["schema"] = json.dumps(schema)
+    if as_arrow is not None:
+        return Body(ARROW, as_arrow, params)
     body = _json_table(list(table), zip(*table.values(), strict=True), labels)
     return replace(body, params=params)
 

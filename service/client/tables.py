@@ -12,6 +12,7 @@ import decimal
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,6 +20,12 @@ from typing import Any, TypeAlias
 
 _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
 """Types of JSON."""
+
+_ARROW_KINDS = re.compile(
+    r"(dictionary<values=)?(u?int|float|double|halffloat|decimal|bool|(large_)?string|date|"
+    "timestamp|null)"
+)
+"""How types begin that mean what cells of JSON do."""
 
 Columns: TypeAlias = dict[str, list[Any]]
 """Cells by name: numbers, booleans, texts, None for a missing one."""
@@ -143,6 +150,29 @@ def as_records(columns: Columns) -> bytes:
     names = list(columns)
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return json.dumps({"instances": rows}).encode()
+
+
+def as_arrow(data: Any) -> tuple[list[str], bytes] | None:
+    """The names of a frame's columns, and the frame as a stream of Arrow; None if pyarrow is not
+    installed, and for other data and those that `columns_of` refuses or reads in another way."""
+    if not _is_frame(data) or hasattr(data, "tocsr") or find_spec("pyarrow") is None:
+        return None
+    pyarrow = import_module("pyarrow")
+    try:
+        if hasattr(data, "items") and hasattr(data, "dtypes"):  # pandas
+            table = pyarrow.Table.from_pandas(data, preserve_index=False)
+        else:
+            table = pyarrow.table(data)
+    except (pyarrow.ArrowException, TypeError, ValueError):
+        return None
+    names = table.column_names
+    kinds = [str(field.type) for field in table.schema]
+    if len(set(names)) < len(names) or not all(map(_ARROW_KINDS.match, kinds)):
+        return None
+    stream = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return names, bytes(stream.getvalue())
 
 
 def _csv_cell(cell: Any) -> Any:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from service.common.shared import Times
+
 STATE = "caller"
 """Attribute of the request's state: its `Caller`, or None if it has no valid key."""
 FIND = "find_caller"
@@ -19,29 +21,28 @@ WITHOUT_ADDRESS = "local"
 
 
 class Rate:
-    """A token bucket: `per_s` requests per second, and as many at once after a pause."""
+    """A token bucket: `per_s` requests per second, and as many at once after a pause.
 
-    __slots__ = ("_at", "_tokens", "per_s")
+    All that is kept of it is the time at which it will be full again, for all processes.
+    """
 
-    def __init__(self, per_s: float) -> None:
+    __slots__ = ("_ahead_s", "_caller", "_times", "per_s")
+
+    def __init__(self, per_s: float, times: Times, caller: str) -> None:
         self.per_s = per_s
-        self._tokens = self._burst
-        self._at = time.monotonic()
-
-    @property
-    def _burst(self) -> float:
-        return max(1.0, self.per_s)
+        self._times = times
+        self._caller = hash(caller)  # forks have the same
+        self._ahead_s = (max(1.0, per_s) - 1.0) / per_s
 
     def wait_s(self) -> float:
         """Seconds until the next request is allowed; 0 if it is allowed now."""
-        now = time.monotonic()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self.per_s)
-        self._at = now
-        return max(0.0, (1.0 - self._tokens) / self.per_s)
+        full_at = self._times.at[self._times.place(self._caller)]
+        return max(0.0, full_at - time.monotonic() - self._ahead_s)
 
     def count(self) -> None:
         """Count a request."""
-        self._tokens -= 1.0
+        place, at = self._times.place(self._caller), self._times.at
+        at[place] = max(at[place], time.monotonic()) + 1.0 / self.per_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from service.common.callers import is_still_known
+from service.common.shared import Count
 from service.errors import Unavailable
 
 MEDIA_TYPE = "text/event-stream"
@@ -42,29 +43,29 @@ class Health:
 
 
 class EventStreams:
-    """The open streams of this process, at most `limit`. Use it in one event loop only."""
+    """The open streams of all processes, at most `limit`. Use it in one event loop only."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, count: Count) -> None:
         self._limit = limit
-        self._open = 0
+        self._open = count
 
     def reply(self, request: Request, messages: AsyncGenerator[bytes]) -> Response:
         """A reply that ends with `messages`, or if the client disconnects or its key is revoked.
 
         Raises Unavailable `too-many-streams`.
         """
-        if self._open >= self._limit:
+        if self._open.total >= self._limit:
             raise Unavailable(
                 "too-many-streams",
                 f"{self._limit} event streams are open; "
                 "ask for pages of application/json, or poll the job with wait_s",
                 retry_after_s=RETRY_AFTER_S,
             )
-        self._open += 1
+        self._open.own += 1
         return _EventStream(_while_key_is_valid(request, messages), self._closed)
 
     def _closed(self) -> None:
-        self._open -= 1
+        self._open.own -= 1
 
 
 async def _while_key_is_valid(

@@ -1,13 +1,15 @@
-"""Counts requests by their duration."""
+"""Counts requests by their duration, and others by what is measured of them."""
 
 from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
+from collections.abc import Sequence
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 """Upper ends of the durations' buckets, in seconds."""
-_NAMES = [*map(str, BOUNDS), "+Inf"]
+SUM = 13
+"""The place of the sum, after those of at most 12 buckets and one for all that is more."""
 
 
 class Tally:
@@ -17,16 +19,22 @@ class Tally:
     would take a tenth of the time of a small prediction.
     """
 
-    __slots__ = ("buckets", "seconds")
+    __slots__ = ("_bounds", "numbers")
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.buckets = [0] * (len(BOUNDS) + 1)
+    def __init__(self, numbers: memoryview[float], bounds: Sequence[float] = BOUNDS) -> None:
+        """`numbers` are those of `Shared`."""
+        self.numbers = numbers
+        self._bounds = bounds
 
-    def count(self, seconds: float) -> None:
-        self.seconds += seconds
-        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+    def count(self, measured: float) -> None:
+        """Usually seconds."""
+        self.numbers[SUM] += measured
+        self.numbers[bisect_left(self._bounds, measured)] += 1
 
-    def cumulative(self) -> list[tuple[str, float]]:
-        """The buckets as a histogram has them."""
-        return list(zip(_NAMES, itertools.accumulate(self.buckets), strict=True))
+
+def histogram(
+    numbers: Sequence[float], bounds: Sequence[float] = BOUNDS
+) -> tuple[list[tuple[str, float]], float]:
+    """The numbers of a tally, or a sum of them, as `HistogramMetricFamily` wants them."""
+    names = [*map(str, bounds), "+Inf"]
+    return list(zip(names, itertools.accumulate(numbers[: len(names)]), strict=True)), numbers[SUM]

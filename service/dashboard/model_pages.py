@@ -296,7 +296,8 @@ async def _predict(
         rows = row_of(entries, version.n_features)
         if fitted.encoder.texts:  # any text may be a name
             rows = line_of([column.name for column in fitted.columns]) + rows
-        if _explainable(loaded):
+        with suppress(ServiceError):
+            check_explainable(loaded)
             outputs.append("explanation")
     else:
         rows = entries["rows"]
@@ -306,14 +307,6 @@ async def _predict(
     reply = await context.predictor.answer(call, rows.encode())
     answer: dict[str, Any] = json.loads(reply.body)
     return answer
-
-
-def _explainable(loaded: LoadedModel) -> bool:
-    try:
-        check_explainable(loaded)
-    except ServiceError:
-        return False
-    return loaded.fitted.kernel is None
 
 
 @dataclass(frozen=True, slots=True)

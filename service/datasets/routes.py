@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated
+from urllib.parse import urlencode
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends
@@ -94,7 +95,8 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
         "says nothing. Numbers are written so that they are the same when read again: an upload of "
         "the file has the same `matrix_digest` (of data without labels with `target=none`). JSON, "
         "NDJSON, NPZ and Parquet keep the kind of the labels; CSV and TSV know only text. NPY "
-        "holds labels that are numbers, as its last column.",
+        "holds labels that are numbers, as its last column. `X-Upload-Query` names the columns "
+        "with roles, as an upload does.",
         response_class=Response,
         responses={
             **downloads(*DOWNLOADS),
@@ -118,6 +120,9 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
             filename=dataset.id + FORMATS[media_type].suffixes[0],
         )
         reply.headers["Vary"] = "Accept"
+        if dataset.columns and dataset.beside:
+            names = {one["role"]: one["name"] for one in dataset.beside}
+            reply.headers["X-Upload-Query"] = urlencode(names)
         return reply
 
 

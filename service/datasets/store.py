@@ -338,9 +338,12 @@ class DatasetStore(DatasetFiles):
         beside = {"weights": weights, "groups": groups, "times": times}
         return {"codes": codes, "values": values, **beside}
 
-    def group_names(self, dataset: Dataset) -> npt.NDArray[Any]:
-        """Those of the groups, by number, of a dataset that has groups. Raises Corrupt."""
-        return np.array(orjson.loads(self._array(dataset, "group_names").tobytes()), dtype=object)
+    def group_names(self, dataset: Dataset, groups: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """The names of some rows' groups, in order, of a dataset that has groups; without rows that
+        have none. Raises Corrupt."""
+        names = orjson.loads(self._array(dataset, "group_names").tobytes())
+        numbers = np.unique(groups)
+        return np.array(names, dtype=object)[numbers[numbers < len(names)]]
 
     def copy(self, dataset: Dataset, folder: Path) -> Stored:
         """The arrays as files in `folder`, for processes that know no blobs.

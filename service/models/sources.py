@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.datasets.dataset import DataInFiles
+from service.datasets.dataset import DataInFiles, Dataset
+from service.datasets.rows_of_classes import RowsOfClasses
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
 from service.models.registry import ModelRegistry
 from service.storage.database import Database
 from service.storage.database.tables import ModelVersion, job_trace
 from svm.data.matrices import Indices, Matrix, Vector
-from svm.data.splitting import Apart, split
 from svm.data.stored_rows import pieces
 from svm.model.pipeline import FittedPipeline
 
@@ -74,16 +75,20 @@ class Sources:
         return self._registry.files.load(self.version)
 
     @cached_property
-    def data(self) -> DataInFiles | None:
-        """The labeled training data; None if they were deleted. Raises Corrupt."""
+    def _labeled(self) -> Dataset | None:
+        """The training data, labeled as the model predicts; None if they were deleted."""
         if self.version.dataset_id is None:  # imported
             return None
-        try:
-            dataset = self._datasets.get(self.version.dataset_id)
-            labeled = dataset.taken_as(self.version.predicts)
-            return None if labeled is None else self._datasets.open(labeled)
-        except NotFound:
-            return None
+        with suppress(NotFound):
+            return self._datasets.get(self.version.dataset_id).taken_as(self.version.predicts)
+        return None
+
+    @cached_property
+    def data(self) -> DataInFiles | None:
+        """Their arrays. Raises Corrupt."""
+        with suppress(NotFound):
+            return None if self._labeled is None else self._datasets.open(self._labeled)
+        return None
 
     @cached_property
     def trace(self) -> list[dict[str, Any]]:
@@ -110,31 +115,27 @@ class Sources:
     def rows(self, most: int, *, measured: bool = True) -> ScoredRows | None:
         """At most `most` rows with their scores: of the validation set, if there is one and
         `measured`, else of all rows. None without data."""
-        if self.data is None:
+        if self._labeled is None or self.data is None:
             return None
-        values = self.data.values
-        codes = (
-            np.zeros(self.data.X.n_rows, np.int32) if self.data.codes is None else self.data.codes
-        )
-        validation = self.version.spec.get("validation") or {}
+        spec, values = self.version.spec, self.data.values
+        rows = RowsOfClasses(self.data, self._labeled, spec.get("classes"))
+        validation = spec.get("validation") or {}
         has_validation = measured and "fraction" in validation
-        candidates: Indices = np.arange(len(codes))
+        candidates = rows.everything
         if has_validation:
-            stratify = validation["stratify"]
             seed = self.version.seed
             assert seed is not None
-            apart = Apart(
-                self.data.groups, self.data.times, validation.get("gap", 0.0), self.data.weights
-            )
-            fraction = validation["fraction"]
-            candidates = split(codes, fraction, stratify=stratify, seed=seed, apart=apart)[1]
+            fraction, stratify = validation["fraction"], validation["stratify"]
+            training, candidates = rows.split(fraction, stratify, validation.get("gap", 0.0), seed)
+            if spec.get("leave_out_trained"):
+                candidates = rows.without_trained(training, candidates)
         chosen = self._spread(candidates, most)
         width = max(self.fitted.features.n_outputs, len(self.fitted.intercepts))
         parts = list(pieces(self.data.X, width, chosen))
         scores = np.concatenate([self.fitted.problem_scores(X) for X in parts])
         return ScoredRows(
             self.data.X.read(chosen),
-            codes[chosen].astype(np.int64),
+            rows.codes(chosen),
             scores,
             has_validation,
             len(candidates),

@@ -18,12 +18,12 @@ import numpy as np
 from anyio import CapacityLimiter, to_thread
 from numpy.typing import NDArray
 
-from service.errors import MAX_FAULTS, Fault, InvalidContent, Unavailable
+from service.errors import Unavailable
 from service.models.outputs import USUAL, Shares
 from service.predictions.explanations import explanations
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.unknown_cells import UnknownCells, UnknownWords
-from service.rows.faults import too_many
+from service.rows.faults import overflow, too_many
 from svm.data.matrices import Matrix, is_sparse
 from svm.model.calibration import unlikely_labels
 from svm.model.multiclass import label_name
@@ -247,7 +247,7 @@ def _score_batch(model: LoadedModel, X: Matrix) -> ScoredBatch:
     values = scores.ravel()
     # Cheaper than to look at each; the squares may overflow besides.
     if not math.isfinite(values.dot(values)) and not np.isfinite(scores).all():
-        raise _overflow(scores)
+        raise overflow(np.flatnonzero(~np.isfinite(scores).all(axis=1)), "prediction")
     return ScoredBatch(model, scores, words)
 
 
@@ -274,16 +274,3 @@ def _deliver(
 ) -> None:
     for (_, deliver), result in zip(waiting, results, strict=True):
         deliver(result)
-
-
-def _overflow(scores: NDArray[np.float64]) -> InvalidContent:
-    rows = (np.flatnonzero(~np.isfinite(scores).all(axis=1)) + 1).tolist()
-    faults = tuple(
-        Fault(
-            code="non-finite-value",
-            message=f"row {row} has numbers so large that its prediction overflows",
-            row=row,
-        )
-        for row in rows[:MAX_FAULTS]
-    )
-    return InvalidContent("non-finite-value", faults[0].message, faults, faults_total=len(rows))

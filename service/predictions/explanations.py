@@ -1,9 +1,9 @@
-"""Why a row got its scores: what each feature, token of a text, or support vector adds."""
+"""Why a row got its scores: what each column, token of a text, or support vector adds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import fsum
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,20 @@ from numpy.typing import NDArray
 
 from service.errors import Fault, InvalidContent, TooLarge
 from service.predictions.loaded_models import LoadedModel
+from service.rows.faults import overflow
 from svm.data.matrices import Matrix, is_sparse
 from svm.data.texts import texts_of
 from svm.encoding.encoder import Encoder
 from svm.encoding.texts import Entries, TextEncoder
 from svm.encoding.tokens import RUNS, PartName, is_without_blanks, word_spans
-from svm.model.explanations import contributions, text_entries
+from svm.model.explanations import contributions, term_columns, text_entries
 from svm.model.multiclass import splits_of
+from svm.model.paths import Paths, path_work
 from svm.model.pipeline import FittedPipeline
-from svm.transforms.features import Identity, RandomFourier, Splines
+from svm.transforms.features import Identity, Square
 
 STRONGEST = 10
-"""Support vectors, or features of a sparse row, that are listed."""
+"""Support vectors that are listed."""
 TOKENS = 20
 """Tokens of a text that are listed."""
 MARKS = 100
@@ -31,12 +33,19 @@ MARKABLE = 5000
 """Words of a text that may be marked."""
 MAX_TERMS = 1_000_000
 """Terms in one reply."""
+LARGEST_TERM = 1e300
+"""The sum of as many as `MAX_TERMS` does not overflow."""
+MAX_SLOPES = 500_000_000
+"""Of the paths of one reply, see `path_work`: some seconds."""
 
 
 def check_explainable(model: LoadedModel) -> None:
-    """Raises InvalidContent `explanation-unsupported` for random features, which mean nothing."""
-    if isinstance(model.fitted.features.spec, RandomFourier):
-        message = "no explanation: random Fourier features have no meaning by themselves"
+    """Raises InvalidContent `explanation-unsupported` for a kernel on features that stand for one
+    themselves."""
+    fitted = model.fitted
+    if fitted.kernel is not None and fitted.features.directions is not None:
+        name = fitted.features.spec.name
+        message = f"no explanation: a kernel on {name} features has no terms by column"
         fault = Fault(code="explanation-unsupported", message=message, pointer="/outputs")
         raise InvalidContent("explanation-unsupported", message, (fault,))
 
@@ -44,39 +53,70 @@ def check_explainable(model: LoadedModel) -> None:
 def explanations(
     model: LoadedModel, X: Matrix, scores: NDArray[np.float64], labels: list[Any]
 ) -> list[Any]:
-    """For each row, for each binary problem, the terms of its score; the tokens of texts for the
+    """For each row, for each binary problem, an `ExplanationRead`; the tokens of texts for the
     problems of the row's label, so that replies of many classes stay small.
 
-    The terms, `intercept`, `rounding` and (of a kernel model) `others` sum to `score`: exactly,
-    if the sum is rounded once (`math.fsum`).
-    Raises TooLarge if the reply would hold too many terms.
+    Raises TooLarge if the reply would hold too many terms or take too long, and InvalidContent
+    `non-finite-value` for rows so large that a term overflows.
     """
-    fitted = model.fitted
-    names = _names(model)
-    width = STRONGEST if names is None else len(names)
-    width += (TOKENS + MARKS) * len(_text_columns(fitted))
-    limit = max(1, MAX_TERMS // (width * scores.shape[1]))
+    fitted, names, work = model.fitted, _names(model), path_work(model.fitted)
+    has_texts = bool(text_columns := _text_columns(fitted)) and not is_sparse(X)
+    width = len(names) + (TOKENS + MARKS) * len(text_columns)
+    limit = max(1, min(MAX_TERMS // (width * scores.shape[1]), MAX_SLOPES // max(1, work)))
     if len(scores) > limit:
         detail = f"explanations of more than {limit} rows of this model; send them in several"
         raise TooLarge("too-many-rows", detail, extra={"limit": limit})
-    problems = _problems(model)
+    baseline: list[float] | None = None
+    others: list[list[dict[str, Any]]] = []
+    if not work:
+        terms = contributions(fitted, X)
+    else:
+        paths, terms = Paths(fitted), np.empty((*scores.shape, len(names)))
+        baseline = paths.baseline.tolist()
+        for i, (row_terms, products) in enumerate(paths.rows(X)):
+            terms[i] = row_terms
+            if products is not None:
+                _check_finite(products[None], i)
+                others.append(list(map(_vectors, scores[i], fitted.intercepts, products)))
+    _check_finite(terms if baseline is None else terms + paths.baseline[:, None])
+    problems, intercepts = _problems(model), fitted.intercepts.tolist()
     explained = []
-    for i, row_scores in enumerate(scores.tolist()):
-        row_terms = contributions(fitted, X[i : i + 1])
-        texts = _texts(model, X[i : i + 1], row_terms)
+    for i, (row_scores, row_terms) in enumerate(zip(scores.tolist(), terms.tolist(), strict=True)):
+        texts = _texts(model, X[i : i + 1], terms[i]) if has_texts else []
         row = []
         for k, problem in enumerate(problems):
-            terms = {
+            score, intercept, some = row_scores[k], intercepts[k], row_terms[k]
+            one = {
                 **problem,
-                "score": row_scores[k],
-                "intercept": float(fitted.intercepts[k]),
-                **_parts(row_scores[k], float(fitted.intercepts[k]), row_terms[k], names),
+                "score": score,
+                "intercept": intercept,
+                "terms": dict(zip(names, some, strict=True)),
             }
+            if baseline is None:
+                one["rounding"] = _rest(score, intercept, some)
+            else:
+                error = _rest(score, intercept, [baseline[k], *some])
+                one |= {"baseline": baseline[k], "error": error, "rounding": 0.0}
+            if others:
+                one |= others[i][k]
             if texts and (not labels or labels[i] in problem["classes"]):
-                terms["texts"] = [text.of_problem(k) for text in texts]
-            row.append(terms)
+                one["texts"] = [text.of_problem(k) for text in texts]
+            row.append(one)
         explained.append(row)
     return explained
+
+
+def _check_finite(terms: NDArray[np.float64], before: int = 0) -> None:
+    """Raises InvalidContent `non-finite-value`, for rows after those before."""
+    sizes = np.abs(terms)
+    if not sizes.max(initial=0.0) < LARGEST_TERM:
+        large = np.flatnonzero(~(sizes < LARGEST_TERM).all(axis=(1, 2)))
+        raise overflow(large + before, "explanation")
+
+
+def _rest(score: float, intercept: float, terms: Sequence[float]) -> float:
+    """What is missing in the sum of the terms and the intercept."""
+    return 0.0 - math.fsum([-score, intercept, *terms])  # a sum of 0 is 0.0, not -0.0
 
 
 def _problems(model: LoadedModel) -> list[dict[str, Any]]:
@@ -88,22 +128,17 @@ def _problems(model: LoadedModel) -> list[dict[str, Any]]:
     return [{"classes": [model.classes[code] for code in split.classes]} for split in splits]
 
 
-def _parts(
-    score: float, intercept: float, some: NDArray[np.float64], names: list[str] | None
-) -> dict[str, Any]:
-    if names is not None:
-        listed: list[float] = some.tolist()
-        parts: dict[str, Any] = {"terms": dict(zip(names, listed, strict=True))}
-    else:
-        order = np.argsort(-np.abs(some), kind="stable")
-        first = order[:STRONGEST].tolist()
-        others = fsum(some[order[STRONGEST:]].tolist())
-        parts = {
-            "support_vectors": [{"index": i, "term": float(some[i])} for i in first],
-            "others": others,
-        }
-        listed = [*some[first].tolist(), others]
-    return {"rounding": fsum([score, -intercept, *(-term for term in listed)]), **parts}
+def _vectors(score: float, intercept: float, products: NDArray[np.float64]) -> dict[str, Any]:
+    """What the support vectors add: the strongest, the sum of the others, and the rest."""
+    order = np.argsort(-np.abs(products), kind="stable")
+    first = order[:STRONGEST].tolist()
+    others = math.fsum(products[order[STRONGEST:]].tolist())
+    listed = [*products[first].tolist(), others]
+    return {
+        "rounding": _rest(score, intercept, listed),
+        "support_vectors": [{"index": i, "term": float(products[i])} for i in first],
+        "others": others,
+    }
 
 
 def _text_columns(fitted: FittedPipeline) -> list[int]:
@@ -115,9 +150,7 @@ def _text_columns(fitted: FittedPipeline) -> list[int]:
 
 def _texts(model: LoadedModel, X: Matrix, terms: NDArray[np.float64]) -> list[_ExplainedText]:
     """The texts of a row, but for missing ones."""
-    columns = _text_columns(model.fitted)
-    if not columns or is_sparse(X):
-        return []
+    assert not is_sparse(X)
     texts = []
     for j, encoder, entries, values in text_entries(model.fitted, X):
         if not np.isnan(X[0, j]):
@@ -186,21 +219,18 @@ class _ExplainedText:
         return {
             "column": self._column,
             "tokens": tokens,
-            "others": fsum([float(self._terms[k]), *(-one["term"] for one in tokens)]),
+            "others": math.fsum([float(self._terms[k]), *(-one["term"] for one in tokens)]),
             "marks": [(*self._spans[i], float(marks[i])) for i in strongest if marks[i]],
         }
 
 
-def _names(model: LoadedModel) -> list[str] | None:
-    """Names of the terms of a linear model; None if it sees kernel values."""
-    if model.fitted.kernel is not None:
-        return None
+def _names(model: LoadedModel) -> list[str]:
+    """Names of the terms."""
     encoder, features = model.fitted.encoder, model.fitted.features
     given = model.columns or [str(i) for i in range(model.n_features)]
-    if isinstance(features.spec, Splines) or (
-        features.sources is not None and not encoder.is_plain
-    ):
+    squares = encoder.is_plain and isinstance(features.spec, Square)
+    if term_columns(model.fitted) is not None and not squares:
         return given
-    if encoder.is_plain:
-        return features.output_names(given)
-    return features.output_names(encoder.output_names)
+    names = features.output_names(given if encoder.is_plain else encoder.output_names)
+    assert names is not None  # see `check_explainable`
+    return names

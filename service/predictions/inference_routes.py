@@ -74,16 +74,17 @@ _INFER: dict[str, Any] = {
     "response_model": schemas.InferRead,
     "response_model_exclude_none": True,
     "openapi_extra": _REQUEST,
-    "description": "One tensor of numbers, [rows, features], in JSON or as bytes behind it; with "
-    "texts, a tensor [rows] for each column, named as it; "
-    "the outputs `label`, `decision` and, of a calibrated model, `probability`; of a model of "
-    "numbers `value`. If asked for: `label_or_none`, empty texts for none, and `interval`.",
+    "description": "One tensor of numbers, [rows, features], or one, [rows], for each column, "
+    "named as it; in JSON or as bytes behind it. Outputs are `label`, `decision`, `probability` if "
+    "calibrated; of a model of numbers `value`; if asked for, `label_or_none`, empty texts for "
+    "none, and `interval`.",
     "responses": {200: {"content": {"application/octet-stream": _BINARY}}}
     | _errors(
         *("malformed-json", "malformed-request", "invalid-name", "invalid-parameter"),
         *("invalid-header", "not-found", "body-too-large", "too-many-rows"),
         *("decompression-limit", "unsupported-format", "format-mismatch", "invalid-field"),
         *("empty-data", "feature-mismatch", "not-a-number", "missing-value", "non-finite-value"),
+        *("not-a-boolean", "not-a-date", "unseen-level"),
         *("model-corrupt", "overloaded"),
     ),
 }

@@ -27,6 +27,7 @@ from service.storage.database.tables import Label, ModelVersion
 from svm.data.matrices import Matrix, is_sparse
 from svm.data.texts import texts_of
 from svm.encoding.encoder import Encoder
+from svm.model.paths import path_work
 from svm.model.pipeline import FittedPipeline
 
 MAX_KNOWN = 10_000
@@ -38,6 +39,8 @@ WORK_PER_CHARACTER = 300
 """Finding the tokens of a text."""
 COUNTED_ROWS = 1000
 """This many texts are long work, however short they are."""
+WORK_OF_PATH = 300_000
+"""Of the calls for one row, however few vectors a model has."""
 WORK_OF_EXPLAINED_TEXT = 10_000_000
 """Enough to be done in a thread always: a text may be long."""
 
@@ -116,7 +119,9 @@ class LoadedModel:
         if output == "explanation" and self.features.text_columns:
             return n_problems * WORK_OF_EXPLAINED_TEXT
         if output == "explanation":
-            return n_problems * (10_000 + 200 * self.n_features)
+            along = path_work(self.fitted)
+            along += WORK_OF_PATH if along else 0
+            return n_problems * (10_000 + 200 * self.n_features) + along
         coupling = n_classes**3 if output == "probability" and n_problems > n_classes else 0
         return 1000 * max(n_classes, len(self.offer[output].columns)) + coupling
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from time import perf_counter
 
@@ -10,7 +9,8 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from service.common.tally import Tally
+from service.common.shared import Shared
+from service.common.tally import Tally, histogram
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.unknown_cells import UnknownCells
 
@@ -18,56 +18,60 @@ MOST_VERSIONS = 200
 """Whose metrics are kept: each is a dozen lines of `/metrics`."""
 
 
+ROWS, ERRORS = 14, 15
+"""Places of numbers after those of a tally."""
+
+
 class _Served(Tally):
     """Answered requests of a version."""
 
-    __slots__ = ("errors", "rows", "used_at")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows = self.errors = 0
-        self.used_at = 0.0
+    used_at = 0.0
 
 
 class PredictionMetrics(Collector):
-    """Predictions by model and version, of the `MOST_VERSIONS` that were used last. Belongs to one
-    event loop."""
+    """Predictions by model and version, of the `MOST_VERSIONS` that each process used last. Belongs
+    to one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._served: dict[tuple[str, int], _Served] = {}
-        self._unknown: Counter[tuple[str, str]] = Counter()
 
     def count_answer(
         self, version: LoadedModel, n_rows: int, unknown: UnknownCells | None, started: float
     ) -> None:
         """Count an answered request that `started` at this time of `perf_counter`."""
         now = perf_counter()
-        served = self._served.get((version.name, version.version)) or self._begin(version)
+        served = self._served.get(key := (version.name, version.version)) or self._begin(*key)
         served.used_at = now
-        served.rows += n_rows
+        served.numbers[ROWS] += n_rows
         served.count(now - started)
         if unknown is not None:
             for reason, count in unknown.counts.items():
-                self._unknown[version.name, reason] += count
+                self._shared.numbers("cells", version.name, reason)[0] += count
 
     def count_refusal(self, version: LoadedModel) -> None:
         """Count a request that the model could not answer."""
-        served = self._served.get((version.name, version.version)) or self._begin(version)
+        served = self._served.get(key := (version.name, version.version)) or self._begin(*key)
         served.used_at = perf_counter()
-        served.errors += 1
+        served.numbers[ERRORS] += 1
 
-    def _begin(self, version: LoadedModel) -> _Served:
+    def _begin(self, name: str, version: int) -> _Served:
+        if not self._served:  # another process may have had the place
+            for of, earlier in self._shared.own("model"):
+                self._served[of, int(earlier)] = _Served(self._shared.numbers("model", of, earlier))
         while len(self._served) >= MOST_VERSIONS:
             self._forget(min(self._served, key=lambda key: self._served[key].used_at))
-        served = self._served[version.name, version.version] = _Served()
+        numbers = self._shared.numbers("model", name, str(version))
+        served = self._served[name, version] = _Served(numbers)
         return served
 
     def _forget(self, key: tuple[str, int]) -> None:
         del self._served[key]
-        name = key[0]
+        name, version = key
+        self._shared.forget("model", name, str(version))
         if all(other != name for other, _ in self._served):
-            self._unknown.pop((name, "unseen"), None)
-            self._unknown.pop((name, "missing"), None)
+            self._shared.forget("cells", name, "unseen")
+            self._shared.forget("cells", name, "missing")
 
     def collect(self) -> Iterator[Metric]:
         """Called by the registry."""
@@ -84,17 +88,16 @@ class PredictionMetrics(Collector):
             "is that of answered requests.",
             labels=labels,
         )
-        for (name, version), served in list(self._served.items()):
-            of = [name, str(version)]
-            rows.add_metric(of, served.rows)
-            errors.add_metric(of, served.errors)
-            durations.add_metric(of, served.cumulative(), served.seconds)
+        for of, numbers in self._shared.totals("model").items():
+            rows.add_metric(of, numbers[ROWS])
+            errors.add_metric(of, numbers[ERRORS])
+            durations.add_metric(of, *histogram(numbers))
         cells = CounterMetricFamily(
             "svm_prediction_unknown_cells",
             "Cells of answered rows with a level that no training row had (unseen), or missing "
             "cells in columns that had none in training (missing).",
             labels=["model", "reason"],
         )
-        for labels_of, count in list(self._unknown.items()):
-            cells.add_metric(labels_of, count)
+        for of, (count, *_) in self._shared.totals("cells").items():
+            cells.add_metric(of, count)
         yield from (rows, errors, durations, cells)

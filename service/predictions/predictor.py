@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from service.common.answerer import RawHeaders, Reply
 from service.common.names import NAME
+from service.common.shared import Shared
 from service.models.schemas import MAX_VERSION
 from service.predictions.batcher import INLINE_WORK, Batcher, Instances, Prediction, score_rows
 from service.predictions.inference.tensors import HEAD_BYTES
@@ -88,7 +89,14 @@ class PredictionCall:
 class Predictor:
     """Answers requests for any model: an `Answerer`. Belongs to one event loop."""
 
-    def __init__(self, models: LoadedModels, limits: Limits, parser: Parser, blobs: Blobs) -> None:
+    def __init__(
+        self,
+        models: LoadedModels,
+        limits: Limits,
+        parser: Parser,
+        blobs: Blobs,
+        shared: Shared | None = None,
+    ) -> None:
         self._models = models
         self._parser, self._blobs = parser, blobs
         self._limits = limits
@@ -96,7 +104,7 @@ class Predictor:
         """See `Answerer`."""
         self._batcher = Batcher()
         self._heads: Heads = {}
-        self.metrics = PredictionMetrics()
+        self.metrics = PredictionMetrics(shared or Shared())
         """Register it with the metrics."""
 
     def call(
@@ -240,7 +248,7 @@ def _is_written_inline(model: LoadedModel, asked: Instances) -> bool:
 
 
 def _is_read_inline(exchange: Exchange, body: bytes, model: LoadedModel) -> bool:
-    if isinstance(exchange, PlainExchange) and exchange.is_packed:
+    if isinstance(exchange, PlainExchange) and (exchange.is_packed or exchange.must_import):
         return False
     if len(body) <= INLINE_BYTES:
         return True

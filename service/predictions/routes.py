@@ -14,7 +14,7 @@ from service.predictions.loaded_models import Reference
 from service.predictions.predictor import PredictionCall, Predictor, Target
 from service.predictions.schemas import PredictionCreate, PredictionQuery, PredictionRead
 from service.rows.format_table import FORMATS, ROW_FORMATS
-from service.rows.spec import DELIMITED, JSON, LIBSVM, NDJSON
+from service.rows.spec import ARROW, DELIMITED, JSON, LIBSVM, NDJSON
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_request, read_limited
 from service.web.bodies.receiving import unless_disconnected
@@ -26,10 +26,9 @@ EXAMPLE = {
 }
 _BODY = (
     "Rows are lists of numbers in feature order, or objects with the model's feature names; CSV "
-    "may begin with a line of names. A JSON body may also be written as for an upload: records, "
-    "columns, pandas' `split`, or `columns` and `rows`. Named columns that the model does "
-    "not use are ignored, and listed as `ignored_columns`, so a training file can be predicted as "
-    "it is; cells that are missing or that no training row had are listed as `unknown`. "
+    "may begin with a line of names. JSON may also be written as for an upload. Named columns that "
+    "the model does not use are ignored, and listed as `ignored_columns`; cells that are missing "
+    "or that no training row had are listed as `unknown`. "
     "`outputs`, `coverage` and `withheld` are members of a JSON body or query parameters. "
     "Accept picks the reply's format. A row's result is the same to the bit in any format and "
     "in any batch. "
@@ -65,6 +64,7 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
             "text/csv": {"schema": {"type": "string"}},
             "application/x-ndjson": {"schema": {"type": "string"}},
             "application/x-npy": {"schema": {"type": "string", "format": "binary"}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
         }
     }
 }
@@ -80,7 +80,13 @@ _DOCUMENTED: dict[str, Any] = {
         *("invalid-field", "empty-data", "feature-mismatch", "ragged-row"),
         *("not-a-boolean", "not-a-date", "unseen-level"),
         *("not-a-number", "missing-value", "non-finite-value", "csv-unterminated-quote"),
-        *("csv-cell-too-large", "libsvm-index", "npy-unsupported", "npy-corrupt"),
+        *(
+            "csv-cell-too-large",
+            "libsvm-index",
+            "npy-unsupported",
+            "npy-corrupt",
+            "columnar-unsupported",
+        ),
         *("explanation-unsupported", "not-calibrated", "model-corrupt", "overloaded"),
     ),
 }

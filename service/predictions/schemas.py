@@ -89,29 +89,35 @@ class TextTerms(BaseModel):
     """The 20 that add or take most."""
     others: float
     marks: list[tuple[int, int, float]]
-    """The at most 100 words that add or take most, of the first 5,000: begin and end in the text as
-    it was sent, in code points from 0, and what the word adds with the characters inside it."""
+    """The 100 words that add or take most, of the first 5,000: begin and end in the text as sent,
+    in code points from 0, and what the word adds with its characters."""
 
 
 class ExplanationRead(ReadModel):
-    """What a score is made of. The terms, `intercept`, `others` and `rounding` sum to `score`:
-    exactly, if the sum is rounded once, as by Python's `math.fsum`."""
+    """What a score is made of: exactly, if rounded once, as by Python's `math.fsum`, the sum of
+    `intercept`, `terms` and `rounding`. With a `baseline`, it is that of `intercept`, `baseline`,
+    `terms` and `error`, and that of `intercept`, `support_vectors`, `others` and `rounding`."""
 
     classes: list[Label]
     """The pair of classes that the score decides between, the second for a positive one; or the
-    class that is compared with all others. Empty for a model of numbers."""
+    class against all others. Empty for a model of numbers."""
     of: Literal["value", "logarithm"] | None = None
-    """What the score of a model of numbers is: the value, or its logarithm."""
+    """What the score of a model of numbers is."""
     score: float
     intercept: float
     rounding: float
-    """What rounding took or added while the score was summed."""
-    terms: dict[str, float] | None = None
-    """What each feature adds; products of features are written `a*b`."""
+    """What rounding took or added."""
+    terms: dict[str, float]
+    """What each column adds, or each product of columns, `a*b`."""
     texts: list[TextTerms] | None = None
     """Of columns of texts in a linear model, for the problems of the label."""
+    baseline: float | None = None
+    """The score, less the intercept, from which the terms are counted: at the mean support vector,
+    or of random features at 0."""
+    error: float | None = None
+    """What the terms miss."""
     others: float | None = None
-    """What the support vectors add that are not listed."""
+    """What the vectors add that are not listed."""
     support_vectors: list[SupportVectorTerm] | None = None
     """Of a kernel model: the ten that add or take most."""
 

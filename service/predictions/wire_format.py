@@ -1,11 +1,12 @@
 """A call of the service's own predict routes: rows in any format that is read, and the outputs as
-JSON, NDJSON, CSV or NPY."""
+JSON, NDJSON, CSV, NPY or Arrow."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -45,8 +46,10 @@ from service.predictions.loaded_models import LoadedModel
 from service.predictions.schemas import PredictionQuery
 from service.rows.faults import invalid_field, refuse, shown, too_many
 from service.rows.format_table import FORMATS, HEAD_BYTES, ROW_FORMATS, check_format, known_type
+from service.rows.formats import arrow
 from service.rows.parser import Parser
 from service.rows.spec import (
+    ARROW,
     CSV,
     DELIMITED,
     JSON,
@@ -108,6 +111,11 @@ class PlainExchange:
         self.is_binary = content_type == NPY and not self._encoding
         self.is_packed = self._format is not None and self._format.packed
         """The body has to be unpacked by `unpack` before it is read."""
+
+    @property
+    def must_import(self) -> bool:
+        """What reads the body or writes the reply is imported first, which takes long."""
+        return ARROW in (self._content_type, self._accept) and "pyarrow" not in sys.modules
 
     async def unpack(self, body: bytes, model: LoadedModel, parser: Parser, folder: Path) -> bytes:
         """The rows of a packed body as CSV, which `read` takes. Raises ServiceError."""
@@ -298,19 +306,25 @@ def _ndjson(answer: Prediction, asked: Instances) -> bytes:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def _csv(answer: Prediction, asked: Instances) -> bytes:
+def _columns(answer: Prediction, asked: Instances) -> tuple[list[str], list[Any]]:
+    """The outputs as columns and their names."""
     names: list[str] = []
-    columns: list[list[Any]] = []
+    columns: list[Any] = []
     for name in asked.outputs:
         if name == "explanation":
             raise _impossible("explanations need JSON or NDJSON")
         value = answer.output(name, asked.shares)
         names += answer.model.offer[name].columns
-        columns += value.T.tolist() if np.ndim(value) == 2 else [_plain(value)]
+        columns += list(value.T) if np.ndim(value) == 2 else [value]
+    return names, columns
+
+
+def _csv(answer: Prediction, asked: Instances) -> bytes:
+    names, columns = _columns(answer, asked)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
-    writer.writerows(zip(*columns, strict=True))
+    writer.writerows(zip(*map(_plain, columns), strict=True))
     return text.getvalue().encode()
 
 
@@ -336,5 +350,8 @@ _WRITERS: dict[str, Callable[[Prediction, Instances], bytes]] = {
     NDJSON: _ndjson,
     CSV: _csv,
     NPY: _npy,
+    ARROW: lambda answer, asked: arrow.write(*_columns(answer, asked)),
 }
+if not arrow.INSTALLED:
+    del _WRITERS[ARROW]
 MEDIA_TYPES = (JSON, *_WRITERS)

@@ -7,6 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from service.common.encodings import MAX_RATIO
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent, TooLarge
 
@@ -173,6 +176,19 @@ def too_many(what: str, limit: int, row: int | None = None) -> TooLarge:
         message += f", by the setting SVM_LIMITS__{setting}"
     faults = () if row is None else (Fault(code=code, message=message, row=row),)
     return TooLarge(code, message, faults, extra={"limit": limit})
+
+
+def overflow(rows: NDArray[np.int64], what: str) -> InvalidContent:
+    """The error `non-finite-value` for the rows, from 0, whose `prediction` or so is not finite."""
+    faults = tuple(
+        Fault(
+            code="non-finite-value",
+            message=f"row {row} has numbers so large that its {what} overflows",
+            row=row,
+        )
+        for row in (rows[:MAX_FAULTS] + 1).tolist()
+    )
+    return InvalidContent("non-finite-value", faults[0].message, faults, faults_total=len(rows))
 
 
 def inflates_too_much(what: str, limit_bytes: int) -> TooLarge:

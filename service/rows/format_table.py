@@ -16,8 +16,9 @@ from typing import Any, BinaryIO
 from service.errors import UnsupportedFormat
 from service.rows import rendering
 from service.rows.columns import Columns
-from service.rows.formats import delimited_rows, json_to_predict, libsvm, npy
+from service.rows.formats import arrow, delimited_rows, json_to_predict, libsvm, npy
 from service.rows.spec import (
+    ARROW,
     BZIP2,
     CSV,
     DELIMITED,
@@ -70,7 +71,7 @@ _BEGINNINGS = {
         "was the download an error message or a login page?",
     ),
     rb"(?:[%@\s][^\n]*\n){0,99}?(?i:@relation)\s": ("an ARFF file of Weka", _CSV),
-    rb"ARROW1|FEA1": ("a Feather file of Arrow", _PARQUET),
+    rb"FEA1": ("a Feather file of version 1", _PARQUET),
     rb"MATLAB [57]": ("a file of MATLAB", f"{_CSV}, with writetable"),
     rb"<stata_dta>|[\x66-\x73][\x01\x02]\x01\x00": ("a file of Stata", f"{_CSV}, with export"),
     rb"\$FL[23]": ("a file of SPSS", _CSV),
@@ -217,6 +218,14 @@ FORMATS = {
             write=rendering.write_parquet,
         ),
         Format(
+            media_type=ARROW,
+            suffixes=(".arrows", ".arrow", ".feather", ".ipc"),
+            magic=(arrow.STREAM, arrow.FILE),
+            upload="arrow.read",
+            options=_OF_VALUES,
+            read_rows=arrow.read_rows,
+        ),
+        Format(
             media_type=NPY,
             suffixes=(".npy",),
             magic=(npy.MAGIC,),
@@ -253,6 +262,7 @@ _OTHER_NAMES = {
     "application/x-bzip": BZIP2,
     "application/bzip2": BZIP2,
     "application/x-zstd": ZSTD,
+    "application/vnd.apache.arrow.file": ARROW,
 }
 """As browsers of some systems and other programs call them."""
 DOWNLOADS = tuple(one.media_type for one in FORMATS.values() if one.write)

@@ -50,6 +50,10 @@ class LinearKernel(Checked):
         """Kernel values from inner products (n, m) and squared norms (n,), (m,); overwrites."""
         return products
 
+    def slopes(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """∂k/∂⟨x, z⟩ from the same; overwrites."""
+        return np.ones_like(products)
+
     def of_norms(self, norms: Vector) -> Vector:
         """k(x, x) from ‖x‖², (n,)."""
         return norms
@@ -95,6 +99,10 @@ class GaussianKernel(Checked):
             products *= -float(self.gamma)
             return np.exp(products, out=products)
 
+    def slopes(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """∂k/∂⟨x, z⟩ = 2γ k from the same; overwrites. The gradient in x is 2γ k (z - x)."""
+        return 2.0 * float(self.gamma) * self.of_products(products, x_norms, z_norms)
+
     def of_norms(self, norms: Vector) -> Vector:
         """k(x, x) = 1."""
         return np.ones_like(norms)
@@ -127,6 +135,13 @@ class PolynomialKernel(Checked):
             products += self.coef0
             products **= self.degree
         return products
+
+    def slopes(self, products: Vector, x_norms: Vector, z_norms: Vector) -> Vector:
+        """∂k/∂⟨x, z⟩ = p γ (γ ⟨x, z⟩ + coef0)^(p - 1) from the same; overwrites."""
+        lower = replace(self, degree=self.degree - 1) if self.degree > 1 else None
+        if lower is None:
+            return np.full_like(products, float(self.gamma))
+        return (self.degree * float(self.gamma)) * lower.of_products(products, x_norms, z_norms)
 
     def of_norms(self, norms: Vector) -> Vector:
         """k(x, x) from ‖x‖², (n,)."""

@@ -2,54 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from svm.data.matrices import Array, Matrix, Vector, is_sparse
+from svm.data.matrices import Array, Indices, Matrix, Vector, is_sparse
 from svm.encoding.encoder import Encoder
 from svm.encoding.texts import Entries, TextEncoder
 from svm.encoding.tokens import PartName
-from svm.kernel.row_products import kernel_values
-from svm.model.pipeline import FittedPipeline
-from svm.transforms.features import Nystroem
+from svm.model.pipeline import FittedPipeline, quietly
 
 REPEATS = 5
+BLOCK_VALUES = 1 << 20
+"""Products in memory at a time."""
 FEW_TEXTS = 20
 """A token of fewer than one in this many texts of an average class says little of it …"""
 FEWEST_TOKENS = 100
 """… but this many tokens are kept."""
 
 
-def contributions(fitted: FittedPipeline, row: Matrix) -> Vector:
-    """(n_problems, n_terms) for one finite row, (1, n_features). With the intercepts they sum to
-    the scores, up to rounding.
+def term_columns(fitted: FittedPipeline) -> Indices | None:
+    """The original column of each value that has a term: an output of the feature map, or an input
+    of one that approximates a kernel. None if some of them are of several columns."""
+    features, sources = fitted.features, fitted.features.sources
+    if fitted.kernel is None and features.directions is not None:
+        sources = np.arange(features.n_inputs)
+    return None if sources is None else fitted.encoder.output_columns[sources]
 
-    A linear model has one for each output feature, or of a table one for each original column; a
-    kernel model has one for each support vector, a model on Nyström features one for each row that
-    spans them.
-    """
-    coefficients = fitted.coefficients
-    if isinstance(fitted.features.spec, Nystroem):
-        directions, weights = fitted.features.directions, fitted.features.weights
-        assert directions is not None
-        assert weights is not None
-        spec, scaled = fitted.features.spec, fitted.scaled(row)
-        values: Matrix = kernel_values(spec.kernel, scaled, directions)
-        coefficients = coefficients @ weights
-    else:
-        values = fitted.values_of_checked(row)
-    products: Vector = coefficients * (values.toarray() if is_sparse(values) else values)
-    if fitted.kernel is not None:
+
+def contributions(fitted: FittedPipeline, X: Matrix) -> Vector:
+    """(n_samples, n_problems, n_terms) what each output feature adds to the scores of finite rows,
+    or each original column if every output is of one; of a model without a kernel. With the
+    intercepts they sum to the scores, up to rounding. They may overflow. Other models have
+    `svm.model.paths`."""
+    columns, size = term_columns(fitted), max(1, BLOCK_VALUES // fitted.coefficients.size)
+    blocks = (X[start : start + size] for start in range(0, X.shape[0], size))
+    return np.concatenate([quietly(_products, fitted, columns, block) for block in blocks])
+
+
+def _products(fitted: FittedPipeline, columns: Indices | None, X: Matrix) -> Vector:
+    values, weights = fitted.values_of_checked(X), fitted.coefficients
+    if not is_sparse(values):
+        return by_column(fitted, weights * values[:, None, :], columns)
+    assert columns is not None  # sparse features have no products
+    n, p, d = values.shape[0], len(weights), fitted.n_features
+    rows = np.repeat(np.arange(n), np.diff(values.indptr))
+    places = (rows * p + np.arange(p)[:, None]) * d + columns[values.indices]
+    return _sums(places, weights[:, values.indices] * values.data, (n, p, d))
+
+
+def by_column(fitted: FittedPipeline, products: Vector, columns: Indices | None) -> Vector:
+    """(…, n_terms) from (…, n_values), as `term_columns` says."""
+    outer, d = products.shape[:-1], fitted.n_features
+    if columns is None or (fitted.encoder.is_plain and len(columns) == d):
         return products
-    if (sources := fitted.features.sources) is None:
-        return products
-    terms = np.zeros((len(products), fitted.n_features))
-    np.add.at(terms.T, fitted.encoder.output_columns[sources], products.T)
-    return terms
+    places = np.arange(math.prod(outer)).reshape(*outer, 1) * d + columns
+    return _sums(places, products, (*outer, d))
+
+
+def _sums(places: Indices, values: Vector, shape: tuple[int, ...]) -> Vector:
+    """The sums of values with the same place, in their order."""
+    sums: Any = np.bincount(places.ravel(), values.ravel(), math.prod(shape))
+    return np.asarray(sums).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +84,7 @@ class TextTerm:
 
 def text_contributions(fitted: FittedPipeline, row: Vector) -> list[TextTerm]:
     """Those of a linear model for one raw row, (1, n_columns). Their sum over a column of texts is
-    its term of `contributions`, up to rounding, but for the indicator of a missing text."""
+    its term in `contributions`, up to rounding, but for the indicator of a missing text."""
     terms = []
     for column, text, entries, added in text_entries(fitted, row):
         for output, count, values in zip(entries.outputs, entries.counts, added, strict=True):

@@ -11,9 +11,9 @@ from svm.hyperparameters import Checked, Doc, Moderate, Positive, PositiveInt
 from svm.problem.problem import Order, OrderInMemory, Problem
 
 _ORDERS = (
-    "In which order the rows are visited. `each-epoch`: each once, in a new random order every "
-    "epoch. `shuffled-once`: in one random order, the same in each epoch. `given`: in that of the "
-    "data. `uniform`: independent draws; an epoch may visit a row never or often."
+    "The order of the rows. `each-epoch`: a new random one every epoch. `shuffled-once`: one "
+    "random order for all epochs. `given`: that of the data. `uniform`: independent draws; an "
+    "epoch may visit a row never or often."
 )
 
 VisitOrderInMemory: TypeAlias = Annotated[OrderInMemory, Doc(_ORDERS)]

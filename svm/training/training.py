@@ -180,7 +180,7 @@ class Training:
             self._tracer = curve.Tracer(trace, len(self._pairs))
         self._points: list[tuple[curve.Evaluation, ...]] = [()] * len(self._pairs)
         self._kernel_bounds: Vector | None = None
-        if bounds_kernel and prepared.unmapped is not None:
+        if bounds_kernel and prepared.unmapped is not None and pipeline.kernel is None:
             self._kernel_bounds = np.full(len(self._pairs), np.nan)
         self._queue = RoundRobin(())
         self._lent: set[int] = set()

@@ -36,6 +36,8 @@ class AsyncSession:
 
     _reached = False
     """Whether the service has answered before."""
+    _reads_all = True
+    """Whether it has refused no format for which there is another one."""
 
     def __init__(self, url: str | None, api_key: str | None, retries: Retries | None) -> None:
         self.url = (url or os.environ.get("SVM_URL") or DEFAULT_URL).rstrip("/")
@@ -50,7 +52,12 @@ class AsyncSession:
 
     async def send(self, call: Call) -> httpx2.Response:
         """The whole reply. Raises Problem and ConnectionFailed."""
+        if call.instead is not None and not self._reads_all:
+            call = call.instead()
         reply = await self._reply(call, stream=False)
+        if reply.status_code == 415 and call.instead is not None:
+            self._reads_all = False
+            return await self.send(call)
         if reply.status_code >= 400:
             raise problem_of(reply.status_code, _members(reply))
         return reply

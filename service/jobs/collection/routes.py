@@ -321,10 +321,10 @@ class Collection:
             "/{id}/events",
             operation_id=f"get_{self._id}_events",
             summary=f"Follow {self._a_noun}",
-            description="All events in order: `state`, also for requests to cancel or pause, "
+            description="Events in order: `state`, also for requests to cancel or pause, "
             "`progress` at most four times a second, `checkpoint`, `warning`, `end`. "
-            "`text/event-stream`, the default, then closes, and can be resumed with "
-            "`Last-Event-ID`; `application/json` gives the events so far in pages.",
+            "`text/event-stream`, the default, then closes; `Last-Event-ID` resumes it. "
+            "`application/json` has pages of those so far.",
             response_model=EventPage,
             responses={
                 200: {

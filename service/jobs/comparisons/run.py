@@ -62,32 +62,36 @@ def run(context: RunContext, attempt: Attempt) -> None:
     body, entries, dataset = work.body, work.entries, work.dataset
     reported = results.report(entries, state.results, body.ranking, work.behind)
     best = reported["entries"][0] if reported["entries"][0]["rank"] else None
-    common: dict[str, Any] = {} if best is None else {**work.rows.seen(work.splits)}
+    made: Any = best if state.best is None else state.best.record["result"]
+    attempt.show(summary.final_progress(attempt, canceled, made))
+    shown: dict[str, Any] | None = None
     if best is not None:
         warnings += unscaled_columns(best["spec"]["scaling"], dataset)
-    made = best if state.best is None else state.best.record["result"]
-    attempt.show(summary.final_progress(attempt, canceled, made))
-    if state.best is not None:
-        spec, result, n_support_vectors = state.best.record.values()
-        result["metrics"]["validation"] |= common
-        classes = work.rows.classes
-        result["audit"] = common["audit"] = audit_of(dataset, body, result["metrics"], classes)
-    elif best is not None:
-        common["audit"] = audit_of(dataset, body, {}, ())
+        seen = work.rows.seen(work.splits)
+        metrics = {"validation": {**(state.results[best["number"] - 1].validation or {}), **seen}}
+        if state.best is not None:
+            made["metrics"]["validation"] |= seen
+            metrics = made["metrics"]
+        audit = audit_of(dataset, body, metrics, work.rows.classes)
+        shown = {**results.headline(best, made), **seen, "audit": audit, "notes": []}
+        apart = separation.facts_of(work.rows, work.splits, dataset)
+        told: list[dict[str, Any]] = [shown] if state.best is None else [shown, made]
+        for each in told:
+            each["audit"] = audit
+            each["metrics"]["validation"] |= {"split": apart} if apart else {}
+            each["notes"] += apart.get("said", ())
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
         state=final,
         stop_reason="canceled" if canceled else "finished" if best else "error",
-        result=None if best is None else results.headline(best, made) | common,
+        result=shown,
         warnings=(*separation.unmeasured(work.rows, work.splits, body.validation), *warnings),
         error=results.all_failed(state.results) if final is State.FAILED else None,
         results=context.blobs.write(f"comparisons/{new_id('results')}", orjson.dumps(reported)),
     )
     if state.best is None:
         return attempt.finish(outcome)
-    if apart := separation.facts_of(work.rows, work.splits, dataset):
-        result["metrics"]["validation"]["split"] = apart
-        result["notes"] += apart["said"]
+    spec, result, n_support_vectors = state.best.record.values()
     summary.finish_with_model(
         context,
         attempt,

@@ -35,7 +35,10 @@ class Forked:
     It has the members of `subprocess.Popen` that `Child` needs.
     """
 
-    def __init__(self, prepare: Callable[[], None], run: Callable[[], None]) -> None:
+    def __init__(
+        self, prepare: Callable[[], None], run: Callable[[], None], keep: int | None = None
+    ) -> None:
+        """`keep` is a file that stays open in the process, besides the standard ones."""
         gc.collect()
         gc.freeze()  # a collection in either process would copy the pages that they share
         return_free_memory()  # or each would have it once it writes there
@@ -45,7 +48,7 @@ class Forked:
         told, teller = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            _become_child(reader, teller, prepare, run)
+            _become_child(reader, teller, prepare, run, keep or 2)
         os.close(reader)
         os.close(teller)
         self.stdin = os.fdopen(writer, "wb", buffering=0)
@@ -61,15 +64,17 @@ class Forked:
 
 
 def _become_child(
-    reader: int, teller: int, prepare: Callable[[], None], run: Callable[[], None]
+    reader: int, teller: int, prepare: Callable[[], None], run: Callable[[], None], keep: int
 ) -> NoReturn:
     def work() -> None:
         os.setsid()  # Ctrl-C reaches the other process alone, which then stops this one
-        for number in (signal.SIGTERM, signal.SIGINT):
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(reader, 0)
         os.dup2(teller, 1)
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # among them the lock of the data directory
+        os.closerange(3, keep)
+        os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))  # among them the lock of the data
         prepare()
         gc.enable()
         if os.read(0, 1):
@@ -84,6 +89,8 @@ def end_after(work: Callable[[], None]) -> NoReturn:
     try:
         work()
         code = 0
+    except SystemExit as end:  # what is wrong was reported
+        code = end.code if isinstance(end.code, int) else 1
     except BaseException:
         logger.exception("a forked process failed")
     finally:

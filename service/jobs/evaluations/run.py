@@ -4,6 +4,7 @@ or the errors depend on each, and its rows by whether they were trained on."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy.typing as npt
 import orjson
 from pydantic import ValidationError
 
+from service.datasets.dataset import Dataset
+from service.datasets.rows_of_classes import only_new
 from service.errors import Corrupt, NotFound
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
@@ -19,14 +22,14 @@ from service.jobs.core.leases import Outcome
 from service.jobs.core.model_columns import adapt_rows
 from service.jobs.parts.leases import PartWork
 from service.jobs.scoring import BLOCK_ROWS, Scoring, score, score_piece
-from service.jobs.training.auditing import trained_rows
-from service.jobs.training.rows import LabeledRows, count_seen, only_new
+from service.jobs.training.auditing import trained_groups, trained_rows
+from service.jobs.training.rows import LabeledRows, count_seen
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.summary import COVERAGES
 from service.rows.spec import Label
 from service.storage.database import new_id
 from service.storage.database.tables import ModelVersion
-from svm.audit.findings import ABOUT
+from svm.audit.findings import ABOUT, Finding
 from svm.data.matrices import Array, Indices, Matrix, is_sparse
 from svm.data.row_hashes import Words, row_hashes
 from svm.model import metrics
@@ -51,11 +54,13 @@ def run(context: RunContext, attempt: Attempt) -> None:
     more: dict[str, Any] = {"importance": None}
     rows = np.empty(0, np.int64)
     warnings: tuple[str, ...] = ()
+    found: list[Finding] = []
 
     def then(scoring: Scoring) -> None:
         nonlocal rows, warnings
         rows = np.arange(len(scoring.truth))
-        known = _hashes(context, scoring, attempt)
+        training = _trained_on(context, scoring.version)
+        known = None if training is None else _hashes(scoring, attempt, *training)
         more["trained_rows"] = None if known is None else count_seen(*known)
         if attempt.job.spec.get("leave_out_trained"):
             if known is None:
@@ -65,12 +70,19 @@ def run(context: RunContext, attempt: Attempt) -> None:
                 more.update(trained_rows=0, left_out_rows=more["trained_rows"])
         if attempt.job.spec.get("importance"):
             more["importance"] = importance_of(scoring, rows, attempt)
+        if training is not None:
+            dataset, trained, some = training
+            groups = scoring.data.groups
+            measured = scoring.dataset, None if groups is None else groups[rows]
+            sides = (dataset, trained.apart.of(some).groups), measured
+            with suppress(NotFound, Corrupt):  # the training data may be gone by now
+                found.extend(trained_groups(context.datasets, *sides, "rows"))
 
     scored = score(context, attempt, then)
     if scored is None:
         return
     measures = _metrics_of(scored, rows) | more
-    found = trained_rows(measures["trained_rows"], len(rows), "rows")
+    found[:0] = trained_rows(measures["trained_rows"], len(rows), "rows")
     headline = {name: measures[name] for name in HEADLINE if name in measures}
     attempt.finish(
         Outcome(
@@ -222,10 +234,11 @@ def importance_of(scoring: Scoring, rows: Indices, attempt: Attempt) -> dict[str
     return {"n_samples": len(rows), "columns": columns}
 
 
-def _hashes(context: RunContext, scoring: Scoring, attempt: Attempt) -> tuple[Words, Words] | None:
-    """Of the rows to measure and of the training rows: equal if the model sees the same values and
-    label. None if its training data are not known or not there. Raises Interrupted."""
-    version = scoring.version
+def _trained_on(
+    context: RunContext, version: ModelVersion
+) -> tuple[Dataset, LabeledRows, Indices] | None:
+    """The dataset of a version's training, its rows, and the numbers of those that were trained on.
+    None if they are not known or not there."""
     if version.dataset_id is None or version.seed is None:
         return None
     try:
@@ -236,8 +249,15 @@ def _hashes(context: RunContext, scoring: Scoring, attempt: Attempt) -> tuple[Wo
     except (NotFound, Corrupt, ValidationError):
         return None
     trained = LabeledRows(data, dataset, spec.classes)
-    rows = trained.splits(spec.validation, version.seed)[0].training
-    taken = adapt_rows(scoring.fitted, dataset, version)
+    return dataset, trained, trained.splits(spec.validation, version.seed)[0].training
+
+
+def _hashes(
+    scoring: Scoring, attempt: Attempt, dataset: Dataset, trained: LabeledRows, rows: Indices
+) -> tuple[Words, Words]:
+    """Of the rows to measure and of the training rows: equal if the model sees the same values and
+    label. Raises Interrupted."""
+    taken = adapt_rows(scoring.fitted, dataset, scoring.version)
 
     def hashes(read: Callable[[Indices], Matrix], rows: Indices, truth: Array) -> Words:
         found = np.empty(len(rows), dtype=np.uint64)
@@ -249,4 +269,4 @@ def _hashes(context: RunContext, scoring: Scoring, attempt: Attempt) -> tuple[Wo
 
     truth = scoring.truth
     measured = hashes(scoring.read, np.arange(len(truth)), truth)
-    return measured, hashes(lambda some: taken(data.X.read(some)), rows, trained.truth(rows))
+    return measured, hashes(lambda some: taken(trained.X.read(some)), rows, trained.truth(rows))

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from service.datasets.dataset import Dataset
+from service.datasets.store import DatasetStore
 from service.jobs.training.rows import LabeledRows
 from service.jobs.training.schemas import TrainingOptions
 from svm.audit import sampled_rows
@@ -55,18 +55,26 @@ def trained_rows(trained: int | None, n_samples: int, what: str) -> list[Finding
 
 
 def trained_groups(
-    name: str, measured: npt.NDArray[Any], trained: npt.NDArray[Any]
-) -> Iterator[Finding]:
-    """Groups of another dataset's rows that are among those of the training, by their names; `name`
-    is that of their column."""
-    n_groups, both = len(np.unique(measured)), len(np.intersect1d(measured, trained))
-    if both:
-        found = (
-            f"{both:,} of the {n_groups:,} groups of the validation rows by `{name}` are groups of "
-            "training rows, too."
-        )
-        numbers = {"count": both, "n_groups": n_groups}
-        yield Finding(name="trained-groups", found=found, columns=(name,), numbers=numbers)
+    datasets: DatasetStore,
+    trained: tuple[Dataset, Indices | None],
+    measured: tuple[Dataset, Indices | None],
+    what: str,
+) -> list[Finding]:
+    """Groups of another dataset's rows that are among those of the training, by their names. Of
+    both the dataset and the groups of these rows. Raises Corrupt."""
+    (dataset, old), (other, new) = trained, measured
+    name = dataset.group
+    if name is None or old is None or new is None:
+        return []
+    names = datasets.group_names(other, new)
+    n_groups = len(names)
+    both = len(np.intersect1d(names, datasets.group_names(dataset, old)))
+    if not both:
+        return []
+    found = f"{both:,} of the {n_groups:,} groups of the {what} by `{name}` are groups of "
+    found += "training rows, too."
+    numbers = {"count": both, "n_groups": n_groups}
+    return [Finding(name="trained-groups", found=found, columns=(name,), numbers=numbers)]
 
 
 def constant_columns(rows: LabeledRows, training: Indices, dataset: Dataset) -> Iterator[Finding]:

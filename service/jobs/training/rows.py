@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from service.datasets.dataset import DataInFiles, Dataset, LoadedData
+from service.datasets.rows_of_classes import RowsOfClasses
 from service.errors import InvalidContent
 from service.jobs.core.model_columns import class_numbers, positions, recode_onto
 from service.jobs.training.schemas import (
@@ -27,9 +28,9 @@ from service.jobs.training.schemas import (
 from service.rows.spec import Label
 from svm.data.executors import IN_THIS_THREAD, executor_of
 from svm.data.matrices import Array, Indices, Matrix, Vector, is_sparse
-from svm.data.row_hashes import Words, row_hashes
-from svm.data.splitting import Apart, Pair, class_groups, folds, held_out_rows, split
-from svm.data.stored_rows import StoredRows, gathered, piece_of, piece_runs, pieces
+from svm.data.row_hashes import Words
+from svm.data.splitting import class_groups, folds, held_out_rows
+from svm.data.stored_rows import StoredRows, gathered, piece_of, piece_runs
 from svm.encoding.recoding import recoding
 from svm.errors import InvalidData
 from svm.model.measures import Baseline, Confusion, Errors, Measures
@@ -56,17 +57,7 @@ def count_seen(measured: Words, trained: Words) -> int:
     return int(np.count_nonzero(np.isin(measured, trained)))
 
 
-def only_new(rows: Indices, measured: Words, trained: Words) -> Indices:
-    """The measured rows that are not among those of a training, by their hashes. Raises InvalidData
-    (`empty-data`)."""
-    new = rows[~np.isin(measured, trained)]
-    if len(rows) and not len(new):
-        message = "all rows to measure the model on are equal to training rows: none is left"
-        raise InvalidData("empty-data", message)
-    return new
-
-
-class LabeledRows:
+class LabeledRows(RowsOfClasses):
     """A dataset that can be trained on."""
 
     def __init__(
@@ -79,33 +70,9 @@ class LabeledRows:
     ) -> None:
         """`classes`: only the rows of these. `interrupted` is called before every piece of rows
         that is scored, and may raise; `threads` score pieces at once."""
-        self.X: Any = data.X
-        self._values = data.values
-        one_class = np.broadcast_to(np.int32(0), data.X.shape[:1])
-        self._codes = one_class if data.codes is None else data.codes
-        self._labels = np.asarray(dataset.classes or ())
-        self._digest = dataset.matrix_digest
-        if classes is not None:
-            numbers = np.searchsorted(self._labels, np.asarray(classes))
-            renumbered = np.full(len(self._labels), -1)
-            renumbered[numbers] = np.arange(len(numbers))
-            self._codes = renumbered[self._codes]
-            self._labels = self._labels[numbers]
-            self._digest += f" {classes}"
-        self._weights = data.weights
-        self.apart = Apart(data.groups, data.times, weights=data.weights)
-        self._columns = dataset.kinds
-        self._interrupted = interrupted
+        super().__init__(data, dataset, classes, interrupted)
+        self._digest = dataset.matrix_digest + ("" if classes is None else f" {classes}")
         self._executor = executor_of(threads)
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    @property
-    def everything(self) -> Indices:
-        """Numbers of all rows of these classes."""
-        rows: Indices = np.flatnonzero(self._codes >= 0)
-        return rows
 
     def of(self, rows: Indices, like: FittedPipeline | None = None) -> tuple[Any, npt.NDArray[Any]]:
         """(X, labels) of some rows, ascending; not copied if these are all rows. X is as the model
@@ -152,19 +119,17 @@ class LabeledRows:
         everything = self.everything
         codes = self._codes[everything]
         self._check_weights(codes, everything)
-        pairs: list[Pair] = []
-        chosen: list[tuple[Indices, Indices | None]] = []
-        if isinstance(validation, ValidationSplit | Folds):
-            apart = replace(self.apart.of(everything), gap=validation.gap)
+        chosen: list[tuple[Indices, Indices | None]]
         match validation:
-            case ValidationSplit(fraction=fraction, stratify=stratify):
-                by_class = stratify is not False
-                pairs = [split(codes, fraction, stratify=by_class, seed=seed, apart=apart)]
-            case Folds(folds=count):
-                chosen, pairs = [(everything, None)], folds(codes, count, seed=seed, apart=apart)
+            case ValidationSplit(fraction=fraction, stratify=stratify, gap=gap):
+                chosen = [self.split(fraction, stratify, gap, seed)]
+            case Folds(folds=count, gap=gap):
+                apart = replace(self.apart.of(everything), gap=gap)
+                pairs = folds(codes, count, seed=seed, apart=apart)
+                chosen = [(everything, None)]
+                chosen += [(everything[training], everything[some]) for training, some in pairs]
             case _:
                 chosen = [(everything, None)]
-        chosen += [(everything[training], everything[held_out]) for training, held_out in pairs]
         origin = f"{self._digest} {validation!r} {seed}"
         splits = [Split(*rows, f"{origin} {k}") for k, rows in enumerate(chosen)]
         return [*map(self._without_trained, splits)] if leave_out_trained else splits
@@ -190,12 +155,6 @@ class LabeledRows:
         """Or else of numbers."""
         return self._values is None
 
-    def groups(self, rows: Indices, names: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The names of the groups of these rows, in order; without rows that have none."""
-        assert self.apart.groups is not None
-        numbers = np.unique(self.apart.groups[rows])
-        return names[numbers[numbers < len(names)]]
-
     def in_one_group(self, code: int) -> bool:
         """Whether all rows of a class are of one group."""
         groups = self.apart.groups
@@ -210,18 +169,6 @@ class LabeledRows:
             Split(split.training[own != k], None, f"{split.digest} {n_groups} {k}")
             for k in range(n_groups)
         ], groups
-
-    @cached_property
-    def hashes(self) -> Words:
-        """(n,) equal for rows with the same values and class."""
-        found = np.empty(len(self), dtype=np.uint64)
-        start = 0
-        for X in pieces(self.X):
-            self._interrupted()
-            some = np.arange(start, start + X.shape[0])
-            found[some] = row_hashes(X, self.truth(some), self._columns)
-            start += X.shape[0]
-        return found
 
     def seen(self, splits: Sequence[Split]) -> dict[str, int]:
         """How many validation rows are equal to a training row of the same split, and were left out
@@ -238,9 +185,8 @@ class LabeledRows:
         """The split without validation rows that are equal to training rows. Raises InvalidData."""
         if each.validation is None:
             return each
-        some = each.validation
-        new = only_new(some, self.hashes[some], self.hashes[each.training])
-        return replace(each, validation=new, left_out=len(some) - len(new))
+        new = self.without_trained(each.training, each.validation)
+        return replace(each, validation=new, left_out=len(each.validation) - len(new))
 
     def scores(self, fitted: FittedPipeline, rows: Indices) -> npt.NDArray[np.float64]:
         """(n, n_problems) scores of these rows."""
@@ -250,14 +196,6 @@ class LabeledRows:
         """(n,) numeric targets of these rows."""
         assert self._values is not None
         return self._values[rows]
-
-    def truth(self, rows: Indices) -> npt.NDArray[Any]:
-        """(n,) classes of these rows, by number, or numeric targets."""
-        return self.codes(rows) if self._values is None else self._values[rows]
-
-    def codes(self, rows: Indices) -> npt.NDArray[np.int64]:
-        """(n,) classes of these rows, by number."""
-        return self._codes[rows].astype(np.int64)
 
     def baseline(self, rows: Indices) -> Baseline | None:
         """What to compare a model with that was trained on these rows; of classes the metrics say

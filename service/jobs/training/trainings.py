@@ -14,6 +14,7 @@ import numpy as np
 
 from service.common.malloc import return_free_memory
 from service.datasets.dataset import Dataset
+from service.datasets.rows_of_classes import only_new
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Work
 from service.jobs.spread.dask_passes import choose_spread
@@ -23,11 +24,10 @@ from service.jobs.training.auditing import trained_groups
 from service.jobs.training.rows import (
     LabeledRows,
     count_seen,
-    only_new,
     rows_of,
     unscaled_columns,
 )
-from service.jobs.training.schemas import JobCreate, ValidationDataset
+from service.jobs.training.schemas import Folds, JobCreate, ValidationDataset, ValidationSplit
 from service.rows.spec import Label
 from service.settings import Settings
 from service.storage.arrays import Arrays, under
@@ -107,10 +107,9 @@ class JobTrainings:
                 some = only_new(some, others.hashes[some], rows.hashes[first.training])
                 self._left_out = len(others.everything) - len(some)
             watched = others, some
-            if dataset.group is not None and other.group is not None:
-                names, new = map(context.datasets.group_names, (dataset, other))
-                sides = others.groups(some, new), rows.groups(first.training, names)
-                self.findings = [*trained_groups(dataset.group, *sides)]
+            trained = dataset, rows.apart.of(first.training).groups
+            new = other, others.apart.of(some).groups
+            self.findings = trained_groups(context.datasets, trained, new, "validation rows")
         self._watched = watched
         """Rows to measure the model on."""
         self._group_of: Indices = np.empty(0, np.int64)
@@ -139,12 +138,15 @@ class JobTrainings:
         self.outcome: Outcome | None = None
         """Of the search, once it has ended."""
         if spec.searches and len(first.training) >= FEWEST_ROWS:
+            within = (
+                spec.validation if isinstance(spec.validation, ValidationSplit | Folds) else None
+            )
             with suppress(InvalidData):  # there are too few rows of positive weight
                 self.search = Search(
                     *(self.pipeline, rows.X, rows.labels(first.training)),
                     seed=spec.seed,
                     rows=first.training,
-                    apart=replace(rows.apart, gap=getattr(spec.validation, "gap", 0.0)),
+                    apart=replace(rows.apart, gap=within.gap if within else 0.0),
                     tries_unscaled=spec.scaling is None,
                     effort=spec.solver.search_effort,
                     interrupted=lambda: self.work.check(),

@@ -31,7 +31,7 @@ class OutputAsked(ReadModel):
 
 
 class InferCreate(BaseModel):
-    """Rows to predict: one tensor [rows, features]; of a model with texts one for each column."""
+    """Rows to predict: one tensor [rows, features], or one [rows] for each column."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 

@@ -6,7 +6,7 @@ import gzip
 import math
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -86,13 +86,11 @@ class Head(NamedTuple):
     shares: Shares
     tensors: tuple[Tensor, ...]
     """A matrix of all numbers, or one for each column."""
-    sizes: Sequence[Any]
-    """Their `binary_data_size`, None if it is not given."""
 
 
-Heads: TypeAlias = dict[tuple[bytes, str], Head]
-"""Those that were read, by their text without sizes and the model, for all exchanges: clients send
-the same JSON part with other numbers and texts."""
+Heads: TypeAlias = dict[tuple[bytes, int, str], Head]
+"""Those that were read, by their text without sizes, how many it had, and the model, for all
+exchanges: clients send the same JSON part with other numbers and texts."""
 
 
 class InferenceExchange:
@@ -144,17 +142,18 @@ class InferenceExchange:
     ) -> Instances:
         """`numbers` are those of a matrix, which MARK replaces in the text, or read them."""
         short = len(text) <= REMEMBERED_BYTES
-        fixed, sizes = _without_sizes(text) if short else (text, [])
-        key = fixed, model.key
-        known = self._heads.get(key)
-        head = known._replace(sizes=sizes) if known else self._head(text, model)
+        fixed, sizes = _without_sizes(text) if short else (text, [None])
+        key = fixed, len(sizes), model.key
+        head = known = self._heads.get(key)
+        if head is None:
+            head, sizes = self._head(text, model)
         again: CellsAgain | None = None
         if head.tensors[0].column is None:
-            given = self._values(head.tensors[0], head.sizes[0], numbers, data, model.features)
+            given = self._values(head.tensors[0], sizes[0], numbers, data, model.features)
         elif numbers is not None:
             raise invalid(("inputs",), "these are not the numbers read")
         else:
-            given, again = raw_rows(head.tensors, head.sizes, data, model.features.of_tensors)
+            given, again = raw_rows(head.tensors, sizes, data, model.features.of_tensors)
             longest = longest_text(self._limits.line_bytes)
             if len(text) + len(data) > longest:
                 model.features.check_texts(given, longest)
@@ -167,21 +166,22 @@ class InferenceExchange:
             X, head.outputs, unknown, binary=head.binary, id=head.id, shares=head.shares
         )
 
-    def _head(self, text: bytes, model: LoadedModel) -> Head:
-        document = _members(_parse(text), _REQUEST, ())
+    def _head(self, text: bytes, model: LoadedModel) -> tuple[Head, list[Any]]:
+        """And the `binary_data_size` of each tensor, None if it is not given."""
+        features, most_rows = model.features, self._limits.predict_rows
+        document = _members(_parse(text, with_nan=not features.is_plain), _REQUEST, ())
         inputs = document.get("inputs")
         if not isinstance(inputs, list) or not inputs:
             message = "give a list of tensors: one for each column, or a single one of numbers"
             raise invalid(("inputs",), message)
         for i, tensor in enumerate(inputs):
             _parameters(_members(tensor, _INPUT, ("inputs", i)), ("inputs", i))
-        features, most_rows = model.features, self._limits.predict_rows
         if _are_columns(inputs, features):
             tensors = described(inputs, features, most_rows)
         else:
             tensors = (_matrix(inputs[0], features, most_rows),)
         sizes = [_parameters(tensor, ()).get("binary_data_size") for tensor in inputs]
-        return Head(*_asked(document, model), tensors, sizes)
+        return Head(*_asked(document, model), tensors), sizes
 
     def _values(
         self,
@@ -276,19 +276,17 @@ def _matrix(given: dict[str, Any], features: Columns, most_rows: int) -> Tensor:
 
 
 def _without_sizes(text: bytes) -> tuple[bytes, list[Any]]:
-    """The JSON part without the sizes of tensors, and these."""
+    """The JSON part with a byte that UTF-8 has not for each size of a tensor, and these."""
     parts = _SIZE.split(text)
-    return b"".join(parts[::2]), [*map(int, parts[1::2])] or [None]
+    return b"\xff".join(parts[::2]), [*map(int, parts[1::2])] or [None]
 
 
 def _may_be_remembered(head: Head, text: bytes, sizes: list[Any]) -> bool:
-    """Whether it has no cells, and these are the sizes, so that the same text with others means the
-    same with these: without a backslash a name in quotes is no part of a text."""
-    return (
-        head.sizes == sizes
-        and b"\\" not in text
-        and all(tensor.data in (None, MARK) for tensor in head.tensors)
-    )
+    """Whether it has no cells, and all sizes were found in its text: the same text with others then
+    means the same with these. Without a quote in a text, no text has what looks like a size."""
+    found = _without_sizes(text)[1]
+    has_cells = any(tensor.data not in (None, MARK) for tensor in head.tensors)
+    return not has_cells and found == sizes and b'\\"' not in text
 
 
 def _flat(values: NDArray[Any]) -> bytes:
@@ -297,16 +295,18 @@ def _flat(values: NDArray[Any]) -> bytes:
     return orjson.dumps(values.ravel(), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _parse(head: bytes) -> Any:
-    try:
+def _parse(head: bytes, *, with_nan: bool) -> Any:
+    """`with_nan`: NaN is null, as clients in Python write it."""
+    with suppress(ValueError):
         document = orjson.loads(head)
-    except ValueError:
-        return decode_json(head)  # which says what is wrong, or reads what orjson does not
-    # orjson takes a name twice and any depth. Each member has its colon, and so has each one that
-    # was lost; a colon in a text only costs the second look.
-    if _n_members(document) != head.count(b":"):
-        return decode_json(head)
-    return document
+        # orjson takes a name twice and any depth. Each member has its colon, and so has each one
+        # that was lost. Without a backslash, every second part between quotes is a text.
+        n_members = _n_members(document)
+        if n_members == head.count(b":") or (
+            b"\\" not in head and n_members == b"".join(head.split(b'"')[::2]).count(b":")
+        ):
+            return document
+    return decode_json(head, with_nan=with_nan)  # which says what is wrong, or reads more
 
 
 def _n_members(document: Any) -> float:

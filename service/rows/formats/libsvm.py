@@ -39,7 +39,7 @@ _WIDTH = re.compile(rb"# ([0-9]{1,9}) features\n")
 LINES_AT_ONCE = 512
 """Of a body, so that other threads run in between."""
 VALUE_HINT = "a pair is index:value, the value a finite number"
-NEWLINE, BLANK, COLON, COMMA = (np.uint8(mark) for mark in b"\n :,")
+NEWLINE, BLANK, COLON, COMMA, MINUS, ZERO = (np.uint8(mark) for mark in b"\n :,-0")
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ def read(spec: ParseSpec) -> Table:
     allowed = IndexRange(base, limit, beyond, growing=spec.asked.n_features is None)
     faults = Faults()
     labels = Labels(faults, kind=spec.label_kind, most=most_classes(spec))
-    texts = spec.label_kind == "category" or None
-    beside = _Beside()
+    texts: bool | None = True if spec.label_kind == "category" else None
+    beside = _Beside(faults)
     highest = -1
     with SparseWriter(Path(spec.out), spec.limits) as writer:
         done = 0
@@ -160,7 +160,8 @@ class _Beside:
     """Weights of rows (`cost:2`) and their groups (`qid:17`): a row without is of weight 1, and of
     no group."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
         self._weights: dict[int, float] = {}
         self._groups: dict[int, int] = {}
         """By row; of groups their numbers."""
@@ -170,7 +171,13 @@ class _Beside:
         """The lines without weights and groups; `done` others came before them."""
         without = []
         for row, line in enumerate(lines, done):
+            given = set()
             for what, text in _BESIDE.findall(line):
+                if what in given:
+                    message, hint = "comes after another one", f"give one {what} a line"
+                    add = self._faults.add
+                    add("libsvm-index", message, f"{what}:{text}", hint, row=row + 1)
+                given.add(what)
                 if what == "cost":
                     self._weights[row] = float(text) if NUMBER.fullmatch(text) else -1.0
                 elif text:
@@ -333,15 +340,21 @@ def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
         listed = text.replace(b"\n+", b"\n").removeprefix(b"+")
     characters = np.frombuffer(listed, np.uint8)
     is_mark = (characters == NEWLINE) | (characters == BLANK) | (characters == COLON)
-    listed = (characters + is_mark * (COMMA - characters)).tobytes()  # sooner than `translate`
-    numbers = read_list(b"[%b]" % listed[:-1])
-    if numbers is not None and (numbers.all() or b"-0," not in listed):  # in JSON -0 is 0
+    commas = characters + is_mark * (COMMA - characters)  # sooner than `translate`
+    numbers = read_list(b"[%b]" % commas[:-1].tobytes())
+    if numbers is not None and (numbers.all() or not _has_minus_zero(commas)):  # in JSON it is 0
         return numbers
     try:
         # A separator of blanks matches one at least: `3-4` is an error, not two numbers.
         return np.fromstring(text.replace(b":", b" "), sep=" ")
     except (ValueError, DeprecationWarning):
         return None
+
+
+def _has_minus_zero(commas: npt.NDArray[np.uint8]) -> bool:
+    """Whether a number ends in -0."""
+    ends = (commas[1:-1] == ZERO) & (commas[2:] == COMMA)
+    return bool(((commas[:-2] == MINUS) & ends).any())
 
 
 @dataclass(slots=True)

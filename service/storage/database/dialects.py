@@ -46,6 +46,10 @@ _POSTGRES_DAMAGED = ("XX001", "XX002")
 DAMAGED = "the database is damaged; restore a backup"
 DAMAGED_RETRY_S = 60
 """It needs an operator."""
+TRY_S = 5e-4
+"""Time between two tries to write to SQLite while another process writes."""
+_WAIT_MS = "wait_ms"
+"""Entry of the `info` of a connection that writes: how long it waits for other processes."""
 _LEVEL = "synchronous"
 """Entry of a connection's `info`: how SQLite syncs its commits."""
 
@@ -191,4 +195,27 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     if connection.info.setdefault(_LEVEL, "FULL") != level:
         connection.exec_driver_sql(f"PRAGMA synchronous = {level}")
         connection.info[_LEVEL] = level
+    _begin_immediate(connection)
+
+
+def _begin_immediate(connection: sa.Connection) -> None:
+    """SQLite itself sleeps for up to 0.1 s between two tries, while the process that writes begins
+    its next transaction within a millisecond: so it would write alone for seconds."""
+    sqlite = connection.connection.driver_connection
+    assert isinstance(sqlite, sqlite3.Connection)
+    wait_ms = connection.info.get(_WAIT_MS)
+    if wait_ms is None:
+        [wait_ms] = sqlite.execute("PRAGMA busy_timeout").fetchone()
+        connection.info[_WAIT_MS] = wait_ms
+        sqlite.execute("PRAGMA busy_timeout = 0")
+    deadline = time.monotonic() + wait_ms / 1000
+    while time.monotonic() < deadline:
+        try:
+            sqlite.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                break
+            time.sleep(TRY_S)
+        else:
+            return
     connection.exec_driver_sql("BEGIN IMMEDIATE")

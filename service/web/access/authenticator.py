@@ -18,6 +18,7 @@ from service.addresses import ANY, is_address
 from service.common.answerer import RawHeaders
 from service.common.callers import Caller, Rate
 from service.common.keys import SCOPES, Keys, matching
+from service.common.shared import Times
 from service.errors import Unavailable
 from service.storage.database.tables import Key
 
@@ -43,12 +44,14 @@ class Authenticator:
         auth: Literal["auto", "on", "off"],
         requests_per_s: float | None,
         hosts: Hosts,
+        times: Times | None = None,
     ) -> None:
         self._keys = keys
         self._auth = auth
         self._requests_per_s = requests_per_s
         self.allows_host = hosts.allow
         self._present: dict[str, Key] = {}
+        self._times = times or Times()
         self._rates: dict[str, Rate] = {}
         self._callers: OrderedDict[str, Caller] = OrderedDict()
         self._anyone = Caller("", frozenset(SCOPES))
@@ -110,7 +113,7 @@ class Authenticator:
         caller = self._callers.get(address)
         if caller is None:
             per_s = self._requests_per_s
-            rate = None if per_s is None else Rate(per_s)
+            rate = None if per_s is None else Rate(per_s, self._times, address)
             caller = self._remember(address, Caller(address, self._anyone.scopes, rate))
         return caller
 
@@ -120,7 +123,7 @@ class Authenticator:
             return None
         rate = self._rates.get(key.id)
         if rate is None or rate.per_s != per_s:
-            rate = self._rates[key.id] = Rate(per_s)
+            rate = self._rates[key.id] = Rate(per_s, self._times, key.id)
         return rate
 
     def _remember(self, name: str, caller: Caller) -> Caller:

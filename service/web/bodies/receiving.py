@@ -1,5 +1,5 @@
 """The body of a request as it arrives: its limit, its digest, clients that leave; and a limit of
-the memory for the bodies of all connections of a process.
+the memory for the bodies of all connections.
 
 A body counts against one budget while it is received and answered; a request beyond the budget is
 refused. A small body that arrives complete with its header does not count, because a slow sender
@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.common.malloc import return_free_memory
+from service.common.shared import Count
 from service.errors import InvalidRequest, TooLarge, Unavailable
 
 STATE = "body_share"
@@ -41,9 +42,10 @@ T = TypeVar("T")
 class BodyBudget:
     """Counts bytes. Use it in one event loop only."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, used: Count | None = None) -> None:
+        """`used` has those of other processes, too."""
         self._limit_bytes = limit_bytes
-        self._used = 0
+        self._used = used or Count()
         self._peak = 0
         """Largest number in use since memory was last returned."""
         self._timer: asyncio.TimerHandle | None = None
@@ -54,23 +56,23 @@ class BodyBudget:
 
     def use(self, n_bytes: int) -> bool:
         """Use `n_bytes` more; False, and nothing changes, if that exceeds the limit."""
-        if self._used + n_bytes > self._limit_bytes:
+        if self._used.total + n_bytes > self._limit_bytes:
             return False
-        self._used += n_bytes
-        self._peak = max(self._peak, self._used)
+        self._used.own += n_bytes
+        self._peak = max(self._peak, self._used.own)
         return True
 
     def free(self, n_bytes: int) -> None:
         """Free `n_bytes`."""
-        self._used -= n_bytes
-        if self._peak > LARGE_USE_BYTES >= self._used and self._timer is None:
+        self._used.own -= n_bytes
+        if self._peak > LARGE_USE_BYTES >= self._used.own and self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(QUIET_S, self._return_memory, loop)
 
     def _return_memory(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
-        if self._used <= LARGE_USE_BYTES:
-            self._peak = self._used
+        if self._used.own <= LARGE_USE_BYTES:
+            self._peak = self._used.own
             loop.run_in_executor(None, return_free_memory)
 
 

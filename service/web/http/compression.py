@@ -21,7 +21,6 @@ from starlette.staticfiles import PathLike, StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.web.http.headers import FOREVER
-from service.web.server.observability import PREDICTIONS
 
 MIN_BYTES = 1024
 LEVEL = 5
@@ -32,14 +31,16 @@ _TEXTS = ("text/", "image/svg+xml", "application/json", "application/javascript"
 class Compression:
     """A middleware."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, plain: tuple[str, ...] = ()) -> None:
+        """Replies of paths with the ends `plain` are not compressed."""
         self._app = app
+        self._plain = plain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
         if (
             scope["type"] == "http"
-            and not scope["path"].endswith(PREDICTIONS)
+            and not scope["path"].endswith(self._plain)
             and _accepts_gzip(scope)
         ):
             app = _Responder(app, MIN_BYTES, LEVEL)

@@ -147,6 +147,11 @@ def _has_unusual(headers: RawHeaders) -> bool:
 class ServiceProtocol(MessageProtocol):
     """One connection."""
 
+    __slots__ = (
+        *("_chunks", "_context", "_last", "_prediction"),
+        *("_received", "_share", "_started", "_task"),
+    )
+
     def __init__(self, context: ServerContext, *args: Any, **options: Any) -> None:
         super().__init__(context.limits, *args, **options)
         self._context = context

@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 
 from service.common.answerer import RawHeaders
 from service.common.malloc import return_free_memory
+from service.common.shared import Count
 from service.errors import ServiceError
 from service.web.bodies.receiving import BodyBudget
 from service.web.server.observability import Metrics
@@ -44,10 +45,12 @@ class ConnectionLimits:
     header_s: float
     body_idle_s: float
     most: int
-    """Open at once."""
+    """Open at once, in all processes."""
     metrics: Metrics
     """Counts refused connections."""
     bodies: BodyBudget
+    opened: Count
+    """Connections that are open, in all processes."""
     headers: BodyBudget = field(default_factory=partial(BodyBudget, HEADERS_BYTES), init=False)
     """Of requests that are half sent or not answered yet."""
     ending: bool = field(default=False, init=False)

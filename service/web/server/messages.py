@@ -56,6 +56,14 @@ _ignored = memoryview(bytearray(64 * 1024))
 class MessageProtocol(HttpToolsProtocol):
     """One connection."""
 
+    __slots__ = (
+        *("_bytes", "_complete", "_field_bytes", "_fields_only", "_has_cycle", "_header_share"),
+        *("_in_header", "_in_message", "_in_trailers", "_kept", "_kept_bytes", "_limits"),
+        *("_line_end", "_packet_bytes", "_packet_size", "_progress_at", "_raw", "_refusal"),
+        *("_running", "_unread_since"),
+    )
+    """A dictionary of so many members would be enlarged again and again for each connection."""
+
     def __init__(self, shared: limits.ConnectionLimits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._limits = shared
@@ -95,7 +103,8 @@ class MessageProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._progress_at = self.loop.time()
         self._limits.watch(self.server_state, self.loop)
-        if len(self.server_state.connections) > self._limits.most:
+        self._limits.opened.own = len(self.connections)
+        if self._limits.opened.total > self._limits.most:
             detail = "too many open connections; retry later"
             self._refuse(ServiceError("too-many-connections", detail))
             transport.close()
@@ -108,6 +117,7 @@ class MessageProtocol(HttpToolsProtocol):
             self._running.disconnected = True
             self._running.message_event.set()
         super().connection_lost(exc)
+        self._limits.opened.own = len(self.connections)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
+import os
 import re
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -19,7 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.common.callers import address_of
-from service.common.tally import Tally
+from service.common.shared import Shared
+from service.common.tally import BOUNDS, Tally, histogram
 from service.errors import Unavailable
 from service.web.http.headers import add_headers
 from service.web.problems import internal_error, render
@@ -36,11 +39,26 @@ PREDICTIONS = ("/predict", "/infer")
 """Ends of paths that may be called thousands of times per second: successful requests are logged
 at debug level only, which costs nothing if it is off."""
 
+OF_THE_PARENT = ("process_start_time_seconds", "process_max_fds")
+"""Metrics that are no sum over processes."""
+
 log = structlog.stdlib.get_logger("service.requests")
 
 
-_ids = map(f"{uuid.uuid4().hex[:20]}{{:012x}}".format, itertools.count())
 RETRY_S = 5
+
+
+_ids: Iterator[str]
+
+
+def _begin_ids() -> None:
+    """Each process has its own, forks too."""
+    global _ids
+    _ids = map(f"{uuid.uuid4().hex[:20]}{{:012x}}".format, itertools.count())
+
+
+_begin_ids()
+os.register_at_fork(after_in_child=_begin_ids)
 
 
 def new_request_id() -> str:
@@ -66,11 +84,16 @@ def trace_id_of(headers: list[tuple[bytes, bytes]]) -> str | None:
 
 
 class Metrics(Collector):
-    """The metrics of one application; packages register their own collectors in `registry`."""
+    """The metrics of one application, in all of its processes; packages register their own
+    collectors in `registry`."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Shared | None = None) -> None:
+        self._shared = shared or Shared()
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        if self._shared.n_places == 1:
+            ProcessCollector(registry=self.registry)
+        else:
+            self.registry.register(_AllProcesses(self._shared))
         PlatformCollector(registry=self.registry)
         self._tallies: dict[tuple[str, str, int], Tally] = {}
         self.registry.register(self)
@@ -86,13 +109,14 @@ class Metrics(Collector):
         """The tally of such requests."""
         tally = self._tallies.get((method, route, status))
         if tally is None:
-            tally = self._tallies[method, route, status] = Tally()
+            numbers = self._shared.numbers("http", method, route, str(status))
+            tally = self._tallies[method, route, status] = Tally(numbers)
         return tally
 
     @property
     def answered(self) -> int:
-        """Requests so far."""
-        return sum(sum(tally.buckets) for tally in self._tallies.values())
+        """Requests of this process so far."""
+        return int(sum(sum(tally.numbers[: len(BOUNDS) + 1]) for tally in self._tallies.values()))
 
     def collect(self) -> Iterator[Metric]:
         """Called by the registry."""
@@ -104,16 +128,39 @@ class Metrics(Collector):
             "Time from a request's first byte to the last one of its reply.",
             labels=["method", "route"],
         )
-        by_route: dict[tuple[str, str], Tally] = {}
-        for (method, route, status), tally in list(self._tallies.items()):
-            requests.add_metric([method, route, str(status)], sum(tally.buckets))
-            total = by_route.setdefault((method, route), Tally())
-            total.seconds += tally.seconds
-            total.buckets = [a + b for a, b in zip(total.buckets, tally.buckets, strict=True)]
-        for labels, tally in by_route.items():
-            durations.add_metric(labels, tally.cumulative(), tally.seconds)
+        by_route: dict[tuple[str, ...], list[float]] = {}
+        for labels, numbers in self._shared.totals("http").items():
+            requests.add_metric(labels, sum(numbers[: len(BOUNDS) + 1]))
+            total = by_route.setdefault(labels[:2], [0.0] * len(numbers))
+            total[:] = map(float.__add__, total, numbers)
+        for labels, numbers in by_route.items():
+            durations.add_metric(labels, *histogram(numbers))
         yield requests
         yield durations
+
+
+class _AllProcesses(Collector):
+    """What `ProcessCollector` has of one process, for the parent and all processes of the API."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    def collect(self) -> Iterator[Metric]:
+        """Sums, but for the time of the start and the limit of files, which are the parent's."""
+        first: dict[str, Metric] = {}
+        for id in filter(None, self._shared.count("process id").each):
+            for metric in ProcessCollector(pid=partial(int, id), registry=None).collect():
+                total = first.setdefault(metric.name, metric)
+                if total is not metric and metric.name not in OF_THE_PARENT:
+                    _add(total, metric.samples[0].value)
+        for (name,), (ended, *_) in self._shared.totals("ended").items():
+            _add(first[name], ended)
+        yield from first.values()
+
+
+def _add(total: Metric, value: float) -> None:
+    (sample,) = total.samples
+    total.samples = [sample._replace(value=sample.value + value)]
 
 
 class Observability:

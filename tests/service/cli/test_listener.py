@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.cli import serving as listening
-from service.cli.serving import BACKLOG, listener_at, stop_listening
+from service.cli.listening import BACKLOG, drop_new_connections, listener_at, stop_listening
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def test_no_connection_is_made_between_the_last_accept_and_the_end(
     """A connection made there would be reset, and a proxy may not repeat a POST."""
     address = listener.getsockname()
     before = socket.create_connection(address)
-    listening._drop_new_connections(listener)
+    drop_new_connections(listener)
     with pytest.raises(TimeoutError):
         socket.create_connection(address, timeout=0.2)
     before.sendall(b"question")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pandas
@@ -15,7 +17,7 @@ import pytest
 from scipy import sparse
 
 from service.client import Client
-from service.client.rows import predict_body, read_output, upload_body
+from service.client.rows import ARROW, predict_body, read_output, upload_body
 
 N = 60
 RANDOM = np.random.default_rng(0)
@@ -302,3 +304,56 @@ def test_cells_of_other_types(client: Client) -> None:
     frame = pandas.DataFrame({"n": range(N), "span": pandas.cut(pandas.Series(range(N)), 3)})
     with pytest.raises(ValueError, match="the column 'span' has cells of the type Interval"):
         client.upload(frame, LABELS)
+
+
+def test_frames_are_sent_as_arrow() -> None:
+    """With the names of their columns, and with the schema of JSON; what JSON refuses or has as
+    another thing, as before."""
+    for form, data in tables().items():
+        kind = "application/json" if form in ("columns", "records") else ARROW
+        body, plain = (upload_body(data, None, None, None, arrow=one) for one in (True, False))
+        assert (body.media_type, body.params) == (kind, plain.params), form
+        assert predict_body(data, arrow=True).media_type == kind, form
+    mixed = pandas.DataFrame({"a": [1, "x"], "b": [1, 2]})
+    assert upload_body(mixed, None, None, None, arrow=True).media_type == "application/json"
+    assert predict_body(mixed, arrow=True).media_type == "application/json"
+    spans = pandas.DataFrame({"a": [datetime.timedelta(1)], "b": [1]})
+    with pytest.raises(ValueError, match="cells of the type Timedelta"):
+        predict_body(spans, arrow=True)
+    twice = pandas.DataFrame([[1, 2]], columns=["a", "a"])
+    with pytest.raises(ValueError, match="'a' comes twice"):
+        predict_body(twice, arrow=True)
+
+
+class _WithoutArrow(BaseHTTPRequestHandler):
+    """A service that reads no Arrow."""
+
+    received: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        kind = self.headers["Content-Type"]
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.received.append(kind)
+        self.send_response(415 if kind == ARROW else 200)
+        content = b'{"code": "unsupported-format"}' if kind == ARROW else b'{"label": []}'
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_a_service_that_reads_no_arrow_gets_what_it_reads() -> None:
+    """The client asks once."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _WithoutArrow) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with Client(f"http://127.0.0.1:{server.server_port}") as client:
+                for _ in range(2):
+                    client.predict("m", frame_of(), outputs=["label"])
+        finally:
+            server.shutdown()
+            thread.join()
+    assert _WithoutArrow.received == [ARROW, "application/json", "application/json"]

@@ -159,6 +159,18 @@ def test_linear_model_shows_weights_and_explanations(browser: Browser, worker: W
     assert "Weights" in browser.page.text
     browser.send("/models/iris/versions/1/predict")
     assert browser.page.html.count('class="terms"') == 3
+    assert "baseline" not in browser.page.text
+
+
+def test_kernel_model_shows_what_each_column_adds(browser: Browser, worker: Worker) -> None:
+    browser.send("/samples/iris")
+    _trained(browser, worker, solver="smo")
+    browser.go("/models/iris")
+    browser.send("/models/iris/versions/1/predict")
+    explained = browser.page.html.split("<summary>Explanation</summary>")[1]
+    for name in ("petal_length", "intercept", "baseline", "error", "score"):
+        assert explained.count(f'<th scope="row">{name}</th>') == 3
+    assert "The baseline is the mean of the support vectors." in browser.page.text
 
 
 def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: TestClient) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -95,7 +96,9 @@ def test_downloads_give_back_the_roles(
     path = f"/v1/datasets/{dataset['id']}/content"
     content = client.get(path, headers={"Accept": media_type})
     assert content.status_code == 200
-    again = sent(post(client, content.content, media_type, **ROLES))
+    query = dict(parse_qsl(content.headers["X-Upload-Query"]))
+    assert query == ROLES
+    again = sent(post(client, content.content, media_type, **query))
     assert again["id"] == dataset["id"]
     assert client.get(path, headers={"Accept": "application/x-npz"}).status_code == 406
 

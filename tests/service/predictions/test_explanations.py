@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import fsum
 from typing import Any
 
@@ -9,12 +10,19 @@ import numpy as np
 import pytest
 
 from service.errors import InvalidContent, TooLarge
+from service.models.outputs import USUAL
 from service.predictions.batcher import Prediction, ScoredBatch
-from service.predictions.explanations import MAX_TERMS, STRONGEST, check_explainable
+from service.predictions.explanations import (
+    MAX_SLOPES,
+    MAX_TERMS,
+    STRONGEST,
+    check_explainable,
+)
 from service.predictions.loaded_models import LoadedModel
 from svm import (
     GaussianKernel,
     KernelPegasos,
+    LinearKernel,
     Newton,
     Nystroem,
     Pipeline,
@@ -24,6 +32,7 @@ from svm import (
     Splines,
     Square,
 )
+from svm.model.paths import path_work
 from svm.model.pipeline import FittedPipeline
 from tests.service.models.registered_models import fitted_pipeline
 from tests.svm.cases.problems import blobs
@@ -37,6 +46,13 @@ PIPELINES = {
     "gaussian": Pipeline(solver=KernelPegasos(kernel=GaussianKernel())),
     "polynomial kernel": Pipeline(
         solver=KernelPegasos(kernel=PolynomialKernel(degree=2)), scaling="standardize"
+    ),
+    "linear kernel": Pipeline(solver=KernelPegasos(kernel=LinearKernel()), scaling="min-max"),
+    "kernel of products": Pipeline(
+        solver=KernelPegasos(kernel=GaussianKernel()), features=Polynomial(degree=2)
+    ),
+    "fourier": Pipeline(
+        solver=Newton(), features=RandomFourier(n_components=40), scaling="standardize"
     ),
     "nystroem": Pipeline(solver=Newton(), features=Nystroem(n_components=40), scaling="max-abs"),
 }
@@ -65,17 +81,19 @@ def test_terms_sum_to_the_score(kind: str, n_classes: int) -> None:
         assert [problem["score"] for problem in row] == row_scores
         for problem in row:
             assert len(problem["classes"]) == 2
-            if "terms" in problem:
-                listed = list(problem["terms"].values())
-            else:
+            sums = {"rounding": list(problem["terms"].values())}
+            if "baseline" in problem:
+                sums = {"error": [problem["baseline"], *sums["rounding"]]}
+            if "support_vectors" in problem:
                 listed = [vector["term"] for vector in problem["support_vectors"]]
                 assert len(listed) <= STRONGEST
                 assert listed == sorted(listed, key=abs, reverse=True)
-                listed.append(problem["others"])
-            listed.append(problem["intercept"])
-            assert fsum([problem["rounding"], *listed]) == problem["score"]
-            if kind != "nystroem":  # whose sum goes through a root of the kernel matrix
-                assert abs(problem["rounding"]) <= 1e-11 * max(map(abs, listed)) * len(listed)
+                sums["rounding"] = [*listed, problem["others"]]
+            for rest, parts in sums.items():
+                parts.append(problem["intercept"])
+                assert fsum([problem[rest], *parts]) == problem["score"]
+                if kind != "nystroem":  # whose sum goes through a root of the kernel matrix
+                    assert abs(problem[rest]) <= 1e-11 * max(map(abs, parts)) * len(parts)
 
 
 def test_terms_are_named() -> None:
@@ -115,11 +133,38 @@ def test_strongest_vectors_are_those_of_the_kernel_sum() -> None:
 
 
 def test_what_cannot_be_explained_is_refused() -> None:
-    """Random features mean nothing; and a reply has an end."""
+    """A kernel on features of a kernel has no columns; and a reply has an end, of terms and of
+    time."""
     X, labels = blobs(2)
-    pipeline = Pipeline(solver=Newton(), features=RandomFourier(n_components=10))
-    with pytest.raises(InvalidContent, match="explanation-unsupported"):
-        check_explainable(loaded(train(pipeline, X, labels).result().fitted))
+    for features in (RandomFourier(n_components=10), Nystroem(n_components=10)):
+        pipeline = Pipeline(solver=KernelPegasos(kernel=GaussianKernel()), features=features)
+        with pytest.raises(InvalidContent, match="explanation-unsupported"):
+            check_explainable(loaded(train(pipeline, X, labels).result().fitted))
     fitted = fitted_pipeline(n_features=1000)
     with pytest.raises(TooLarge, match="too-many-rows"):
         explain(loaded(fitted), np.ones((MAX_TERMS // 1000 + 1, 1000)))
+    slow = train(PIPELINES["gaussian"], X, labels).result().fitted
+    limit = MAX_SLOPES // path_work(slow)
+    assert limit * X.shape[1] < MAX_TERMS
+    with pytest.raises(TooLarge) as refused:
+        explain(loaded(slow), np.ones((limit + 1, X.shape[1])))
+    assert refused.value.extra["limit"] == limit
+
+
+def test_terms_that_overflow_are_refused() -> None:
+    """By the row; its score need not overflow."""
+    fitted = replace(
+        fitted_pipeline(n_features=2), coefficients=np.array([[1e200, -1e200], [1.0, 1.0]])[:1]
+    )
+    X = np.array([[1.0, 1.0], [1e150, 1e150]])
+    prediction = Prediction(X, ScoredBatch(loaded(fitted), np.ones((2, 1))), 0, 2)
+    with pytest.raises(InvalidContent) as refused:
+        prediction.output("explanation", USUAL)
+    assert [(fault.code, fault.row) for fault in refused.value.faults] == [("non-finite-value", 2)]
+
+
+def test_rows_are_explained_together_as_alone() -> None:
+    X, labels = blobs(3)
+    for pipeline in PIPELINES.values():
+        model = loaded(train(pipeline, X, labels).result().fitted)
+        assert explain(model, X[:6]) == [explain(model, row[None])[0] for row in X[:6]]

@@ -457,8 +457,19 @@ def test_heads_that_are_remembered_take_little_memory() -> None:
         with contextlib.suppress(ServiceError):
             InferenceExchange(headers, Limits(), heads).read(head + data, asked)
 
+    names = list(map(chr, range(ord("A"), ord("W"))))
+    wide = model(n_features=len(names), columns=names)
+
+    def read_columns(number: int) -> None:
+        size = {"parameters": {"binary_data_size": 8}}
+        columns = [{"name": n, "datatype": "FP64", "shape": [1], **size} for n in names]
+        head = orjson.dumps({"inputs": columns, "id": f"{number}" * 50})
+        headers = [(b"inference-header-content-length", b"%d" % len(head))]
+        InferenceExchange(headers, Limits(), heads).read(head + bytes(8 * len(names)), wide)
+
     read(0, tensor)
-    assert len(heads) == 1
+    read_columns(0)
+    assert len(heads) == 2
     tracemalloc.start(1)
     try:
         for number in range(80):
@@ -467,6 +478,7 @@ def test_heads_that_are_remembered_take_little_memory() -> None:
             read(number, tensor | {"parameters": {"binary_data_size": small}})
             read(number, tensor | {"parameters": {"x": small}})
             read(number, tensor, id=f"{number}" + "x" * 1900)
+            read_columns(number)
         assert 0 < len(heads) <= MOST_REMEMBERED
         assert tracemalloc.get_traced_memory()[0] < 1024 * 1024
     finally:

@@ -10,13 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from numpy.typing import NDArray
 
+from service.rows.spec import ARROW
 from service.settings import Limits
 from svm.model.calibration import Calibration
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.service.predictions.predict_paths import PredictPath, predict_path
+from tests.service.rows.arrays import arrow
 from tests.service.rows.formats.test_npy import HUGE, lying, of_shape
 
 __all__ = ["predict_path"]
@@ -54,6 +57,7 @@ def bodies(X: NDArray[np.float64]) -> dict[str, tuple[str, bytes]]:
     turned = [dict(reversed(row.items())) for row in objects]
     ndjson = "\n".join(json.dumps(row) for row in X.tolist())
     mixed = json.dumps({"instances": [objects[0], *X[1:].tolist()]})
+    table = pyarrow.table(dict(zip(COLUMNS, X.T, strict=True)))
     return {
         "JSON": ("application/json", json.dumps({"instances": X.tolist()}).encode()),
         "JSON spaced": (
@@ -82,6 +86,8 @@ def bodies(X: NDArray[np.float64]) -> dict[str, tuple[str, bytes]]:
         "TSV": ("text/tab-separated-values", lines(X, "\t").encode()),
         "LIBSVM": ("text/x-libsvm", libsvm(X, "")),
         "LIBSVM with labels": ("text/x-libsvm", libsvm(X, "+1 ")),
+        "Arrow": (ARROW, arrow(table)),
+        "Arrow, turned": (ARROW, arrow(table.select(COLUMNS[::-1]), "zstd", rows=1)),
         "NPY": ("application/x-npy", npy(X)),
         "NPY Fortran": ("application/x-npy", npy(np.asfortranarray(X))),
         "NPY big-endian": ("application/x-npy", npy(X.astype(">f8"))),
@@ -189,6 +195,10 @@ def test_replies_in_every_format(
     assert [record[0] for record in records] == label
     values = np.array([[float(cell) for cell in record[1:]] for record in records])
     assert values.tobytes() == decision.reshape(len(ROWS), -1).tobytes()
+    table = pyarrow.ipc.open_stream(ask(ARROW).content).read_all().to_pydict()
+    assert table.pop("label") == label
+    assert list(table) == head[1:]
+    assert np.array([*table.values()]).T.tobytes() == values.tobytes()
     array = np.load(io.BytesIO(ask("application/x-npy", outputs=["decision"]).content))
     assert array.tobytes() == decision.tobytes()
     array = np.load(io.BytesIO(ask("application/x-npy", outputs=["label"]).content))
@@ -297,6 +307,14 @@ BAD: dict[str, tuple[dict[str, str], bytes, int, str]] = {
         b'{"instances": [[1, 2, 3]]}',
         406,
         "not-acceptable",
+    ),
+    "Arrow: cut": ({"Content-Type": ARROW}, b"\xff" * 40, 422, "columnar-unsupported"),
+    "Arrow: no Arrow": ({"Content-Type": ARROW}, b"1,2,3\n", 415, "format-mismatch"),
+    "explanations in Arrow": (
+        {"Accept": ARROW},
+        b'{"instances": [[1, 2, 3]], "outputs": ["explanation"]}',
+        400,
+        "invalid-parameter",
     ),
     "two outputs in NPY": (
         {"Accept": "application/x-npy"},

@@ -40,7 +40,7 @@ def test_long_replies_leave_the_loop_free(
         models = LoadedModels(database, registered.registry, 2**30)
         predictor = Predictor(models, settings.limits, Parser(), open_blobs(settings))
         headers = [(b"content-type", b"application/json"), (b"accept", b"application/x-ndjson")]
-        call = predictor.call(b"/v1/models/iris/predict", headers)
+        call = predictor.call(b"/v1/models/iris/predict", {}, headers)
         assert call is not None
         await models.get("iris", None)  # to be at hand
         replies: list[Reply | Exception] = []
@@ -69,7 +69,7 @@ def test_short_replies_are_told_at_once(registered: RegisteredModels, settings: 
         database = Database(settings.database_url)
         models = LoadedModels(database, registered.registry, 2**30)
         predictor = Predictor(models, settings.limits, Parser(), open_blobs(settings))
-        call = predictor.call(b"/v1/models/iris/predict", [])
+        call = predictor.call(b"/v1/models/iris/predict", {}, [])
         assert call is not None
         await models.get("iris", None)
         replies: list[Reply | Exception] = []

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import numpy.typing as npt
+import pyarrow
 
 
 def npy(array: npt.NDArray[Any], version: tuple[int, int] | None = None) -> bytes:
@@ -28,3 +29,12 @@ def parquet(columns: dict[str, Any], options: str = "") -> bytes:
             f"COPY (SELECT {', '.join(names)} FROM columns) TO '{path}' (FORMAT parquet{options})"
         )
         return path.read_bytes()
+
+
+def arrow(table: pyarrow.Table, compression: str | None = None, rows: int | None = None) -> bytes:
+    """A stream, of batches of this many rows."""
+    out = io.BytesIO()
+    options = pyarrow.ipc.IpcWriteOptions(compression=compression)
+    with pyarrow.ipc.new_stream(out, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return out.getvalue()

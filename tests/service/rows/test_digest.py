@@ -17,6 +17,7 @@ import anyio
 import hypothesis
 import numpy as np
 import numpy.typing as npt
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from service.rows.cell_texts.number_text import MISSING_TEXTS, NUMBER
 from service.rows.format_table import FORMATS
 from service.rows.parser import Parser
 from service.rows.spec import (
+    ARROW,
     CSV,
     JSON,
     LIBSVM,
@@ -41,7 +43,7 @@ from service.rows.spec import (
 )
 from svm.data.texts import StoredTexts
 from tests.seeds import seed_from
-from tests.service.rows.arrays import npy, parquet
+from tests.service.rows.arrays import arrow, npy, parquet
 from tests.service.rows.reading import Result, make_spec, upload
 from tests.service.rows.workbooks import workbook, zipped
 
@@ -90,6 +92,7 @@ def files(X: npt.NDArray[np.float64], labels: list[Any]) -> list[File]:
     own = {"labels": table([[label] for label in labels], ","), **bare}
     return [
         File(parquet(columns), PARQUET),
+        File(arrow(pyarrow.table(columns), rows=5), ARROW),
         File(archive.getvalue(), NPZ),
         File(table(cells, ","), CSV, bare),
         File(table(cells, "\t"), TSV, bare),
@@ -268,6 +271,7 @@ def text_files(rows: list[tuple[Any, ...]]) -> list[File]:
         File(json.dumps(body), JSON, asked),
         File("".join(json.dumps(one) + "\n" for one in records), NDJSON, asked),
         File(parquet(arrays), PARQUET, asked),
+        File(arrow(pyarrow.table(arrays)), ARROW, asked),
         File(zipped({"a.csv": table([names, *rows], ",").encode()}), ZIP, asked),
     ]
 

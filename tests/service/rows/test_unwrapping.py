@@ -114,7 +114,7 @@ def test_windows_larger_than_allowed() -> None:
     ("head", "name"),
     [
         (b"% a\n@RELATION r\n@ATTRIBUTE a NUMERIC\n", "ARFF"),
-        (b"ARROW1\0\0", "Feather"),
+        (b"FEA1\0\0\0\0", "Feather"),
         (b"\x89HDF\r\n\x1a\n", "HDF5"),
         (b"\x80\x05\x95\0", "pickle"),
         (b"%PDF-1.7\n", "PDF"),

@@ -15,6 +15,7 @@ from svm.encoding.encoder import Encoder, Encoding, PlainEncoder
 from svm.errors import CheckpointMismatch, InvalidData
 from svm.kernel.kernels import GaussianKernel
 from svm.model.explanations import contributions
+from svm.model.paths import Paths, path_work
 from svm.model.pipeline import FittedPipeline, Pipeline
 from svm.model.scorers import TableScorer
 from svm.model.serialization import from_arrays, to_arrays
@@ -75,8 +76,16 @@ def test_rows_are_scored_as_the_slow_encoder_says(name: str, n_levels: int) -> N
     )
     scores = fitted.problem_scores(rows)
     np.testing.assert_allclose(scores, plain.problem_scores(encoded), rtol=1e-8, atol=1e-8)
-    terms = [contributions(fitted, row[None]).sum(axis=1) for row in rows]
-    np.testing.assert_allclose(np.array(terms) + fitted.intercepts, scores, rtol=1e-8, atol=1e-8)
+    start = fitted.intercepts
+    if path_work(fitted):
+        paths = Paths(fitted)
+        terms, start = np.array([row.terms for row in paths.rows(rows)]), start + paths.baseline
+    else:
+        terms = contributions(fitted, rows)
+        alone = np.concatenate([contributions(fitted, row[None]) for row in rows])
+        assert terms.tobytes() == alone.tobytes()
+    assert name == "products" or terms.shape[2] == len(columns)
+    np.testing.assert_allclose(terms.sum(axis=2) + start, scores, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.spread(3)
@@ -131,14 +140,14 @@ def test_unknown_cell_adds_nothing_to_the_bit(n_levels: int) -> None:
         without = replace(fitted, coefficients=coefficients)
         assert fitted.problem_scores(rows).tobytes() == without.problem_scores(X[:30]).tobytes()
         for row in rows:
-            assert not contributions(fitted, row[None])[:, j].any()
+            assert not contributions(fitted, row[None])[0, :, j].any()
 
 
 def test_contributions_are_those_of_the_original_columns() -> None:
     """A number with an indicator, four parts of a date and all levels are one term each."""
     X, y, columns = table(100)
     fitted = train(PIPELINES["linear"], X, y, columns=columns).result().fitted
-    terms = contributions(fitted, X[:1])
+    (terms,) = contributions(fitted, X[:1])
     assert terms.shape == (1, len(columns))
     slow = SlowEncoder(Encoding(), "standardize", X, columns)
     assert isinstance(fitted.encoder, Encoder)

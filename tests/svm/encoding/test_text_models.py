@@ -192,7 +192,7 @@ def test_tokens_of_a_row_sum_to_its_score() -> None:
     fitted = train(pipeline(Auto(C=1.0)), X, labels, columns=COLUMNS).result().fitted
     for i in range(30):
         row = X[i : i + 1]
-        terms, tokens = contributions(fitted, row), text_contributions(fitted, row)
+        (terms,), tokens = contributions(fitted, row), text_contributions(fitted, row)
         total = terms.sum(axis=1) + fitted.intercepts
         np.testing.assert_allclose(total, fitted.problem_scores(row)[0], rtol=0.0, atol=1e-12)
         for j in (0, 3):

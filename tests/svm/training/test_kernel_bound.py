@@ -234,3 +234,12 @@ def test_a_resumed_training_has_the_same_bounds() -> None:
         known.append(int(np.isfinite(saved["kernel_bounds"]).sum()))
     assert set(known) == {0, 1, 2, 3}, known
     assert training.result().certificate.exact == whole
+
+
+def test_a_kernel_on_nystroem_features_has_its_own_certificate() -> None:
+    """The bound with the kernel of the features is of linear models on them."""
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    labels = np.where((X**2).sum(axis=1) > 2.0, "a", "b")
+    pipeline = Pipeline(solver=SMO(C=1.0), features=Nystroem(n_components=10))
+    certificate = train(pipeline, X, labels).result().certificate
+    assert (certificate.status, certificate.exact) == ("certified", None)

@@ -163,7 +163,7 @@ def test_parts_of_a_dataset_have_a_gap(client: TestClient) -> None:
 def test_groups_of_a_validation_dataset_that_were_trained_on(
     client: TestClient, worker: Worker
 ) -> None:
-    """Are found by their names, whatever their numbers."""
+    """Are found by their names, whatever their numbers; so are those of an evaluation."""
     other = upload(client, visits(20, seed=1).replace("p3,", "q,"), target="ill", group="patient")
     upload(client, visits(10), target="ill", group="patient")
     job = trained(client, worker, validation={"dataset_id": other})
@@ -177,6 +177,13 @@ def test_groups_of_a_validation_dataset_that_were_trained_on(
     upload(client, visits(10), target="ill", group="patient")
     job = trained(client, worker, validation={"dataset_id": new})
     assert "trained-groups" not in {one["name"] for one in job["audit"]}
+    whole = "9 of the 20 groups of the rows by `patient` are groups of training rows, too."
+    for dataset_id, expected in ((other, whole), (new, "")):
+        asked = {"dataset_id": dataset_id, "model": "clouds"}
+        evaluation = client.post("/v1/evaluations", json=asked).json()["id"]
+        warnings = " ".join(carry_out(client, worker, evaluation)["warnings"])
+        assert expected in warnings
+        assert ("groups of training rows" in warnings) == bool(expected)
 
 
 def test_some_classes_only(client: TestClient, worker: Worker) -> None:
@@ -220,3 +227,39 @@ def test_rows_of_weight_0_are_split_alike_everywhere(client: TestClient, worker:
     assert test["class_counts"] == counts
     lines = client.get(f"/v1/datasets/{test['id']}/content").text.splitlines()[1:]
     assert sum(line.split(",")[2] == "0" for line in lines) == 2 * 4  # of 15 in each class
+
+
+def test_plots_show_the_rows_of_the_job(client: TestClient, worker: Worker) -> None:
+    """Of its classes, as it split them, without those that were left out."""
+    random = np.random.default_rng(3)
+    rows = [f"{i / 99},{random.normal() + 2 * (i % 2):.2f},{'acb'[i % 3]}" for i in range(90)]
+    rows += rows[:30]  # some of these are on both sides
+    upload(client, "t,x,y\n" + "\n".join(rows) + "\n", target="y")
+    for fields in ({}, {"leave_out_trained": True}):
+        job = trained(
+            client, worker, classes=["a", "b"], validation={"fraction": 0.4}, **fields, seed=2
+        )
+        measured = job["metrics"]["validation"]
+        count = np.sum(measured["confusion_matrix"])
+        assert bool(fields) == (measured["trained_rows"] == 0)
+        version = f"/v1/models/clouds/versions/{job['model']['version']}"
+        for kind, what in (("margins", f"{count} validation"), ("boundary", "80 training")):
+            plot = client.get(f"{version}/plots/{kind}.svg")
+            assert plot.status_code == 200, plot.text
+            assert f"{what} rows" in plot.text
+
+
+@pytest.mark.parametrize("validation", [{"fraction": 0.3}, {"folds": 3}])
+def test_a_comparison_without_a_model_says_how_it_split(
+    client: TestClient, worker: Worker, validation: dict[str, Any]
+) -> None:
+    """And what its best entry shows: patients whose class is chance."""
+    schema = json.dumps({"when": {"role": "ignored"}})
+    upload(client, visits(), target="ill", group="patient", schema=schema)
+    body = {"dataset_id": "latest", "grid": {"solver": [KERNEL]}, "validation": validation}
+    comparison = client.post("/v1/comparisons", json=body | {"seed": 1}).json()["id"]
+    job = carry_out(client, worker, comparison)
+    assert job["state"] == "succeeded", job["error"]
+    assert job["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
+    assert any("0 on both sides of a split" in note for note in job["notes"])
+    assert "score-within-baseline" in {one["name"] for one in job["audit"]}

@@ -83,6 +83,31 @@ def test_locked_new_file_is_waited_for(tmp_path: Path) -> None:
             database.close()
 
 
+def test_busy_writer_does_not_keep_others_out(database: Database) -> None:
+    """SQLite's own wait misses the moments between the transactions of another process."""
+    ended = threading.Event()
+
+    def write_most_of_the_time() -> None:
+        path = database.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as other:
+            while not ended.is_set():
+                other.execute("BEGIN IMMEDIATE")
+                time.sleep(4e-3)
+                other.execute("COMMIT")
+                time.sleep(1e-3)
+
+    waited_s = 0.0
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write_most_of_the_time)
+        for _ in range(60):
+            time.sleep(7e-3)
+            began = time.perf_counter()
+            with database.write():
+                waited_s += time.perf_counter() - began
+        ended.set()
+    assert waited_s < 0.6
+
+
 @ON_ALL_BACKENDS
 def test_read_transaction_has_a_consistent_view(database: Database) -> None:
     """It does not see what others commit meanwhile."""
