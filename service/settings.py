@@ -184,7 +184,8 @@ class Settings(BaseSettings):
     checkpoint_s: PositiveFloat = 5
     """Shortest time between two checkpoints of a job."""
     loaded_models_bytes: PositiveInt = 256 * MIB
-    """Memory for loaded models. Each of several processes has an equal share for its own."""
+    """Memory for loaded models, within 15 %: with all that serving them needs, but for 120 MB once
+    there is a model with a kernel. Each of several processes has an equal share for its own."""
     header_s: PositiveFloat = 10
     """Timeout for the header of a request."""
     body_idle_s: PositiveFloat = 15

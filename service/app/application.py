@@ -50,7 +50,7 @@ from service.models.registry import ModelRegistry
 from service.predictions import inference_routes as inference
 from service.predictions import routes as predictions
 from service.predictions.loaded_models import LoadedModels
-from service.predictions.predictor import Predictor
+from service.predictions.predictor import Predictor, warm_up_compiled
 from service.predictions.predictor import warm_up as warm_up_predictions
 from service.rows.parser import Parser
 from service.settings import Limits, Settings, callback_secrets
@@ -58,7 +58,6 @@ from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import CHANGES, Database, UnusableDatabase, listen, now, tables
 from service.storage.database.audit import AuditLog
 from service.storage.database.idempotency import Reservations
-from service.storage.database.pages import PageRequest
 from service.storage.disk import private_folder
 from service.storage.inspection import check_undamaged
 from service.storage.machine_code import keep_machine_code
@@ -248,12 +247,17 @@ def create_app(
         tasks: list[asyncio.Task[None]] = []
         if warm:
             look_up = partial(registry.find_all, [("", None)])  # the first query is slow
-            steps = (app.warm_up, look_up)
-            if await run_sync(has_models, registry):
-                await warm_up((*steps, warm_up_predictions), state)
-            else:
-                await warm_up(steps, state)
-                tasks.append(asyncio.create_task(warm_up_for_first_model(registry, state)))
+            steps: Steps = (app.warm_up, look_up)
+            for exists, step in (
+                (registry.has_version, warm_up_predictions),
+                (partial(registry.has_version, compiled=True), warm_up_compiled),
+            ):
+                if await run_sync(exists):
+                    steps = (*steps, step)
+                else:
+                    first = warm_up_for_first(exists, step, registry, state)
+                    tasks.append(asyncio.create_task(first))
+            await warm_up(steps, state)
         prunes = (
             partial(event_log.prune, limits.history_s),
             partial(reservations.prune, limits.history_s),
@@ -392,18 +396,21 @@ async def warm_up(steps: Steps, state: Health) -> None:
         await asyncio.sleep(CHECK_S)
 
 
-async def warm_up_for_first_model(registry: ModelRegistry, state: Health) -> None:
-    """Warm up predictions as soon as there is a model. Until then the process stays small."""
-    exists = False
-    while not exists:
+async def warm_up_for_first(
+    exists: Callable[[], bool],
+    step: Callable[[], object],
+    registry: ModelRegistry,
+    state: Health,
+) -> None:
+    """Do the step as soon as there is a model that needs it. Until then the process stays small."""
+    found, seen = False, 0
+    while not found:
         await asyncio.sleep(MODEL_CHECK_S)
         with suppress(Unavailable):
-            exists = await run_sync(has_models, registry)
-    await warm_up((warm_up_predictions, gc.freeze), state)  # as after the start
-
-
-def has_models(registry: ModelRegistry) -> bool:
-    return bool(registry.page(PageRequest(size=1)).items)
+            count = await run_sync(registry.count_versions)
+            found = count != seen and await run_sync(exists)
+            seen = count
+    await warm_up((step, gc.freeze), state)  # as after the start
 
 
 async def prune_forever(*prunes: Callable[[], None]) -> None:

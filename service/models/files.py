@@ -200,11 +200,15 @@ def _calibration_of(fitted: FittedPipeline) -> str | None:
 
 
 def _facts_of(fitted: FittedPipeline) -> dict[str, Any]:
-    """The `table`, of a model of one, and `rejection_rows`, of a model that can withhold labels."""
+    """The `table`, of a model of one, `rejection_rows`, of a model that can withhold labels, and
+    whether compiled loops score its rows."""
     table, rejection = describe_table(fitted), fitted.rejection
-    return ({} if table is None else {"table": table}) | (
-        {} if rejection is None else {"rejection_rows": len(rejection.decisions)}
-    )
+    facts = {
+        "table": table,
+        "rejection_rows": None if rejection is None else len(rejection.decisions),
+        "compiled": fitted.is_compiled or None,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def describe_table(fitted: FittedPipeline) -> dict[str, Any] | None:

@@ -28,6 +28,8 @@ from service.storage.database.tables import (
 JobWithModel = Callable[[sa.Connection, str, int | None], str | None]
 """Gives the id of a job that still needs the version, or (None) any version, of this model."""
 
+_COUNT = sa.select(sa.func.count()).select_from(model_versions)
+_SOME = sa.select(model_versions.c.version).limit(1)
 _INSERT = model_versions.insert().values(created_at=now())
 BATCHES = {"yield_per": 1000}
 """Rows that are read at once, to read all of them."""
@@ -106,6 +108,16 @@ class ModelRegistry:
             key = models.c.number, models.c.name
             some = newest_first(connection, statement, key, page, lambda row: row._mapping)
             return Page(tuple(rows.with_aliases(connection, some.items)), some.next)
+
+    def count_versions(self) -> int:
+        with self._database.read() as connection:
+            return connection.execute(_COUNT).scalar_one()
+
+    def has_version(self, *, compiled: bool = False) -> bool:
+        """Whether there is one; `compiled`: one whose rows compiled loops score."""
+        some = _SOME.where(model_versions.c.result["compiled"].as_boolean()) if compiled else _SOME
+        with self._database.read() as connection:
+            return connection.execute(some).first() is not None
 
     def get_version(self, name: str, reference: int | str | None = None) -> ModelVersion:
         """By number, by alias, or (None) the alias `default` if it is set, else the latest version.

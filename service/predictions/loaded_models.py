@@ -12,6 +12,7 @@ from typing import NamedTuple
 import orjson
 from anyio import CapacityLimiter, to_thread
 
+from service.common.malloc import return_free_memory
 from service.errors import Unavailable
 from service.models.outputs import Offer, offer_of
 from service.models.registry import ModelRegistry
@@ -42,6 +43,15 @@ WORK_OF_PATH = 300_000
 """Of the calls for one row, however few vectors a model has."""
 WORK_OF_EXPLAINED_TEXT = 10_000_000
 """Enough to be done in a thread always: a text may be long."""
+
+LOADED_AT_ONCE = 2
+"""A model that is being loaded takes memory beside the capacity."""
+FREED_SHARE = 0.05
+"""Once models of this share of the capacity have been loaded, the memory that loading them and
+dropping others has left free is returned to the system: it can be as much as the models take."""
+MODEL_BYTES, COLUMN_BYTES, CLASS_BYTES = 8000, 80, 400
+"""Memory of the objects of a model, beside its arrays and texts, for it and each named column and
+class."""
 
 Reference = int | str | None
 """A version's number, an alias, or None for the version that answers for the model."""
@@ -159,7 +169,8 @@ class LoadedModel:
     @cached_property
     def json_labels(self) -> list[bytes]:
         """The classes as JSON."""
-        return [orjson.dumps(label) for label in self.classes]
+        # Copied: what `dumps` returns takes 4 kB, however short it is.
+        return [bytes(memoryview(orjson.dumps(label))) for label in self.classes]
 
     @cached_property
     def label_datatype(self) -> str:
@@ -201,9 +212,11 @@ class LoadedModels:
         self._looking: asyncio.Task[None] | None = None
         self._changed_meanwhile: set[str] = set()
         """Models that changed during the present look-up."""
-        self._thread = CapacityLimiter(1)
+        self._thread, self._readers = CapacityLimiter(1), CapacityLimiter(LOADED_AT_ONCE)
         self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
         self._loaded_bytes = 0
+        self._read_bytes = 0
+        """Of models that were loaded since free memory was returned to the system."""
         self._loading: dict[str, asyncio.Task[LoadedModel]] = {}
 
     def at_hand(self, name: str, reference: Reference) -> LoadedModel | None:
@@ -311,7 +324,7 @@ class LoadedModels:
 
     async def _load(self, version: ModelVersion) -> LoadedModel:
         try:
-            fitted, nbytes = await to_thread.run_sync(self._read, version)
+            fitted, nbytes = await to_thread.run_sync(self._read, version, limiter=self._readers)
             loaded = LoadedModel(
                 key=version.artifact_key,
                 name=version.model_name,
@@ -331,7 +344,8 @@ class LoadedModels:
 
     def _read(self, version: ModelVersion) -> tuple[FittedPipeline, int]:
         fitted = self._registry.files.load(version)
-        return fitted, fitted.nbytes + fitted.prepare()
+        objects = COLUMN_BYTES * len(version.columns or ()) + CLASS_BYTES * len(version.classes)
+        return fitted, fitted.nbytes + fitted.prepare() + MODEL_BYTES + objects
 
     def _keep(self, loaded: LoadedModel) -> None:
         self._loaded[loaded.key] = loaded
@@ -340,6 +354,10 @@ class LoadedModels:
         while self._loaded_bytes > self._capacity_bytes and len(self._loaded) > 1:
             _, dropped = self._loaded.popitem(last=False)
             self._loaded_bytes -= dropped.nbytes
+        self._read_bytes += loaded.nbytes
+        if self._read_bytes > self._capacity_bytes * FREED_SHARE:
+            self._read_bytes = 0
+            asyncio.get_running_loop().run_in_executor(None, return_free_memory)
 
 
 def _untrained(encoder: Encoder) -> Iterator[tuple[str, frozenset[str]]]:

@@ -31,6 +31,7 @@ from service.predictions.wire_format import PlainExchange
 from service.rows.parser import Parser
 from service.settings import Limits
 from service.storage.blobs import Blobs
+from svm.kernel.kernels import GaussianKernel
 from svm.model.pipeline import FittedPipeline
 from svm.transforms.features import FeatureMap, Identity
 from svm.transforms.scaling import Scaling
@@ -258,8 +259,7 @@ def _is_read_inline(exchange: Exchange, body: bytes, model: LoadedModel) -> bool
 @cache
 def warm_up() -> None:
     """Predict by small linear models in the usual forms, so that first predictions do not wait for
-    imports and first uses. What a kernel needs, Numba above all, is imported when the first model
-    with a kernel is loaded."""
+    imports and first uses."""
     limits = Limits()
     for model in _models():
         for media_type, body in _PLAIN.items():
@@ -269,6 +269,21 @@ def warm_up() -> None:
         inference = InferenceExchange([], limits, {})
         tensor = inference.read(_TENSOR, model)
         inference.reply(tensor, score_rows(model, tensor.X))
+
+
+@cache
+def warm_up_compiled() -> None:
+    """Import what scores rows by kernels, Numba above all, and load its loops: a second, and some
+    120 MB."""
+    FittedPipeline(
+        classes=np.array(["no", "yes"]),
+        scaling=Scaling(),
+        features=FeatureMap(Identity(), 1),
+        kernel=GaussianKernel(gamma=1.0),
+        support_vectors=np.ones((1, 1)),
+        coefficients=np.ones((1, 1)),
+        intercepts=np.zeros(1),
+    ).prepare()
 
 
 def _models() -> Iterator[LoadedModel]:

@@ -100,8 +100,8 @@ class KernelEvaluator:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the prepared vectors."""
-        return self._vectors.nbytes
+        """Memory of what is prepared."""
+        return self._vectors.nbytes + self._norms.nbytes
 
     def __call__(self, X: Matrix) -> Vector:
         """X is float64, dense or sparse."""

@@ -41,7 +41,7 @@ from svm.model.scorers import LinearScorer, TableScorer, table_scorer, unscaled_
 from svm.model.target import Target, TargetScale
 from svm.solvers import AnyChoice
 from svm.stopping import Stopping
-from svm.transforms.features import AnyFeatures, FeatureMap, Identity
+from svm.transforms.features import AnyFeatures, FeatureMap, Identity, Nystroem, RandomFourier
 from svm.transforms.scaling import Scaling, ScalingName
 
 T = TypeVar("T")
@@ -162,6 +162,11 @@ class FittedPipeline:
         """Memory of the arrays, and of the texts of levels."""
         texts = sum(text.nbytes for text in self.encoder.texts)
         return _array_bytes(self) + sum(map(sys.getsizeof, self.encoder.levels)) + texts
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled loops score rows: their import takes a second, and 120 MB."""
+        return self.kernel is not None or isinstance(self.features.spec, RandomFourier | Nystroem)
 
     @property
     def takes_sparse(self) -> bool:

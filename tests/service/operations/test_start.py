@@ -108,8 +108,9 @@ def gaussian() -> FittedPipeline:
 def test_numba_is_loaded_for_the_first_model_with_a_kernel(
     registered: RegisteredModels, settings: Settings
 ) -> None:
-    """Linear models of two classes and of more predict without it. The supervisor has it, so that
-    workers need not load it."""
+    """It is there before the first prediction, which does not wait for it. Linear models of two
+    classes and of more predict without it. The supervisor has it, so that workers need not load
+    it."""
     registered.add("two")
     registered.add("three", fitted_pipeline(("a", "b", "c"), scaled=True))
     with running(settings.data_dir, SVM_WORKERS="1") as server:
@@ -129,5 +130,8 @@ def test_numba_is_loaded_for_the_first_model_with_a_kernel(
             predict(server, model)
         assert libraries(server.process.pid) == set()
         registered.add("kernel", gaussian())
+        while "llvmlite" not in libraries(server.process.pid):
+            time.sleep(0.05)
         predict(server, "kernel")
+    with running(settings.data_dir, SVM_WORKERS="0") as server:
         assert "llvmlite" in libraries(server.process.pid)

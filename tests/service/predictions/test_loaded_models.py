@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
-from collections.abc import Coroutine, Iterable
+import tracemalloc
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
+import psutil
 import pytest
 
 from service.errors import Corrupt, NotFound
@@ -17,8 +22,13 @@ from service.storage.blobs import Blobs
 from service.storage.database import Database
 from service.storage.database.signals import STALE_S
 from service.storage.database.tables import ModelVersion
+from svm.kernel.kernels import GaussianKernel
 from svm.model.pipeline import FittedPipeline
+from svm.transforms.features import FeatureMap, Identity
+from svm.transforms.scaling import Scaling
+from tests.journeys.server import ok, running
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
+from tests.service.predictions.text_rows import fitted_texts
 
 pytestmark = pytest.mark.one_application
 
@@ -210,7 +220,8 @@ def test_least_recently_used_model_is_dropped(
     fitted = fitted_pipeline(n_features=100)
     for name in ("a", "b", "c"):
         registered.add(name, fitted)
-    serving = Serving(registered, settings, capacity_bytes=2 * (fitted.nbytes + fitted.prepare()))
+    one = fitted.nbytes + fitted.prepare() + loaded_models.MODEL_BYTES
+    serving = Serving(registered, settings, capacity_bytes=round(2.5 * one))
 
     async def ask() -> list[int]:
         loads = []
@@ -297,3 +308,90 @@ def test_damaged_model_does_not_stop_the_others(
 
     serving.run(ask())
     assert registered.registry.get_version("iris", 1).quarantined_at is not None
+
+
+def gaussian(n_vectors: int = 2000) -> FittedPipeline:
+    random = np.random.default_rng(0)
+    return FittedPipeline(
+        classes=np.array(["no", "yes"]),
+        scaling=Scaling(),
+        features=FeatureMap(Identity(), 64),
+        kernel=GaussianKernel(gamma=0.01),
+        support_vectors=random.normal(size=(n_vectors, 64)),
+        coefficients=random.normal(size=(1, n_vectors)),
+        intercepts=np.zeros(1),
+    )
+
+
+MODELS: dict[str, Callable[[], FittedPipeline]] = {
+    "small": fitted_pipeline,
+    "named": lambda: fitted_pipeline(n_features=2000),
+    "classes": lambda: fitted_pipeline([f"class {k}" for k in range(40)], n_features=64),
+    "gaussian": gaussian,
+    "texts": fitted_texts,
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_takes_what_is_counted(
+    registered: RegisteredModels, settings: Settings, kind: str
+) -> None:
+    """With all that its first replies leave prepared, and the objects around it."""
+    fitted = MODELS[kind]()
+    columns = [f"column {k}" for k in range(fitted.n_features)] if kind == "named" else None
+    versions = [registered.add("counted", fitted, columns).version for _ in range(4)]
+    serving = Serving(registered, settings)
+
+    async def load(version: int) -> LoadedModel:
+        model = await serving.models.get("counted", version)
+        prepared = model.json_head, model.tensors_head, model.json_labels, model.tensor_labels
+        assert all([*prepared, model.offer, model.features, model.work_per_row])
+        return model
+
+    async def measured() -> tuple[int, int]:
+        await load(versions[0])
+        gc.collect()
+        tracemalloc.start()
+        try:
+            models = [await load(version) for version in versions[1:]]
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0], sum(model.nbytes for model in models)
+        finally:
+            tracemalloc.stop()
+
+    taken, counted = serving.run(measured())
+    assert taken < 1.15 * counted
+    assert kind == "texts" or counted < 1.6 * taken  # words that are met later have room
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_process_takes_what_the_setting_says(
+    registered: RegisteredModels, settings: Settings
+) -> None:
+    """A hundred models, of which half have room, asked by eight callers three times in turn."""
+    capacity = 150_000_000
+    rows = np.random.default_rng(1).normal(size=(1, 64)).tolist()
+    asked: dict[str, list[Any]] = {}
+    fitted = {"gaussian": gaussian(4800), "linear": fitted_pipeline(n_features=64)}
+    fitted["texts"] = fitted_texts()
+    for number in range(101):
+        kind = "texts" if number % 25 == 0 else "linear" if number % 4 == 1 else "gaussian"
+        registered.add(f"{kind}-{number}", fitted[kind])
+        asked[f"{kind}-{number}"] = [["My card was stolen"]] if kind == "texts" else rows
+    with running(
+        settings.data_dir, SVM_WORKERS="0", SVM_LOADED_MODELS_BYTES=str(capacity)
+    ) as server:
+
+        def ask(name: str) -> None:
+            body = {"instances": asked[name]}
+            ok(server.http.post(f"/v1/models/{name}/predict", json=body), 200)
+
+        process, (first, *others) = psutil.Process(server.process.pid), asked
+        ask(first)
+        base = process.memory_info().rss
+        with ThreadPoolExecutor(8) as callers:
+            for _ in range(3):
+                list(callers.map(ask, others))
+                taken = process.memory_info().rss - base
+                assert 0.6 * capacity < taken < 1.15 * capacity
