@@ -1,10 +1,14 @@
 """How long predictions take at 3,000 requests a second, idle and beside other work of the service.
 
-    python -m benchmarks.under_load [--seconds 20] [--rate 3000]
+    python -m benchmarks.under_load [--seconds 10] [--rate 3000] [--rounds 5] [--first]
+        [--beside pages …]
 
 Requests leave by the clock, whether or not those before them are answered, and a request's time
-counts from the moment when it was due. `/livez` is asked beside them. The other work: trainings
-that use every core, an upload, a backup, streams of a training's events. Needs a C compiler.
+counts from the moment when it was due. The other work: pages for browsers and operators, an upload,
+a comparison of 24 settings on 5 folds, trainings that use every core, a backup, streams of a
+training's events. Rounds alternate, and the median of each figure counts. With
+`--first` the service and the client precede all other processes: on a machine that others use, too,
+their work would be measured otherwise. Needs a C compiler.
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,53 +32,85 @@ import httpx2
 import numpy as np
 import psutil
 
-from benchmarks.constant_rate import Sending
+from benchmarks.constant_rate import Sending, go_first
 from benchmarks.service_process import Service, running
 
 N_FEATURES = 64
 RATE = 3000
-CONNECTIONS = 8
+CONNECTIONS = 16
 UPLOAD_MB = 200
-STREAMS = 200
+STREAMS = 300
+PAGES_PER_S = 10
+SETTINGS = {"SVM_LIMITS__EVENT_STREAMS": str(STREAMS)}
 ENDLESS = {"solver": {"name": "pegasos"}, "stopping": {"max_epochs": 1_000_000}}
+COMPARISON = {
+    "grid": {
+        "solver": [{"name": "dual-coordinate-descent"}, {"name": "newton"}],
+        "C": [10.0**k for k in range(-8, 4)],
+    },
+    "validation": {"folds": 5},
+    "model_name": "compared",
+}
+"""24 settings."""
+PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
 
 Neighbor: TypeAlias = Callable[[Service, dict[str, Any]], AbstractContextManager[None]]
 """Other work of a service, which has this dataset."""
 
 
-def main(seconds: float = 20.0, rate: float = RATE) -> dict[str, float]:
+def main(
+    seconds: float = 10.0,
+    rate: float = RATE,
+    rounds: int = 5,
+    beside: Sequence[str] = (),
+    first: bool = False,
+) -> dict[str, dict[str, float]]:
     """Print and return the figures, in milliseconds."""
-    with running() as service:
-        figures = measure(service, seconds, rate)
-    for name, figure in figures.items():
-        print(f"{name:>40} {figure:8.2f}")
+    with running(**SETTINGS) as service:
+        for thread in psutil.Process(service.pid).threads() if first else ():
+            go_first(thread.id)
+        figures = measure(service, seconds, rate, rounds, beside, first=first)
+    print(f"{'ms':>12}" + "".join(f"{name:>8}" for name in PERCENTILES))
+    for name, row in figures.items():
+        print(f"{name:>12}" + "".join(f"{figure:8.2f}" for figure in row.values()))
     return figures
 
 
 def measure(
-    service: Service, seconds: float, rate: float = RATE, upload_mb: float = UPLOAD_MB
-) -> dict[str, float]:
-    """The 50th and 99th percentile of each, idle and beside each neighbor, and the ratio of the
-    latter."""
+    service: Service,
+    seconds: float,
+    rate: float = RATE,
+    rounds: int = 1,
+    beside: Sequence[str] = (),
+    upload_mb: float = UPLOAD_MB,
+    first: bool = False,
+) -> dict[str, dict[str, float]]:
+    """Percentiles idle and beside each neighbor, or only those that are named: the median of the
+    rounds."""
     dataset = service.upload(csv_of(20_000), header="absent")
     spec = {"solver": {"name": "pegasos"}, "stopping": {"max_epochs": 2}}
     service.finished(service.train(dataset, [spec]))
-    _times(service, 1.0, rate)  # the model is loaded
     neighbors: Mapping[str, Neighbor] = {
-        "trainings": trainings,
+        "idle": lambda *_: nullcontext(),
+        "pages": pages,
         "upload": uploads(upload_mb),
+        "comparison": comparisons,
+        "trainings": trainings,
         "backup": backups,
         "streams": streams,
     }
-    figures = _percentiles("idle", *_times(service, seconds, rate))
-    for name, neighbor in neighbors.items():
-        with neighbor(service, dataset):
-            time.sleep(1.0)
-            figures |= _percentiles(name, *_times(service, seconds, rate))
-        figures[f"{name} p99 / idle p99"] = (
-            figures[f"{name} predict p99"] / figures["idle predict p99"]
-        )
-    return figures
+    names = [name for name in neighbors if not beside or name in ("idle", *beside)]
+    _percentiles(service, 1.0, rate, first)  # the model is loaded
+    measured: dict[str, list[list[float]]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name in names:
+            with neighbors[name](service, dataset):
+                time.sleep(1.0)
+                measured[name].append(_percentiles(service, seconds, rate, first))
+    return {
+        name: dict(zip(PERCENTILES, np.median(rows, axis=0).tolist(), strict=True))
+        for name, rows in measured.items()
+    }
 
 
 def csv_of(n: int) -> bytes:
@@ -83,6 +120,48 @@ def csv_of(n: int) -> bytes:
     y = np.where(X[:, 0] + random.normal(size=n) > 0, "yes", "no")
     rows = (",".join([*map(repr, x), label]) for x, label in zip(X.tolist(), y, strict=True))
     return "\n".join(rows).encode()
+
+
+@contextmanager
+def pages(service: Service, dataset: dict[str, Any]) -> Iterator[None]:
+    """All pages one after the other, `PAGES_PER_S` a second."""
+    [job, *_] = service.http.get("/v1/jobs?state=succeeded").json()["jobs"]
+    paths = (
+        *("/", "/datasets", f"/datasets/{dataset['id']}", "/train", "/jobs", f"/jobs/{job['id']}"),
+        *("/compare", "/models", "/models/benchmark", "/models/benchmark/versions/1"),
+        *("/models/benchmark/versions/1/plots", "/models/benchmark/versions/1/card"),
+        *("/docs", "/openapi.json", "/metrics", "/problems", "/v1/jobs", "/v1/solvers"),
+    )
+    turns, due = cycle(paths), time.monotonic()
+
+    def show() -> None:
+        nonlocal due
+        due = max(due + 1 / PAGES_PER_S, time.monotonic())
+        accept = {"Accept": "text/html, */*"}
+        service.http.get(next(turns), headers=accept).raise_for_status()
+        time.sleep(max(0.0, due - time.monotonic()))
+
+    with _repeated(show):
+        yield
+
+
+@contextmanager
+def comparisons(service: Service, dataset: dict[str, Any]) -> Iterator[None]:
+    """Of 24 settings on 5 folds, one after the other."""
+    body = {"dataset_id": dataset["id"], **COMPARISON}
+
+    def compare() -> None:
+        job = service.http.post("/v1/comparisons", json=body).raise_for_status().json()
+        try:
+            while not ended.is_set() and not job["finished_at"]:
+                reply = service.http.get(f"/v1/comparisons/{job['id']}?wait_s=1")
+                job = reply.raise_for_status().json()
+        finally:
+            if not job["finished_at"]:
+                service.http.post(f"/v1/comparisons/{job['id']}/cancel").raise_for_status()
+
+    with _repeated(compare) as ended:
+        yield
 
 
 @contextmanager
@@ -150,8 +229,8 @@ def streams(service: Service, dataset: dict[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _repeated(work: Callable[[], None]) -> Iterator[None]:
-    """In a thread, until the end of the block. Raises what `work` raises."""
+def _repeated(work: Callable[[], None]) -> Iterator[threading.Event]:
+    """In a thread, until the end of the block, which sets the event. Raises what `work` raises."""
     ended = threading.Event()
 
     def run() -> None:
@@ -161,38 +240,34 @@ def _repeated(work: Callable[[], None]) -> Iterator[None]:
     with ThreadPoolExecutor(1) as thread:
         repeated = thread.submit(run)
         try:
-            yield
+            yield ended
         finally:
             ended.set()
         repeated.result()
 
 
-def _percentiles(when: str, predictions: list[float], probes: list[float]) -> dict[str, float]:
-    return {
-        f"{when} {what} p{q}": float(np.percentile(times, q)) * 1e3
-        for what, times in (("predict", predictions), ("livez", probes))
-        for q in (50, 99)
-    }
-
-
-def _times(service: Service, seconds: float, rate: float) -> tuple[list[float], list[float]]:
-    """Seconds of the predictions, and of a probe of `/livez` ten times as rare."""
+def _percentiles(service: Service, seconds: float, rate: float, first: bool) -> list[float]:
+    """Of the times that predictions take, in milliseconds."""
     random = np.random.default_rng(1)
     body = json.dumps({"instances": random.normal(size=(1, N_FEATURES)).tolist()}).encode()
     predict = (
         b"POST /v1/models/benchmark/predict HTTP/1.1\r\nHost: localhost\r\n"
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     )
-    livez = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     url = str(service.http.base_url)
-    predictions = Sending(url, predict, connections=CONNECTIONS, rate=rate, seconds=seconds)
-    probes = Sending(url, livez, connections=1, rate=rate / 10, seconds=seconds)
-    return predictions.times(), probes.times()
+    sending = Sending(url, predict, connections=CONNECTIONS, rate=rate, seconds=seconds)
+    if first:
+        go_first(sending.pid)
+    percentiles: list[float] = np.percentile(sending.times(), list(PERCENTILES.values())).tolist()
+    return [1e3 * time for time in percentiles]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rate", type=float, default=RATE, help="predictions a second")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--beside", nargs="*", default=(), help="only these kinds of other work")
+    parser.add_argument("--first", action="store_true", help="precede all other processes")
     chosen = parser.parse_args()
-    main(chosen.seconds, chosen.rate)
+    main(chosen.seconds, chosen.rate, chosen.rounds, chosen.beside, chosen.first)

@@ -115,7 +115,7 @@ def request_of(load: Load, n_features: int) -> tuple[bytes, dict[str, str]]:
     X: Vector = np.random.default_rng(1).normal(size=(load.rows, n_features))
     headers = {"Content-Type": load.media_type}
     if load.form == "V2 columns":
-        head, tensors = _columns(passengers(load.rows, seed=1))
+        head, tensors = _column_tensors(passengers(load.rows, seed=1))
         headers["Inference-Header-Content-Length"] = str(len(head))
         return head + tensors, headers
     if load.model == "passengers":
@@ -136,7 +136,7 @@ def _json(X: Vector, load: Load) -> bytes:
     ).encode()
 
 
-def _columns(X: Vector, load: Load) -> dict[str, list[Any]]:
+def _table(X: Vector, load: Load) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {f"x{i}": column.tolist() for i, column in enumerate(X.T)}
     if load.model == "mixed20":
         for name in list(columns)[10:]:
@@ -145,14 +145,14 @@ def _columns(X: Vector, load: Load) -> dict[str, list[Any]]:
 
 
 def _objects(X: Vector, load: Load) -> bytes:
-    columns = _columns(X, load)
+    columns = _table(X, load)
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return json.dumps({"instances": rows}).encode()
 
 
 def _arrow(X: Vector, load: Load) -> bytes:
     file = io.BytesIO()
-    polars.DataFrame(_columns(X, load)).write_ipc_stream(file)
+    polars.DataFrame(_table(X, load)).write_ipc_stream(file)
     return file.getvalue()
 
 
@@ -187,7 +187,7 @@ def _inference_head(X: Vector) -> bytes:
     return json.dumps({"inputs": [tensor], "outputs": outputs}).encode()
 
 
-def _columns(rows: list[list[Any]]) -> tuple[bytes, bytes]:
+def _column_tensors(rows: list[list[Any]]) -> tuple[bytes, bytes]:
     """What tritonclient sends: the JSON part, and a tensor for each column."""
     inputs, tensors = [], []
     for column, cells in zip(PASSENGERS, zip(*rows, strict=True), strict=True):

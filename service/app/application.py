@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection
@@ -398,7 +399,7 @@ async def warm_up_for_first_model(registry: ModelRegistry, state: Health) -> Non
         await asyncio.sleep(MODEL_CHECK_S)
         with suppress(Unavailable):
             exists = await run_sync(has_models, registry)
-    await warm_up((warm_up_predictions,), state)
+    await warm_up((warm_up_predictions, gc.freeze), state)  # as after the start
 
 
 def has_models(registry: ModelRegistry) -> bool:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 GRACE_S = 5
 """Time for open requests after SIGTERM; the workers then have 25 s to checkpoint their jobs."""
 TICK_S = 1.0
+SWITCH_S = 5e-4
+"""How long a page or another request in a thread can keep the event loop waiting."""
 MOST_FILES = 65_536
 RESERVED_FILES = 128
 """Files for the database, child processes, logs, and reads of requests."""
@@ -74,6 +76,7 @@ def serve(host: str | None, port: int | None, processes: int | None) -> None:
         # Predictions must not depend on the number of processors: workers have one thread, too.
         threadpool_limits(limits=1, user_api="blas")
         keep_freed_memory()
+        sys.setswitchinterval(SWITCH_S)
         names = _own_names(settings.host, own_machine)
         if settings.processes == 1:
             app = create_app(settings, names, warm=True, supervisor=supervisor)

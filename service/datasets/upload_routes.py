@@ -95,17 +95,14 @@ def _add_upload(
         operation_id="create_dataset",
         summary="Upload a dataset",
         description="The body is the data itself, its format the `Content-Type`; or a form with "
-        "the data as `file`. Either may come with `Content-Encoding: gzip`, and each file may be "
-        "in a zip file of its own, or compressed by gzip; then its suffix is its format. Each "
-        "column gets a kind (number, boolean, date, category, text) from all of its cells; "
-        "`schema` overrides it. Missing cells are kept as missing. Identifiers and constant texts "
-        "are ignored, with a warning. A column of numbers with few other cells is refused, "
-        "with each of them. `reading` says how the text was read. As labels booleans stay "
-        "booleans, in CSV and TSV texts. JSON may also be a list of objects, as pandas writes it "
-        "with `orient='records'`, `{'records': […]}`, an object of columns, or `split`. LIBSVM "
-        "data of which at least half is not 0 become dense. The same values, labels and names "
-        "again, in any format, give the existing dataset, with its name, and with what is true of "
-        "this file: `reading`, `ignored_columns` and `warnings`.",
+        "the data as `file`. Either may come with `Content-Encoding: gzip`. Each column gets a "
+        "kind (number, boolean, date, category, text) from all of its cells; `schema` overrides "
+        "it. Identifiers and constant texts are ignored, with a warning. A column of numbers with "
+        "few other cells is refused, with each of them. `reading` says how the text was read. As "
+        "labels booleans stay booleans, in CSV and TSV texts. JSON may also be a list of objects, "
+        "an object of columns, or pandas' `split`. LIBSVM data of which at least half is not 0 "
+        "become dense. The same values, labels and names again, in any format, give the existing "
+        "dataset, with its name and this file's `reading`, `ignored_columns` and `warnings`.",
         response_model=DatasetRead,
         responses={
             200: {"model": DatasetRead, "description": "It exists, or was only validated."},
@@ -128,8 +125,8 @@ def _add_upload(
         operation_id="append_to_dataset",
         summary="Append rows to a dataset",
         description="Makes a new dataset of all rows, the present ones first, as if they had been "
-        "uploaded in one piece: same `matrix_digest`, classes merged. The dataset itself stays as "
-        "it is, and is the `parent` of the new one. The body is as in an upload. Its columns are "
+        "uploaded in one piece: same `matrix_digest`, classes merged. The dataset stays, as "
+        "the `parent` of the new one. The body is as in an upload. Its columns are "
         "matched by name if both sides have names, else by position; its labels are of the "
         "same kind, or there are none on either side. The same rows again give the existing "
         "dataset.",

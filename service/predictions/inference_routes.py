@@ -74,10 +74,10 @@ _INFER: dict[str, Any] = {
     "response_model": schemas.InferRead,
     "response_model_exclude_none": True,
     "openapi_extra": _REQUEST,
-    "description": "A tensor of numbers, [rows, features], in JSON or as bytes behind it, or one, "
-    "[rows], for each column, named as it; "
-    "the outputs `label`, `decision` and, of a calibrated model, `probability`; of a model of "
-    "numbers `value`. If asked for: `label_or_none`, empty texts for none, and `interval`.",
+    "description": "One tensor of numbers, [rows, features], or one, [rows], for each column, "
+    "named as it; in JSON or as bytes behind it. Outputs are `label`, `decision`, `probability` if "
+    "calibrated; of a model of numbers `value`; if asked for, `label_or_none`, empty texts for "
+    "none, and `interval`.",
     "responses": {200: {"content": {"application/octet-stream": _BINARY}}}
     | _errors(
         *("malformed-json", "malformed-request", "invalid-name", "invalid-parameter"),

@@ -27,9 +27,8 @@ EXAMPLE = {
 _BODY = (
     "Rows are lists of numbers in feature order, or objects with the model's feature names; CSV "
     "may begin with a line of names. JSON may also be written as for an upload. Named columns that "
-    "the model does not use are ignored, and listed as `ignored_columns`, so a training file can "
-    "be predicted as it is; cells that are missing or that no training row had are listed as "
-    "`unknown`. Arrow is a stream. "
+    "the model does not use are ignored, and listed as `ignored_columns`; cells that are missing "
+    "or that no training row had are listed as `unknown`. "
     "`outputs`, `coverage` and `withheld` are members of a JSON body or query parameters. "
     "Accept picks the reply's format. A row's result is the same to the bit in any format and "
     "in any batch. "

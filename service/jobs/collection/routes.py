@@ -392,8 +392,7 @@ async def follow(
     yield event_stream.RECONNECT
     while True:
         if batch.events:
-            read = [EventRead.of(event) for event in batch.events]
-            yield b"".join(event_stream.message(each.id, each.event, each.data) for each in read)
+            yield batch.messages
             after = batch.events[-1].number
         if batch.complete or watcher.closing:
             return

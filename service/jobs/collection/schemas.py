@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, Field
 
 from service.common.names import DatasetReference
-from service.common.schemas import Audit, ReadModel, Tags, Timestamp, WriteModel, rfc3339
+from service.common.schemas import Audit, ReadModel, Tags, Timestamp, WriteModel
 from service.jobs.core.events import Event, EventKind
 from service.jobs.core.job import Job, State
 
@@ -267,8 +267,7 @@ class EventRead(ReadModel):
 
     @classmethod
     def of(cls, event: Event) -> Self:
-        data = {"at": rfc3339(event.created_at), **event.data}
-        return cls(id=event.number, event=event.kind, data=data)
+        return cls(id=event.number, event=event.kind, data=event.dated)
 
 
 class EventPage(ReadModel):

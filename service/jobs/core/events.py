@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import anyio
 import sqlalchemy as sa
 from anyio.to_thread import run_sync
 
-from service.common.event_stream import Health
+from service.common.event_stream import Health, message
 from service.common.schemas import rfc3339
 from service.errors import NotFound
 from service.jobs import callbacks
@@ -43,6 +44,11 @@ class Event:
     kind: EventKind
     created_at: float
     data: dict[str, Any]
+
+    @property
+    def dated(self) -> dict[str, Any]:
+        """What callers get."""
+        return {"at": rfc3339(self.created_at), **self.data}
 
 
 EventBuilder = Callable[[Job], tuple[EventKind, dict[str, Any]]]
@@ -104,7 +110,7 @@ def record(connection: sa.Connection, changed: Sequence[Job], *builders: EventBu
         announce_work(connection)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
     """Events of a job after a given one, and whether more can follow."""
 
@@ -113,6 +119,11 @@ class Batch:
     """State of the job, not later than when the events were read."""
     complete: bool
     """No further event will come."""
+
+    @cached_property
+    def messages(self) -> bytes:
+        """The events as a stream has them, made once for all who follow the job."""
+        return b"".join(message(each.number, each.kind, each.dated) for each in self.events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +276,7 @@ class Watcher:
         """There are waiters; there may be something new for them."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading: dict[tuple[str, int, int], asyncio.Task[Batch]] = {}
+        self._waking = False
 
     @property
     def closing(self) -> bool:
@@ -281,25 +293,28 @@ class Watcher:
 
         Returns True early when the process shuts down.
         """
-        waiter = _Waiter(job_id, condition)
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(job_id, condition, loop.create_future())
         self._waiters.add(waiter)
         self._wanted.set()
         self._changed.set()  # the change may have been announced already
+        timer = loop.call_later(timeout_s, waiter.wake, False)
         try:
-            with anyio.move_on_after(timeout_s):
-                await waiter.woken.wait()
+            return await waiter.woken
         finally:
+            timer.cancel()
             self._waiters.discard(waiter)
-        return waiter.woken.is_set()
 
     async def read(self, job_id: str, after: int, limit: int) -> Batch:
-        """As `EventLog.read`; those who ask for the same at the same time share one query."""
+        """As `EventLog.read`; those who ask for the same at the same time, or are woken by the same
+        change, share one query and what is made of it."""
         key = job_id, after, limit
         reading = self._reading.get(key)
         if reading is None:
             reading = asyncio.create_task(run_sync(self._log.read, *key))
             self._reading[key] = reading
-            reading.add_done_callback(lambda _: self._reading.pop(key))
+            if not self._waking:
+                reading.add_done_callback(lambda _: self._reading.pop(key, None))
         return await asyncio.shield(reading)  # one of them may be canceled
 
     async def run(self) -> None:
@@ -330,14 +345,21 @@ class Watcher:
                 for waiter in waiters
                 if (job := snapshots.get(waiter.job_id)) is None or waiter.condition(job)
             )
-        for number, waiter in enumerate(waiters, 1):
-            waiter.woken.set()
-            if number % GROUP == 0:
-                await anyio.sleep(TURN_S)
+        self._waking = True
+        for first in range(0, len(waiters), GROUP):
+            for waiter in waiters[first : first + GROUP]:
+                waiter.wake(True)
+            await anyio.sleep(TURN_S)
+        self._waking = False
+        self._reading.clear()
 
 
 @dataclass(eq=False)
 class _Waiter:
     job_id: str
     condition: Condition
-    woken: anyio.Event = field(default_factory=anyio.Event)
+    woken: asyncio.Future[bool]
+
+    def wake(self, has_changed: bool) -> None:
+        if not self.woken.done():
+            self.woken.set_result(has_changed)

@@ -102,34 +102,34 @@ def raw_rows(
     Raises InvalidRequest, and InvalidContent as for rows in JSON.
     """
     given: list[Cells] = [[]] * len(tensors)
+    start = 0
     for i, (tensor, size) in enumerate(zip(tensors, sizes, strict=True)):
         assert tensor.column is not None
-        given[tensor.column], binary = _cells(tensor, i, size, binary, columns)
-    if binary:
+        given[tensor.column], start = _cells(tensor, i, size, binary, start, columns)
+    if start < len(binary):
         detail = "there are bytes behind the JSON part that no tensor claims"
         raise InvalidRequest("malformed-request", detail)
     n_rows = tensors[0].shape[0]
     try:
-        X = _at_once(given, n_rows, columns)
+        X = _at_once(given, columns)
     except (ValueError, TypeError, OverflowError):  # then row by row, to say what is wrong
         X, _ = explained_matrix([list(_rows(given))], columns, n_rows, None)
     return X, partial(_shown_rows, given)
 
 
-def _at_once(given: list[Cells], n_rows: int, columns: Columns) -> Vector:
+def _at_once(given: list[Cells], columns: Columns) -> Vector:
     """Raises one of ValueError, TypeError, OverflowError if a cell may be wrong."""
-    X = np.empty((n_rows, len(given)))
+    values: list[Cells] = []
     texts: list[str] = []
-    for j, (cells, kind) in enumerate(zip(given, columns.kinds, strict=True)):
+    for cells, kind, read in zip(given, columns.kinds, columns.value_readers, strict=True):
         if isinstance(cells, np.ndarray):
             if kind == "number" or (kind == "boolean" and cells.dtype == bool):
-                X[:, j] = cells
+                values.append(cells)
                 continue
             cells = _as_in_json(cells)
-        values: Iterable[Any] = map(columns.value_readers[j], cells)
-        if kind == "text":
-            values = _positions(values, texts)
-        X[:, j] = np.fromiter(values, np.float64, n_rows)
+        raw = map(read, cells)
+        values.append(list(_positions(raw, texts) if kind == "text" else raw))
+    X = np.ascontiguousarray(np.array(values, np.float64).T)
     flat = X.ravel()
     # A value that is not finite shows in the sum of squares, which may overflow besides.
     if not math.isfinite(flat.dot(flat)) and (columns.refuses_missing or np.isinf(X).any()):
@@ -137,14 +137,14 @@ def _at_once(given: list[Cells], n_rows: int, columns: Columns) -> Vector:
     return with_texts(X, TextList(texts)) if columns.text_columns else X
 
 
-def _positions(cells: Iterable[str | float], texts: list[str]) -> Iterator[float]:
+def _positions(cells: Iterable[Any], texts: list[str]) -> Iterator[float]:
     """The raw values of a column of texts, which are put with those of the columns before."""
     for cell in cells:
         if type(cell) is str:
             texts.append(cell)
             yield len(texts) - 1
         else:
-            yield float(cell)
+            yield cell
 
 
 def _rows(given: list[Cells]) -> Iterator[list[Any]]:
@@ -163,29 +163,29 @@ def _as_in_json(numbers: NDArray[Any]) -> list[Any]:
 
 
 def _cells(
-    tensor: Tensor, i: int, size: Any, binary: memoryview, columns: Columns
-) -> tuple[Cells, memoryview]:
-    """The cells of a column, and the bytes behind those of its tensor."""
-    datatype, n_rows = tensor.datatype, tensor.shape[0]
-    if size is None and not tensor.has_data and binary:
-        size = len(binary)  # as for a matrix
+    tensor: Tensor, i: int, size: Any, binary: memoryview, start: int, columns: Columns
+) -> tuple[Cells, int]:
+    """The cells of a column, and where in `binary` those of the next one start."""
+    datatype, n_rows, left = tensor.datatype, tensor.shape[0], len(binary) - start
+    if size is None and not tensor.has_data and left:
+        size = left  # as for a matrix
     if size is None:
         cells = _flat(tensor.data, i, n_rows)
         if datatype != BYTES:
-            return _numbers(cells, tensor, columns), binary
+            return _numbers(cells, tensor, columns), start
     else:
         if tensor.has_data:
             raise invalid(("inputs", i, "data"), "the data are behind the JSON part already")
-        if type(size) is not int or not 0 <= size <= len(binary):
+        if type(size) is not int or not 0 <= size <= left:
             path = ("inputs", i, "parameters", "binary_data_size")
-            raise invalid(path, f"there are {len(binary)} bytes left behind the JSON part")
-        part, binary = binary[:size], binary[size:]
+            raise invalid(path, f"there are {left} bytes left behind the JSON part")
+        part, start = binary[start : start + size], start + size
         if datatype != BYTES:
-            return from_bytes(part, datatype, tensor.shape).ravel(), binary
+            return from_bytes(part, datatype, tensor.shape).ravel(), start
         cells = _texts(bytes(part), n_rows, columns.column(tensor.column or 0))
     if tensor.is_json:
         cells = [_from_json(cell, row) for row, cell in enumerate(cells, 1)]
-    return cells, binary
+    return cells, start
 
 
 def _flat(data: Any, i: int, n_rows: int) -> list[Any]:

@@ -26,6 +26,7 @@ MARK = secrets.token_hex(16)
 HEAD_BYTES = 64 * 1024
 """A longer document is not decoded as a whole, and has no more than this beside the numbers."""
 BLOCK_BYTES = 32 * 1024
+_KINDS: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in NUMBERS.items()}
 _PATH = ("inputs", 0, "data")
 _MARK = b'"%b"' % MARK.encode()
 _DATA = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(\[?)')
@@ -145,8 +146,8 @@ def check_shape(shape: Any, columns: Columns) -> tuple[int, int]:
 
 def from_bytes(data: memoryview, datatype: str, shape: tuple[int, int]) -> NDArray[Any]:
     """The tensor in its bytes behind the JSON part, in C order. Raises InvalidRequest."""
-    kind = np.dtype(NUMBERS[datatype])
-    expected = prod(shape) * kind.itemsize
+    kind = _KINDS[datatype]
+    expected = shape[0] * shape[1] * kind.itemsize
     if len(data) != expected:
         detail = f"{datatype} of shape {list(shape)} is {expected} bytes, the body has {len(data)}"
         raise InvalidRequest("malformed-request", detail)
@@ -184,7 +185,7 @@ def typed(
     if not set(map(type, flat)) <= allowed:
         at = next(i for i, value in enumerate(flat) if type(value) not in allowed)
         _refuse_cell(flat[at], first + at, columns, datatype, column)
-    kind = np.dtype(NUMBERS[datatype])
+    kind = _KINDS[datatype]
     if kind.kind in "iu":
         limits = np.iinfo(kind)
         for at, value in enumerate(flat):

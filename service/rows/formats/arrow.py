@@ -313,7 +313,7 @@ class _Reader:
         values: NDArray[np.float64] = array.to_numpy(zero_copy_only=False)
         values = values.astype(np.float64, copy=False)
         self._cells[j].append(values)
-        if not isfinite(values.dot(values)):  # or it overflows
+        if not np.isfinite(values).all():
             for cell in (None, inf, -inf):
                 there = np.isnan(values) if cell is None else values == cell
                 if there.any():

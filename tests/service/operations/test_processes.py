@@ -127,7 +127,7 @@ def test_rate_of_a_caller_holds_over_all(server: Server) -> None:
             used = list(each.values())[:n_connections]
             began = time.monotonic()
             statuses: Counter[int] = Counter()
-            while statuses[200] + statuses[429] < 3 * PER_S and time.monotonic() - began < 3:
+            while statuses[429] < 50 and time.monotonic() - began < 3:
                 for connection in used:
                     statuses[ask(connection, "GET", "/v1/info", None, caller)[0]] += 1
             most = PER_S * (1 + time.monotonic() - began)
@@ -150,7 +150,18 @@ def test_connections_have_one_limit(server: Server) -> None:
 
 
 def test_job_sent_through_any_process_starts_at_once(server: Server) -> None:
-    """And a caller that waits in the other process gets its end at once."""
+    _check_that_jobs_start_at_once(server)
+
+
+@pytest.mark.long
+def test_the_same_on_postgresql(postgres_database_url: str, tmp_path: Path) -> None:
+    url = postgres_database_url
+    with running(tmp_path / "var", **LIMITS, SVM_DATABASE_URL=url) as server:
+        _check_that_jobs_start_at_once(server)
+
+
+def _check_that_jobs_start_at_once(server: Server) -> None:
+    """And a caller that waits in the other process gets the end at once."""
     late: dict[str, list[float]] = {}
     dataset_id = _dataset_id(server)
     with one_to_each(server) as each:
@@ -276,17 +287,6 @@ def test_second_service_at_the_port_is_refused(
     assert f"cannot listen on 127.0.0.1 port {port}" in second.stderr
 
 
-def test_nothing_outlives_a_killed_parent(tmp_path: Path) -> None:
-    with running(tmp_path / "var", **LIMITS) as server:
-        with one_to_each(server):
-            processes = server.processes()
-        assert len(processes) >= 4
-        server.process.kill()
-        server.process.wait(10)
-        _, alive = psutil.wait_procs(processes[1:], timeout=20)
-        assert not alive
-
-
 @pytest.mark.long
 def test_jobs_are_resumed_after_sigterm(tmp_path: Path) -> None:
     variables = {**LIMITS, "SVM_CHECKPOINT_S": "0.1"}
@@ -305,3 +305,13 @@ def test_jobs_are_resumed_after_sigterm(tmp_path: Path) -> None:
         assert job["attempt"] == 2
         assert job["progress"]["epoch"] > 0
         ok(server.http.post(f"/v1/jobs/{job['id']}/cancel"), 200, 202)
+
+
+def test_nothing_outlives_a_killed_parent(server: Server) -> None:
+    """The last test: it ends the server of all others."""
+    processes = server.processes()
+    assert len(processes) >= 4
+    server.process.kill()
+    server.process.wait(10)
+    _, alive = psutil.wait_procs(processes[1:], timeout=20)
+    assert not alive
