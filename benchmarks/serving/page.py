@@ -49,6 +49,9 @@ costs some ten times as much as a row: `Expect: 100-continue`, `Content-Digest`,
 upgrade, an address with `%` in the model's name or with a host in front, a body of more than \
 8 MiB, the first request for a model that is not in memory, and whatever is refused.
 
+One process has answered all of this. [Several](scaling.md) take as much time for a request, on as \
+many cores.
+
 HTTP/2 is the work of a proxy in front of the service ([operations](operations.md)).
 """
 

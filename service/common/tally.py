@@ -6,6 +6,8 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from service.common.shared import Numbers
+
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 """Upper ends of the durations' buckets, in seconds."""
 SUM = 13
@@ -21,7 +23,7 @@ class Tally:
 
     __slots__ = ("_bounds", "numbers")
 
-    def __init__(self, numbers: memoryview[float], bounds: Sequence[float] = BOUNDS) -> None:
+    def __init__(self, numbers: Numbers, bounds: Sequence[float] = BOUNDS) -> None:
         """`numbers` are those of `Shared`."""
         self.numbers = numbers
         self._bounds = bounds

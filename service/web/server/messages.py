@@ -62,7 +62,7 @@ class MessageProtocol(HttpToolsProtocol):
         *("_line_end", "_packet_bytes", "_packet_size", "_progress_at", "_raw", "_refusal"),
         *("_running", "_unread_since"),
     )
-    """A dictionary of so many members would be enlarged again and again for each connection."""
+    """A dictionary of all these would be enlarged several times for each connection."""
 
     def __init__(self, shared: limits.ConnectionLimits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
