@@ -1,7 +1,8 @@
 """What the running service costs: time to the first ready answer, resident memory, big uploads.
 
 An upload is measured by the sum of the resident memory of all processes of the service, sampled
-while a CSV of the given size is parsed.
+while a CSV of the given size is parsed. `--predictions 10000000` instead measures what that many
+predictions, one after the other, add to the memory of the API process.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import numpy as np
 import psutil
 
 from benchmarks.service_process import Service, running
+from benchmarks.under_load import csv_of, predictions
 
 MB = 1e6
+AT_ONCE, RATE = 250_000, 20_000
+"""Predictions between two looks at the memory, and those asked for in a second."""
 
 
 def main(upload_mb: float = 200.0) -> dict[str, float]:
@@ -58,6 +62,23 @@ def measure(service: Service, upload_mb: float) -> dict[str, float]:
     }
 
 
+def after_predictions(count: int) -> dict[str, float]:
+    """What `count` predictions add to what the first `AT_ONCE` have taken."""
+    with running() as service:
+        dataset = service.upload(csv_of(2000), header="absent")
+        service.finished(service.train(dataset, [{"solver": {"name": "pegasos"}}]))
+        api = psutil.Process(service.pid)
+        figures: dict[str, float] = {}
+        predictions(service, RATE, AT_ONCE / RATE).times()
+        before = api.memory_info().rss
+        for done in range(AT_ONCE, count + 1, AT_ONCE):
+            predictions(service, RATE, AT_ONCE / RATE).times()
+            name = f"more after {done:,} predictions, MB"
+            figures[name] = (api.memory_info().rss - before) / MB
+            print(f"{name:>40} {figures[name]:8.2f}", flush=True)
+    return figures
+
+
 def _settle(api: psutil.Process) -> None:
     """Wait until the workers have come up and loaded their loops: memory stays the same."""
     history = [_resident(api)]
@@ -95,4 +116,9 @@ def _csv(megabytes: float) -> Iterator[bytes]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upload-mb", type=float, default=200.0)
-    main(parser.parse_args().upload_mb)
+    parser.add_argument("--predictions", type=int, help="measure what this many predictions add")
+    chosen = parser.parse_args()
+    if chosen.predictions:
+        after_predictions(chosen.predictions)
+    else:
+        main(chosen.upload_mb)

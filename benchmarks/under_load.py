@@ -246,8 +246,8 @@ def _repeated(work: Callable[[], None]) -> Iterator[threading.Event]:
         repeated.result()
 
 
-def _percentiles(service: Service, seconds: float, rate: float, first: bool) -> list[float]:
-    """Of the times that predictions take, in milliseconds."""
+def predictions(service: Service, rate: float, seconds: float) -> Sending:
+    """Requests of one row for the model `benchmark`."""
     random = np.random.default_rng(1)
     body = json.dumps({"instances": random.normal(size=(1, N_FEATURES)).tolist()}).encode()
     predict = (
@@ -255,7 +255,12 @@ def _percentiles(service: Service, seconds: float, rate: float, first: bool) -> 
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     )
     url = str(service.http.base_url)
-    sending = Sending(url, predict, connections=CONNECTIONS, rate=rate, seconds=seconds)
+    return Sending(url, predict, connections=CONNECTIONS, rate=rate, seconds=seconds)
+
+
+def _percentiles(service: Service, seconds: float, rate: float, first: bool) -> list[float]:
+    """Of the times that predictions take, in milliseconds."""
+    sending = predictions(service, rate, seconds)
     if first:
         go_first(sending.pid)
     percentiles: list[float] = np.percentile(sending.times(), list(PERCENTILES.values())).tolist()

@@ -68,11 +68,9 @@ class _Environment(jinja2.Environment):
     must be there."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if obj is None:
-            return None
-        if isinstance(obj, Mapping) and not hasattr(obj, attribute):
-            return obj.get(attribute)
-        return super().getattr(obj, attribute)
+        value = super().getattr(obj, attribute)
+        absent = isinstance(value, jinja2.Undefined) and (obj is None or isinstance(obj, Mapping))
+        return None if absent else value
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if obj is None:
