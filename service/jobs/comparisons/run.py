@@ -72,7 +72,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         if state.best is not None:
             made["metrics"]["validation"] |= seen
             metrics = made["metrics"]
-        audit = audit_of(dataset, body, metrics, work.rows.classes)
+        audit = audit_of(dataset, body, body.validation, metrics, work.rows.classes)
         shown = {**results.headline(best, made), **seen, "audit": audit, "notes": []}
         apart = separation.facts_of(work.rows, work.splits, dataset)
         told: list[dict[str, Any]] = [shown] if state.best is None else [shown, made]
