@@ -91,7 +91,9 @@ class PlainExchange:
     ) -> None:
         """Raises UnsupportedFormat, NotAcceptable, InvalidRequest."""
         self._limits = limits
-        self._rows = RowLimits(limits.predict_rows, limits.cell_bytes, limits.line_bytes)
+        self._rows = RowLimits(
+            limits.predict_rows, limits.cell_bytes, limits.line_bytes, limits.predict_body_bytes
+        )
         content_type, accept, self._encoding = JSON, "*/*", ""
         self._charset: str | None = None
         for name, value in headers:

@@ -91,6 +91,7 @@ class RowLimits(NamedTuple):
     rows: int
     cell_bytes: int
     line_bytes: int
+    body_bytes: int = 32 * 1024 * 1024
 
 
 CellsAgain: TypeAlias = Callable[[], Iterable[Sequence[Any]]]

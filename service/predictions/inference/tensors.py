@@ -151,6 +151,8 @@ def from_bytes(data: memoryview, datatype: str, shape: tuple[int, int]) -> NDArr
     if len(data) != expected:
         detail = f"{datatype} of shape {list(shape)} is {expected} bytes, the body has {len(data)}"
         raise InvalidRequest("malformed-request", detail)
+    if datatype == "BOOL" and (np.frombuffer(data, np.uint8) > 1).any():
+        raise InvalidRequest("malformed-request", "a byte of BOOL is 0 or 1")
     values = np.frombuffer(data, kind)
     if not values.flags.aligned:  # NumPy would copy number by number
         values = np.frombuffer(bytes(data), kind)

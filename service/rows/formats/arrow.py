@@ -94,11 +94,13 @@ def read(spec: ParseSpec) -> Table:
             for batch in batches:
                 batch.validate(full=True)
                 n_rows += batch.num_rows
-                n_bytes += batch.nbytes
+                n_bytes += sum(map(_decoded_bytes, batch.columns))
                 if n_rows > limits.rows:
                     raise too_many("rows", limits.rows)
                 if n_bytes > limits.inflated_bytes:
                     raise inflates_too_much("file", limits.inflated_bytes)
+                becomes = max(n_bytes, 8 * n_rows * len(schema))
+                parquet.check_inflated(Path(spec.file.path), becomes, limits)
                 arrays = list(map(_decoded, batch.columns))
                 writer.write_batch(pyarrow.record_batch(arrays, schema=plain), ROWS_AT_ONCE)
     table = parquet.read(replace(spec, file=SentFile(str(path), PARQUET)))
@@ -132,6 +134,25 @@ def _plain(kind: Any) -> Any:
 
 def _is_text(kind: Any) -> bool:
     return _kinds().get(kind.id) in (_Kind.TEXT, _Kind.VIEW)
+
+
+def _decoded_bytes(array: Any) -> int:
+    """What a column takes if each row has a text of its own."""
+    import pyarrow.compute
+
+    rows, texts = getattr(array, "indices", array), getattr(array, "dictionary", array)
+    if not _is_text(texts.type) or len(texts) == 0:
+        return int(rows.nbytes)
+    if _kinds()[texts.type.id] is _Kind.VIEW:
+        n_numbers, start = _VIEW_BYTES // 4 * len(texts), _VIEW_BYTES * texts.offset
+        views = np.frombuffer(texts.buffers()[1], np.int32, n_numbers, start)
+        valid = texts.is_valid().to_numpy(zero_copy_only=False)
+        sizes = np.where(valid, views[:: _VIEW_BYTES // 4], 0)
+    else:
+        sizes = pyarrow.compute.binary_length(texts).fill_null(0).to_numpy()
+    if rows is not texts:
+        sizes = np.append(sizes, 0).take(_codes(rows))
+    return int(sizes.sum(dtype=np.int64))
 
 
 def _decoded(array: Any) -> Any:
@@ -262,7 +283,7 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
             raise InvalidContent("empty-data", "the stream holds no row")
         if 8 * n_rows * columns.n_features > most:
             raise inflates_too_much("body", most)
-        reader = _Reader(columns, most)
+        reader = _Reader(columns, most, limits.body_bytes)
         X = np.empty((n_rows, columns.n_features))
         done = 0
         for batch in batches:
@@ -281,23 +302,25 @@ def read_rows(body: bytes, columns: Columns, limits: RowLimits) -> Rows:
 class _Reader:
     """Reads columns, batch after batch, with the readers of values of JSON."""
 
-    def __init__(self, columns: Columns, most_bytes: int) -> None:
+    def __init__(self, columns: Columns, most_bytes: int, most_text_bytes: int) -> None:
         self._columns = columns
         self._readers = columns.value_readers
-        self._are_numbers = [column.kind == "number" for column in columns.table]
-        self._most_bytes = most_bytes
-        self._n_bytes = 0
+        self._of_columns = columns.kinds
+        self._most_bytes, self._most_text_bytes = most_bytes, most_text_bytes
+        self._n_bytes = self._n_text_bytes = 0
         self._cells: list[list[Part]] = [[] for _ in self._readers]
         self._bad: list[tuple[int, int, CellFault]] = []
         self.texts: list[str] = []
 
     def column(self, array: Any, j: int, done: int) -> NDArray[np.float64]:
         """The raw values of feature `j` in a batch after `done` rows."""
-        if self._are_numbers[j] and _kinds().get(array.type.id) is _Kind.NUMBER:
+        if self._of_columns[j] == "number" and _kinds().get(array.type.id) is _Kind.NUMBER:
             return self._numbers(array, j, done)
         codes, cells = self._coded(array)
         cells.append(None)
         self._cells[j].append((codes, cells))
+        if self._of_columns[j] == "text":
+            self._count_texts(codes, cells)
         try:
             raw = list(map(self._readers[j], cells))
             if isfinite(sum(raw[:-1])):
@@ -305,8 +328,15 @@ class _Reader:
         except (BadCell, TypeError, OverflowError):
             pass
         values = np.full(len(cells), nan)
+        bad: dict[int, CellFault] = {}
         for code in np.unique(codes).tolist():
-            values[code] = self._raw(cells[code], j, done, codes, code)
+            try:
+                values[code] = self._raw(cells[code], j)
+            except BadCell as error:
+                bad[code] = error.fault
+        if bad:
+            rows = enumerate(codes.tolist(), done)
+            self._bad += [(row, j, bad[code]) for row, code in rows if code in bad]
         return values.take(codes)
 
     def _numbers(self, array: Any, j: int, done: int) -> NDArray[np.float64]:
@@ -315,19 +345,16 @@ class _Reader:
         self._cells[j].append(values)
         if not np.isfinite(values).all():
             for cell in (None, inf, -inf):
-                there = np.isnan(values) if cell is None else values == cell
-                if there.any():
-                    self._raw(cell, j, done, there, True)
+                rows = np.flatnonzero(np.isnan(values) if cell is None else values == cell)
+                try:
+                    self._raw(cell, j)
+                except BadCell as error:
+                    self._bad += [(row, j, error.fault) for row in (done + rows).tolist()]
         return values
 
-    def _raw(self, cell: Any, j: int, done: int, codes: NDArray[Any], code: int | bool) -> float:
-        """The raw value of a cell; if it has none, the rows in which it is are noted."""
-        try:
-            value = read_cell(self._readers[j], cell)
-        except BadCell as error:
-            rows = done + np.flatnonzero(codes == code)
-            self._bad += [(row, j, error.fault) for row in rows.tolist()]
-            return nan
+    def _raw(self, cell: Any, j: int) -> float:
+        """The raw value of a cell. Raises BadCell."""
+        value = read_cell(self._readers[j], cell)
         if isinstance(value, str):
             self.texts.append(value)
             return len(self.texts) - 1
@@ -392,6 +419,13 @@ class _Reader:
         self._n_bytes += n_bytes
         if self._n_bytes > self._most_bytes:
             raise inflates_too_much("body", self._most_bytes)
+
+    def _count_texts(self, codes: Codes, cells: list[Any]) -> None:
+        """Each as often as rows have it: a model works with all of them."""
+        sizes = np.array([len(cell) if isinstance(cell, str) else 0 for cell in cells])
+        self._n_text_bytes += int(sizes.take(codes).sum())
+        if self._n_text_bytes > self._most_text_bytes:
+            raise inflates_too_much("body", self._most_text_bytes)
 
     def check(self) -> None:
         """Raises InvalidContent with every bad cell, row by row."""

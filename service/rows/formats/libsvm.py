@@ -337,6 +337,8 @@ def _numbers(text: bytes) -> npt.NDArray[np.float64] | None:
     # Most are written as in JSON, except for the sign of a label.
     listed = text
     if b"+" in text:
+        if b"+-" in text:
+            return None
         listed = text.replace(b"\n+", b"\n").removeprefix(b"+")
     characters = np.frombuffer(listed, np.uint8)
     is_mark = (characters == NEWLINE) | (characters == BLANK) | (characters == COLON)

@@ -80,7 +80,7 @@ def _read_table(
     """Columns with texts, dates or NULL."""
     n_bytes = n_samples * 8 * len(columns)
     n_bytes += sum(file.text_bytes(column) for column in columns if column.type == TEXT)
-    _check_inflated(path, n_bytes, spec.limits)
+    check_inflated(path, n_bytes, spec.limits)
     names = [column.name for column in columns]
 
     def passes(faults: Faults, texts: Collection[int]) -> Iterator[Batch]:
@@ -276,7 +276,7 @@ def _read_plain(
             return None
         with DenseWriter(Path(spec.out), len(features), spec.limits) as writer:
             writer.check(n_samples)
-            _check_inflated(path, 8 * n_samples * len(columns), spec.limits)
+            check_inflated(path, 8 * n_samples * len(columns), spec.limits)
             if layout.target is not None and labels is not None:
                 _read_labels(file, columns[layout.target], labels, spec.limits)
             spool = Path(spec.out) / "columns"
@@ -292,7 +292,7 @@ def _read_plain(
         return None
 
 
-def _check_inflated(path: Path, n_bytes: int, limits: ReadLimits) -> None:
+def check_inflated(path: Path, n_bytes: int, limits: ReadLimits) -> None:
     if n_bytes > max(FREE_BYTES, MAX_RATIO * path.stat().st_size):
         raise inflates_too_much("file", limits.inflated_bytes)
 

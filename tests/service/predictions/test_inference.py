@@ -260,6 +260,11 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
     "beyond all types": ({"datatype": "INT64", "data": [0] * 20 + [10**400]}, 422, "not-a-number"),
     "infinite in FP32": ({"datatype": "FP32", "data": [1e300] * 21}, 422, "non-finite-value"),
     "NaN bytes": ({"tail": np.full((7, 3), np.nan).tobytes()}, 422, "non-finite-value"),
+    "booleans that are numbers": (
+        {"datatype": "BOOL", "tail": bytes([2]) * X.size},
+        400,
+        "malformed-request",
+    ),
     "too few bytes": ({"tail": b"1234567"}, 400, "malformed-request"),
     "a wrong size": (
         {"tail": X.tobytes(), "parameters": {"binary_data_size": 8}},

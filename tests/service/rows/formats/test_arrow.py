@@ -311,10 +311,64 @@ def test_sizes_are_checked_before_they_are_taken() -> None:
     assert refused(arrow(same, "zstd"), levels, huge).code == "decompression-limit"
     views = np.array([[100_000, 0x78787878, 0, 0]] * 2000, np.int32)
     buffers = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(b"x" * 100_000)]
-    repeated = pa.Array.from_buffers(pa.string_view(), 2000, buffers)
+    repeated = pa.Array.from_buffers(pa.string_view(), 300, buffers)
     one = Columns(1, ["t"], (Column("t", "text"),))
     X = matrix(arrow(pa.table({"t": repeated})), one, huge)
     assert len(texts_of(X)) == 1  # a view that comes again is read once
+
+
+def repeated(n_bytes: int, n_rows: int) -> dict[str, Any]:
+    """One text in all rows, in every way; the first row is null."""
+    text = "x" * n_bytes
+    codes = pa.array([None] + [0] * (n_rows - 1), pa.int16())
+    views = np.array([[n_bytes, 0x78787878, 0, 0]] * n_rows, np.int32)
+    views[0] = -1  # of a null a view may be anything
+    valid = np.packbits([0] + [1] * (n_rows - 1), bitorder="little").tobytes()
+    buffers = [pa.py_buffer(valid), pa.py_buffer(views.tobytes()), pa.py_buffer(text.encode())]
+    return {
+        "dictionary": pa.DictionaryArray.from_arrays(codes, [text]),
+        "dictionary of views": pa.DictionaryArray.from_arrays(
+            codes, pa.array([text], "string_view")
+        ),
+        "views": pa.Array.from_buffers(pa.string_view(), n_rows, buffers),
+        "texts": pa.array([None] + [text] * (n_rows - 1)),
+    }
+
+
+def test_texts_count_as_often_as_rows_have_them() -> None:
+    """In rows to predict, as in JSON: a model works with each."""
+    one = Columns(1, ["t"], (Column("t", "text"),))
+    category = Columns(1, ["t"], (Column("t", "category", ("a",)),))
+    limits = RowLimits(1000, 4096, 1 << 20, body_bytes=2_000_000)
+    for name, column in repeated(10_000, 300).items():
+        body = arrow(pa.table({"t": column}), "zstd")
+        assert refused(body, one, limits).code == "decompression-limit", name
+        assert len(matrix(body, one, limits._replace(body_bytes=3_000_000))) == 300, name
+        assert len(matrix(body, category, limits)) == 300, name
+
+
+def test_uploads_are_refused_before_they_are_written() -> None:
+    """As Parquet is by what the rows become: each text counts in each row, and nulls count."""
+    for name, column in repeated(100_000, 800).items():
+        for rows in (None, 100):
+            body = arrow(pa.table({"t": column, "k": np.arange(800) % 2}), "zstd", rows=rows)
+            assert refusal(body, ARROW).code == "decompression-limit", name
+    nulls = pa.table({f"c{i}": pa.nulls(100_000) for i in range(200)})
+    assert refusal(arrow(nulls), ARROW).code == "decompression-limit"
+    for column in repeated(1000, 800).values():
+        table = pa.table({"t": column, "x": np.arange(800) / 7, "k": np.arange(800) % 2})
+        assert upload(arrow(table, "zstd", rows=100), ARROW).parsed.n_samples == 800
+
+
+def test_many_bad_cells_are_found_soon() -> None:
+    """Not row by row for each of them."""
+    table = pa.table({"b": [f"no {k}" for k in range(80_000)]})
+    columns = Columns(1, ["b"], (Column("b", "boolean"),))
+    started = time.process_time()
+    error = refused(arrow(table), columns, RowLimits(80_000, 4096, 1 << 20))
+    assert error.faults_total == 80_000
+    assert [fault.row for fault in error.faults[:3]] == [1, 2, 3]
+    assert time.process_time() - started < 1.2
 
 
 def test_a_text_that_is_too_long() -> None:

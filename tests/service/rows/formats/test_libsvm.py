@@ -87,7 +87,23 @@ def test_numbers_have_the_bits_of_python(texts: list[str]) -> None:
 
 
 _TOKENS = ("1", "-1", "+1", "0", "-0", "1:1", "2:2.5", "2:-0", "3:1e2", "1e2:1", "1.0:1", "01:2")
-_ODD = ("", " ", "#", "2:", ":1", "1:1:1", "1:1-2", "x", "qid:1", "\t", "\r", "1:[2]", "1:null")
+_ODD = (
+    "+-1",
+    "1:+-2",
+    "",
+    " ",
+    "#",
+    "2:",
+    ":1",
+    "1:1:1",
+    "1:1-2",
+    "x",
+    "qid:1",
+    "\t",
+    "\r",
+    "1:[2]",
+    "1:null",
+)
 
 
 @PROPERTY
@@ -173,6 +189,8 @@ def test_labels_may_be_left_out_of_account() -> None:
         ("1 1: 2:3-4", ("not-a-number", 2, 0, "")),
         ("1 2:nan", ("non-finite-value", 2, 1, "nan")),
         ("1 2:1e999", ("non-finite-value", 2, 1, "1e999")),
+        ("+-1 2:1", ("not-a-number", 2, None, "+-1")),
+        ("1 2:+-1", ("not-a-number", 2, 1, "+-1")),
         ("1 2:1_0", ("not-a-number", 2, 1, "1_0")),
         ("1 2:0x10", ("not-a-number", 2, 1, "0x10")),
         ("1 2:١", ("not-a-number", 2, 1, "١")),
