@@ -69,7 +69,8 @@ class _Process:
 
 
 class Parent:
-    """Keeps a process in each slot until a signal ends them all."""
+    """Keeps a process in each slot until a signal ends them all: each slot has one that does not
+    end, or is due. One ends only once another one in its slot is ready."""
 
     def __init__(
         self,
@@ -130,8 +131,8 @@ class Parent:
         return [p for p in self._processes if p.slot != ENGINE and slot in (None, p.slot)]
 
     def _fork_due(self) -> None:
-        now = time.monotonic()
-        if self._renewing and not self._due and len(self._api()) == self._settings.processes:
+        now, ready = time.monotonic(), [process.is_ready for process in self._api()]
+        if self._renewing and not self._due and ready == [True] * self._settings.processes:
             self._due[self._renewing.pop(0)] = now  # beside the one that it replaces
         for slot in [slot for slot, at in self._due.items() if at <= now and not self._ending]:
             del self._due[slot]
@@ -177,7 +178,8 @@ class Parent:
                 continue
             has_work |= WORK in told
             has_changed |= CHANGED in told
-            if not process.is_ready and (READY in told or READY_WITH_KEY in told):
+            starts = not (process.is_ready or process.ends)
+            if starts and (READY in told or READY_WITH_KEY in told):
                 self._on_ready(process, READY_WITH_KEY in told)
         for process in self._processes:
             if has_work if process.slot == ENGINE else has_changed:
@@ -226,7 +228,7 @@ class Parent:
             return
         what = "the engine" if slot == ENGINE else "a process of the API"
         log.error(f"{what} ended and is started again", code=code)
-        if self._api(slot):
+        if not all(other.ends for other in self._api(slot)):
             return  # it was to replace another one, which continues
         if now - process.started > HEALTHY_S:
             self._pauses.pop(slot, None)
