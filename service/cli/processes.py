@@ -38,6 +38,9 @@ FIRST_PAUSE_S = 0.5
 END_S = 12.0
 """A process of the API has this time to end; it cancels requests after 5 s."""
 TICK_S = 1.0
+CHECK_S, SILENT_CHECKS = 10.0, 3
+"""A process of the API that none of so many checks found to respond is killed. What is counted is
+checks, not time: all processes may have been paused together."""
 
 log = structlog.stdlib.get_logger("service")
 
@@ -51,6 +54,9 @@ class _Process:
     started: float
     kill_at: float = float("inf")
     is_ready: bool = False
+    beats: int = 0
+    """At the last check."""
+    silent_checks: int = 0
 
     @property
     def ends(self) -> bool:
@@ -96,6 +102,7 @@ class Parent:
         """When to fork a process for a slot."""
         self._renewing: list[int] = []
         """Slots whose processes are to be replaced, one after the other."""
+        self._check_at = 0.0
         self._announced = self._ending = False
         self._code = 0
         self._shared.count("process id").own = os.getpid()
@@ -116,6 +123,7 @@ class Parent:
         while not self._ending or self._processes:
             self._fork_due()
             self._wait()
+            self._check()
             self._reap()
             self._end_some()
         return self._code
@@ -185,10 +193,10 @@ class Parent:
             if has_work if process.slot == ENGINE else has_changed:
                 process.ring()
 
-    def _pause_s(self) -> float | None:
+    def _pause_s(self) -> float:
         if self._ending or any(process.ends for process in self._processes):
             return TICK_S
-        return max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
+        return max(0.0, min([self._check_at, *self._due.values()]) - time.monotonic())
 
     def _on_ready(self, process: _Process, has_key: bool) -> None:
         process.is_ready = True
@@ -204,6 +212,21 @@ class Parent:
         self._announce(self._settings.data_dir / FIRST_FILE if has_key else None)
         for other in self._processes:
             other.ring()
+
+    def _check(self) -> None:
+        """Kill each process of the API whose event loop stands still."""
+        if (now := time.monotonic()) < self._check_at:
+            return
+        self._check_at = now + CHECK_S
+        beats = self._shared.count("beats").each
+        for process in self._api() if self._announced else []:  # the first one may migrate for long
+            is_silent = process.beats == beats[process.place]
+            process.silent_checks = process.silent_checks + 1 if is_silent else 0
+            process.beats = beats[process.place]
+            if process.silent_checks == SILENT_CHECKS:
+                silent_s = int(SILENT_CHECKS * CHECK_S)
+                log.error(f"a process of the API has not responded for {silent_s} s: it is killed")
+                process.forked.kill()
 
     def _reap(self) -> None:
         for process in list(self._processes):

@@ -310,6 +310,21 @@ def test_process_that_dies_while_its_predecessor_ends_is_replaced(server: Server
         pass
 
 
+@pytest.mark.long
+def test_process_that_does_not_respond_is_replaced(server: Server) -> None:
+    """Its caller gets an error, and connections that it has not accepted an answer."""
+    with one_to_each(server) as each:
+        stopped, connection = next(iter(each.items()))
+        connection.sock.settimeout(60)
+        psutil.Process(pid_of(server, connection)).suspend()
+        with pytest.raises((OSError, http.client.HTTPException)):
+            ask(connection, "GET", "/livez")
+        connection.close()
+        with one_to_each(server) as now:
+            assert stopped not in now
+    assert "has not responded for 30 s" in server.log.read_text()
+
+
 def _children(server: Server) -> set[int]:
     """The engine and the two processes of the API."""
     return {child.pid for child in psutil.Process(server.process.pid).children()}
