@@ -39,8 +39,8 @@ END_S = 12.0
 """A process of the API has this time to end; it cancels requests after 5 s."""
 TICK_S = 1.0
 CHECK_S, SILENT_CHECKS = 10.0, 3
-"""A process of the API that none of so many checks found to respond is killed. What is counted is
-checks, not time: all processes may have been paused together."""
+"""A process of the API that was silent at three checks is killed. Time alone would not do: all
+processes may have been paused together."""
 
 log = structlog.stdlib.get_logger("service")
 
