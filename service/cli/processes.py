@@ -38,6 +38,9 @@ FIRST_PAUSE_S = 0.5
 END_S = 12.0
 """A process of the API has this time to end; it cancels requests after 5 s."""
 TICK_S = 1.0
+CHECK_S, SILENT_CHECKS = 10.0, 3
+"""A process of the API that was silent at three checks is killed. Time alone would not do: all
+processes may have been paused together."""
 
 log = structlog.stdlib.get_logger("service")
 
@@ -51,6 +54,9 @@ class _Process:
     started: float
     kill_at: float = float("inf")
     is_ready: bool = False
+    beats: int = 0
+    """At the last check."""
+    silent_checks: int = 0
 
     @property
     def ends(self) -> bool:
@@ -69,7 +75,8 @@ class _Process:
 
 
 class Parent:
-    """Keeps a process in each slot until a signal ends them all."""
+    """Keeps a process in each slot until a signal ends them all: each slot has one that does not
+    end, or is due. One ends only once another one in its slot is ready."""
 
     def __init__(
         self,
@@ -95,6 +102,7 @@ class Parent:
         """When to fork a process for a slot."""
         self._renewing: list[int] = []
         """Slots whose processes are to be replaced, one after the other."""
+        self._check_at = 0.0
         self._announced = self._ending = False
         self._code = 0
         self._shared.count("process id").own = os.getpid()
@@ -115,6 +123,7 @@ class Parent:
         while not self._ending or self._processes:
             self._fork_due()
             self._wait()
+            self._check()
             self._reap()
             self._end_some()
         return self._code
@@ -130,8 +139,8 @@ class Parent:
         return [p for p in self._processes if p.slot != ENGINE and slot in (None, p.slot)]
 
     def _fork_due(self) -> None:
-        now = time.monotonic()
-        if self._renewing and not self._due and len(self._api()) == self._settings.processes:
+        now, ready = time.monotonic(), [process.is_ready for process in self._api()]
+        if self._renewing and not self._due and ready == [True] * self._settings.processes:
             self._due[self._renewing.pop(0)] = now  # beside the one that it replaces
         for slot in [slot for slot, at in self._due.items() if at <= now and not self._ending]:
             del self._due[slot]
@@ -177,16 +186,17 @@ class Parent:
                 continue
             has_work |= WORK in told
             has_changed |= CHANGED in told
-            if not process.is_ready and (READY in told or READY_WITH_KEY in told):
+            starts = not (process.is_ready or process.ends)
+            if starts and (READY in told or READY_WITH_KEY in told):
                 self._on_ready(process, READY_WITH_KEY in told)
         for process in self._processes:
             if has_work if process.slot == ENGINE else has_changed:
                 process.ring()
 
-    def _pause_s(self) -> float | None:
+    def _pause_s(self) -> float:
         if self._ending or any(process.ends for process in self._processes):
             return TICK_S
-        return max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
+        return max(0.0, min([self._check_at, *self._due.values()]) - time.monotonic())
 
     def _on_ready(self, process: _Process, has_key: bool) -> None:
         process.is_ready = True
@@ -202,6 +212,21 @@ class Parent:
         self._announce(self._settings.data_dir / FIRST_FILE if has_key else None)
         for other in self._processes:
             other.ring()
+
+    def _check(self) -> None:
+        """Kill each process of the API whose event loop stands still."""
+        if (now := time.monotonic()) < self._check_at:
+            return
+        self._check_at = now + CHECK_S
+        beats = self._shared.count("beats").each
+        for process in self._api() if self._announced else []:  # the first one may migrate for long
+            is_silent = process.beats == beats[process.place]
+            process.silent_checks = process.silent_checks + 1 if is_silent else 0
+            process.beats = beats[process.place]
+            if process.silent_checks == SILENT_CHECKS:
+                silent_s = int(SILENT_CHECKS * CHECK_S)
+                log.error(f"a process of the API has not responded for {silent_s} s: it is killed")
+                process.forked.kill()
 
     def _reap(self) -> None:
         for process in list(self._processes):
@@ -226,7 +251,7 @@ class Parent:
             return
         what = "the engine" if slot == ENGINE else "a process of the API"
         log.error(f"{what} ended and is started again", code=code)
-        if self._api(slot):
+        if not all(other.ends for other in self._api(slot)):
             return  # it was to replace another one, which continues
         if now - process.started > HEALTHY_S:
             self._pauses.pop(slot, None)

@@ -183,6 +183,8 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         self._wake = lambda: loop.call_soon_threadsafe(self._ending.set)
         while not await self.on_tick(0):  # which also updates the header Date
+            if self._member is not None:
+                self._member.beat()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), TICK_S)
 

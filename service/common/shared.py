@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 Numbers: TypeAlias = "ctypes.Array[ctypes.c_double]"
 """Changed in half the time that a `memoryview` takes: every prediction changes some."""
 Integers: TypeAlias = "ctypes.Array[ctypes.c_longlong]"
-COUNTED: TypeAlias = Literal["connections", "streams", "body bytes", "process id"]
+COUNTED: TypeAlias = Literal["connections", "streams", "body bytes", "process id", "beats"]
 """What is counted while it lasts, so that it ends with its process."""
 MOST = 2048
 """Records of one place; what has none is not counted."""

@@ -60,6 +60,10 @@ class Member:
         """This process has changed a job."""
         self.tell(CHANGED)
 
+    def beat(self) -> None:
+        """This process responds. The parent replaces one that no longer does this."""
+        self.shared.count("beats").own += 1
+
     def tell(self, what: bytes) -> None:
         """Never blocks; the parent ignores what it does not know."""
         with suppress(BlockingIOError, BrokenPipeError):

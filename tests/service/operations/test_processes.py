@@ -275,6 +275,71 @@ def test_graceful_restart_loses_no_request(server: Server) -> None:
         assert not old & set(each)
 
 
+def test_renewal_waits_for_what_replaces_a_killed_process(server: Server) -> None:
+    """Two that replace the same one would end each other."""
+    old = _children(server)
+    renewed = _renewed(server, old)
+    psutil.Process(min(renewed - old)).kill()  # of the slot that is renewed first
+    while not _children(server) - renewed:
+        time.sleep(0.001)
+    _renewed(server, renewed)
+    with one_to_each(server):
+        pass
+
+
+def test_process_that_dies_while_its_predecessor_ends_is_replaced(server: Server) -> None:
+    """The predecessor finishes a request, then its slot would be empty."""
+    old = _children(server)
+    with one_to_each(server) as each:
+        for connection in each.values():  # each process waits for the rest of a body
+            connection.putrequest("POST", PREDICT)
+            connection.putheader("Content-Type", "application/json")
+            connection.putheader("Content-Length", str(len(BODY)))
+            connection.endheaders(BODY[:1].encode())
+        time.sleep(0.1)
+        server.process.send_signal(signal.SIGHUP)
+        while not (new := _children(server) - old):
+            time.sleep(0.001)
+        time.sleep(0.5)
+        psutil.Process(*new).kill()
+        time.sleep(0.1)
+        for connection in each.values():
+            connection.send(BODY[1:].encode())
+            assert connection.getresponse().status == 200
+    with one_to_each(server):
+        pass
+
+
+@pytest.mark.long
+def test_process_that_does_not_respond_is_replaced(server: Server) -> None:
+    """Its caller gets an error, and connections that it has not accepted an answer."""
+    with one_to_each(server) as each:
+        stopped, connection = next(iter(each.items()))
+        connection.sock.settimeout(60)
+        psutil.Process(pid_of(server, connection)).suspend()
+        with pytest.raises((OSError, http.client.HTTPException)):
+            ask(connection, "GET", "/livez")
+        connection.close()
+        with one_to_each(server) as now:
+            assert stopped not in now
+    assert "has not responded for 30 s" in server.log.read_text()
+
+
+def _children(server: Server) -> set[int]:
+    """The engine and the two processes of the API."""
+    return {child.pid for child in psutil.Process(server.process.pid).children()}
+
+
+def _renewed(server: Server, old: set[int]) -> set[int]:
+    """The children after both processes of the API were replaced."""
+    server.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 5
+    while len((now := _children(server)) - old) != 2 or len(now) != 3:
+        assert time.monotonic() < deadline, (old, now)
+        time.sleep(0.01)
+    return now
+
+
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_second_service_at_the_port_is_refused(
     server: Server, tmp_path: Path, processes: str
