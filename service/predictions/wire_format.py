@@ -167,7 +167,7 @@ class PlainExchange:
             return Instances(X, model.default_outputs, unknown, ignored)
         check_offered(outputs, model.offer)
         if "explanation" in outputs:
-            check_explainable(model)
+            check_explainable(model, X)
         shares = shares._replace(**self._shares)
         check_shares(model.fitted, outputs, shares)
         return Instances(X, outputs, unknown, ignored, shares=shares)
