@@ -212,10 +212,9 @@ class _Run:
         lending = self._lending
         while self._left:
             self._attempt.check()
-            for piece, outputs in lending.results():
-                if piece in self._left:
-                    self._done[piece] = 0
-                    self._keep(piece, outputs)
+            for piece, outputs in lending.results(self._left):
+                self._done[piece] = 0
+                self._keep(piece, outputs)
             if not self._left:
                 break
             if (chosen := lending.choose(self._left)) is not None:

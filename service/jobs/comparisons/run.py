@@ -72,7 +72,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         if state.best is not None:
             made["metrics"]["validation"] |= seen
             metrics = made["metrics"]
-        audit = audit_of(dataset, body, metrics, work.rows.classes)
+        audit = audit_of(dataset, body, body.validation, metrics, work.rows.classes)
         shown = {**results.headline(best, made), **seen, "audit": audit, "notes": []}
         apart = separation.facts_of(work.rows, work.splits, dataset)
         told: list[dict[str, Any]] = [shown] if state.best is None else [shown, made]
@@ -179,16 +179,16 @@ class ComparisonSequence:
             self._save()
 
     def _absorb(self) -> None:
-        for number, result in self._lending.results():
-            if number not in self.state.done:
-                try:
-                    part, _ = results.ComparisonState.unpacked(result, self._entries)
-                except CheckpointMismatch:  # of another release
-                    self._lending.reclaim(number)
-                else:
-                    self.state.absorb(part, self._chains[number], self._rank_by)
-                    self.state.done.append(number)
-                    self.work.sum_up(self._chains[number])
+        is_open = set(range(len(self._chains))).difference(self.state.done)
+        for number, result in self._lending.results(is_open):
+            try:
+                part, _ = results.ComparisonState.unpacked(result, self._entries)
+            except CheckpointMismatch:  # of another release
+                self._lending.reclaim(number)
+            else:
+                self.state.absorb(part, self._chains[number], self._rank_by)
+                self.state.done.append(number)
+                self.work.sum_up(self._chains[number])
 
     def _choose(self) -> None:
         """Begin the next chain that is not lent, or claim one that no one does, or wait."""

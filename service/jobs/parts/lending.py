@@ -233,10 +233,11 @@ class Lending:
         self._look_at = 0.0
         self.look()
 
-    def results(self) -> Iterator[tuple[int, Arrays]]:
-        """Number and result of the parts that are done, of each once. Raises LeaseLost."""
+    def results(self, numbers: Container[int]) -> Iterator[tuple[int, Arrays]]:
+        """Number and result of those of these parts that are done, of each once. Raises
+        LeaseLost."""
         for part in list(self._parts.values()):
-            if part.is_done and part.number not in self._given:
+            if part.is_done and part.number in numbers and part.number not in self._given:
                 with suppress(*PASSING):
                     try:
                         result = self._offers.content(part)

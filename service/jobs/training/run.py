@@ -98,7 +98,8 @@ def run(context: RunContext, attempt: Attempt) -> None:
     )
     classes = trainings.rows.classes
     measures["audit"] = audit_of(
-        trainings.dataset, spec, metrics, classes, [*constant, *trainings.findings]
+        *(trainings.dataset, spec, spec.validation, metrics, classes),
+        [*constant, *trainings.findings],
     )
     if found is not None:
         measures["search"] = summary.search_of(found)

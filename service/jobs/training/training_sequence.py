@@ -56,6 +56,8 @@ class TrainingSequence:
         self._has_model = attempt.has_checkpoint
         self._has_finished = False
         """The model's training."""
+        self._shown = 0.0
+        """How much of all trainings was done when that was last shown."""
         self.is_chosen = True
         """Whether the model is what the search has chosen, if there was one."""
         self._kept: Arrays = {}
@@ -146,9 +148,8 @@ class TrainingSequence:
             assert search is not None
             self._attempt.check()
             numbers = {SEARCH.start + k: task for k, task in enumerate(search.tasks())}
-            for number, result in lending.results():
-                if number in numbers:
-                    search.take(numbers[number], result["losses"])
+            for number, result in lending.results(numbers):
+                search.take(numbers[number], result["losses"])
             left = [number for number, task in numbers.items() if task in tasks]
             left = [number for number in left if numbers[number].key not in search.results]
             if not left:
@@ -202,10 +203,9 @@ class TrainingSequence:
         lending = self._lending
         lent = self._lent(training)
         done = False
-        for number, result in lending.results():
-            if number in lent:
-                self._take_back(training, number, result)
-                done = True
+        for number, result in lending.results(lent):
+            self._take_back(training, number, result)
+            done = True
         for number in lent:
             if number not in lending:  # the result was damaged, or the reply to a claim was lost
                 self._take_back(training, number, {})
@@ -225,18 +225,20 @@ class TrainingSequence:
         except CheckpointMismatch:  # of another release
             training.take_back(pairs, {})
 
+    @property
+    def _open_folds(self) -> list[int]:
+        return [number for number in range(1, self._count) if number not in self._folds]
+
     def _absorb_folds(self) -> None:
-        for number, result in self._lending.results():
-            if number < GROUPS.start and number not in self._folds:
-                self._folds[number] = json.loads(str(result["fold"]))
-                self._spent_s += float(result["elapsed_s"])
-                if "scores" in result:
-                    self.scores[number] = result["scores"]
+        for number, result in self._lending.results(self._open_folds):
+            self._folds[number] = json.loads(str(result["fold"]))
+            self._spent_s += float(result["elapsed_s"])
+            if "scores" in result:
+                self.scores[number] = result["scores"]
 
     def _choose_fold(self) -> None:
         """Begin the next fold that is not lent, or claim one that no one does, or wait."""
-        left = [number for number in range(1, self._count) if number not in self._folds]
-        if not left:
+        if not (left := self._open_folds):
             return
         if (chosen := self._lending.choose(left)) is not None:
             self._current, content = chosen
@@ -288,9 +290,10 @@ class TrainingSequence:
         lending = self._lending
         own = {"budget_s": np.asarray(self._share_s), **self._trainings.compared}
         if self._count > 1:
-            taken = {self._current, *self._folds}
-            left = (k for k in range(1, self._count) if k not in taken)
-            return lending.lend(left, lambda _: own)
+            if self._trainings.is_settled:  # before that, folds of another model would be trained
+                left = (number for number in self._open_folds if number != self._current)
+                lending.lend(left, lambda _: own)
+            return None
         lending.look()
         lends = any(number in self._groups for number in lending.numbers)
         if not lending.is_due or lends:
@@ -356,7 +359,8 @@ class TrainingSequence:
                 current = (stage + min(1.0, current)) / 3
         folds = sum(done for n, done in lent.items() if n < GROUPS.start)
         done = (len(self._folds) + self._has_finished + current + folds) / self._count
-        return {"fraction": min(1.0, done), "parts": len(lent)}
+        self._shown = max(self._shown, min(1.0, done))  # a search may add trainings
+        return {"fraction": self._shown, "parts": len(lent)}
 
 
 def _group(training: Training, number: int) -> list[int]:

@@ -166,6 +166,11 @@ class JobTrainings:
         return tasks
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it is known what to train."""
+        return self.search is None or self.outcome is not None
+
+    @property
     def compared(self) -> Arrays:
         """The results of the search, for checkpoints."""
         return {} if self.search is None else under("search", self.search.results)

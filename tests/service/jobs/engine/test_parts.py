@@ -81,14 +81,19 @@ def search(client: TestClient) -> str:
     return ask(client, "jobs", solver={"name": "auto"})
 
 
-def search_of_pairs(client: TestClient) -> str:
+def search_of_pairs(client: TestClient, **fields: Any) -> str:
     """What the search chooses has pairs that are lent again, after those of the linear model."""
     random = np.random.default_rng(0)
     X = random.normal(size=(240, 2)).round(4)
     codes = np.searchsorted([0.6, 1.4, 2.8], np.square(X).sum(axis=1))
     lines = [f"{a},{b},c{code}" for (a, b), code in zip(X, codes, strict=True)]
     upload(client, "\n".join(["a,b,label", *lines]))
-    return ask(client, "jobs", solver={"name": "auto"})
+    return ask(client, "jobs", solver={"name": "auto"}, **fields)
+
+
+def search_and_folds(client: TestClient) -> str:
+    """Folds are lent when it is known what to train: not before, with the linear model."""
+    return search_of_pairs(client, validation={"folds": 3})
 
 
 def comparison_of_numbers(client: TestClient) -> str:
@@ -99,7 +104,16 @@ def comparison_of_numbers(client: TestClient) -> str:
 Asks = Callable[[TestClient], str]
 JOBS: list[Any] = [
     pytest.param(f, id=f.__name__)
-    for f in (comparison, pairs, folds, numbers, comparison_of_numbers, search, search_of_pairs)
+    for f in (
+        comparison,
+        pairs,
+        folds,
+        numbers,
+        comparison_of_numbers,
+        search,
+        search_of_pairs,
+        search_and_folds,
+    )
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -106,6 +107,19 @@ def test_validation_rows_that_were_trained_on_are_counted(
         client, worker, create(client, upload(client, csv_of(40)), validation=validation)
     )
     assert job["metrics"]["validation"]["trained_rows"] == 0
+
+
+def test_rows_that_are_equal_by_chance_are_no_error(client: TestClient, worker: Worker) -> None:
+    """Of two columns with two values each, almost every row has an equal one."""
+    random = np.random.default_rng(0)
+    rows = [
+        f"{a},{b},{'yes' if a + b + random.random() > 1.2 else 'no'}"
+        for a, b in random.integers(0, 2, (120, 2))
+    ]
+    coarse = upload(client, "\n".join(["a,b,label", *rows]))
+    job = carry_out(client, worker, create(client, coarse, validation={"folds": 4}))
+    assert job["metrics"]["validation"]["trained_rows"] > 100
+    assert "trained-rows" not in [one["name"] for one in job["audit"]]
 
 
 @pytest.mark.parametrize("validation", [{"fraction": 0.25}, {"folds": 4}, {"dataset_id": ""}])

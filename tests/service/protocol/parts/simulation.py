@@ -197,10 +197,9 @@ class _Run:
         lending = self._lending
         while self._left():
             self._attempt.check()
-            for number, result in lending.results():
-                if number in self._left():
-                    self.done[number] = int(result["done"])
-                    self.counts[number] += 1
+            for number, result in lending.results(self._left()):
+                self.done[number] = int(result["done"])
+                self.counts[number] += 1
             own = [number for number in self._left() if number not in lending]
             if own:
                 return own[0]

@@ -98,7 +98,7 @@ def test_result_that_cannot_be_used_is_followed_by_another(stores: Stores) -> No
     for done in (4, 5):
         stores.helpers.deliver(stores.take("helper"), packed(done=done), REPORT)
         lending.wait()
-        ((number, result),) = lending.results()
+        ((number, result),) = lending.results([1])
         assert (number, int(result["done"])) == (1, done)
         lending.reclaim(1)
         assert 1 not in lending
