@@ -38,7 +38,8 @@ DOCUMENTED = ("svm", "service/client/synchronous")
 """The reference has a page for each package in these folders."""
 WORDS = {
     "choosing/": "Hyperparameters",
-    "choosing/#what-the-kernel-and-do": "Kernel",
+    "choosing/#what-c-does": "Overfitting, regularization",
+    "choosing/#what-the-kernel-and-do": "Kernel, gamma",
     "class-imbalance/": "Class imbalance",
     "client/#errors": "Retry",
     "evaluations-and-comparisons/#comparisons": "Grid search",
@@ -52,10 +53,11 @@ WORDS = {
     "preparing-data/#groups-and-times-of-rows": "Group",
     "preparing-data/#kinds-and-roles": "Categorical",
     "preparing-data/#texts": "Text",
-    "preparing-data/#what-a-training-makes-of-the-columns": "Missing values",
+    "preparing-data/#what-a-training-makes-of-the-columns": "Missing values, NaN",
     "preparing-data/#what-is-not-done": "Outliers",
     "preparing-data/#what-is-read": "Sparse",
     "quickstart/#predict-a-number": "Regression",
+    "reading-results/#what-a-prediction-depends-on": "SHAP",
     "scaling/": "Docker",
     "security/#authentication-and-scopes": "API keys",
     "security/#limits-timeouts-and-rate-limits": "Timeout",

@@ -6,7 +6,7 @@ import bz2
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -145,3 +145,11 @@ def _incomplete(encoding: str) -> UnsupportedFormat:
 def media_type_of(content_type: str) -> str:
     """The type without parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
+
+
+def unsupported_type(sent: str, offered: Sequence[str], usual: str) -> UnsupportedFormat:
+    """The error for a body of the media type `sent`, none of those offered."""
+    said = f"{sent[:100]} is not read here" if sent else "Content-Type is missing"
+    if sent == "application/x-www-form-urlencoded":
+        said += f" (curl says it unless it has -H 'Content-Type: {usual}')"
+    return UnsupportedFormat("unsupported-format", f"{said}; send one of {', '.join(offered)}")

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from service.common.figures import figure
 from service.errors import Fault
+from service.models.expected import expected_beside as expected_beside
 from svm.model.measures import interval
 
 NOTHING = "–"
@@ -90,17 +91,6 @@ def measured_on(metrics: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], s
         if some and ("accuracy" in some or are_of_numbers(some)):
             return some, rows
     return None
-
-
-def expected_beside(search: Any, measured: Mapping[str, Any]) -> float | None:
-    """The score that a search expects on new rows, if these metrics are too good because all rows
-    of their folds chose the setting; else None."""
-    if not search or search["score"] is None or not measured.get("folds"):
-        return None
-    counts = map(sum, measured.get("confusion_matrix") or ())
-    n = measured.get("n_samples") or sum(counts)
-    score: float | None = search["score"] if search["n_samples"] >= n else None
-    return score
 
 
 def are_of_numbers(metrics: Any) -> bool:

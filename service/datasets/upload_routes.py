@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.common.encodings import media_type_of
+from service.common.encodings import media_type_of, unsupported_type
 from service.common.names import DatasetId
 from service.common.strict_json import decode_json
 from service.datasets.dataset import SENT, Dataset, Origin
@@ -285,7 +285,7 @@ async def receive(body: IncomingBody, query: UploadOptions, folder: Path, limits
         return of_form(parts, query, folder, limits)
     sent_type = known_type(body.media_type)
     if sent_type not in (*FORMATS, *ARCHIVES.values()):
-        raise _unsupported(sent_type, (*FORMATS, ZIP, FORM))
+        raise unsupported_type(sent_type, (*FORMATS, ZIP, FORM), CSV)
     if sent_type == ARROW:
         require_pyarrow()
     path = folder / "body"
@@ -432,10 +432,5 @@ def _sent(part: FormPart, offered: tuple[str, ...]) -> SentFile:
         plain = suffix in ("", ".txt") or suffix not in SUFFIXES
         sent_type = UNKNOWN if plain and UNKNOWN in offered else SUFFIXES.get(suffix, CSV)
     if sent_type not in offered:
-        raise _unsupported(sent_type, offered)
+        raise unsupported_type(sent_type, offered, CSV)
     return SentFile(str(part.path), sent_type, part.filename)
-
-
-def _unsupported(sent_type: str, offered: tuple[str, ...]) -> UnsupportedFormat:
-    said = f"{sent_type[:100]} is not read here" if sent_type else "Content-Type is missing"
-    return UnsupportedFormat("unsupported-format", f"{said}; send one of {', '.join(offered)}")

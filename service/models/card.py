@@ -21,6 +21,7 @@ from service.models.errors_in_words import (
     intervals_in_words,
     loss_in_words,
 )
+from service.models.expected import expected_beside
 from service.models.outputs import USUAL
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
@@ -52,6 +53,7 @@ _SCHEMES = {
     "one-vs-rest": "one binary classifier for each class against the others",
 }
 
+_TOO_GOOD = "These metrics of the folds are a little too good: their rows chose the setting."
 _UNCHECKED = (
     "This card was generated from records. No one has checked whether the data are fair, or "
     "whether the model is suitable for decisions about people."
@@ -224,11 +226,19 @@ def _with_kernel(exact: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> li
 
 def _quality(version: ModelVersion) -> list[str]:
     metrics: Mapping[str, Any] = version.result.get("metrics", {})
-    sentences: list[str] = []
+    search: Mapping[str, Any] = version.result.get("search") or {}
+    expected = expected_beside(search, metrics.get("validation") or {})
+    cross_fitted = (
+        "That is cross-fitted: the rows of each fold count with the setting that the other folds "
+        "would choose, trained without them."
+    )
+    sentences = [] if expected is None else [f"{_expected(expected, search)} {cross_fitted}"]
     for subset, rows in (("validation", "validation"), ("train", "training")):
         measured = metrics.get(subset, {})
+        too_good = search and measured.get("folds")
         if "mae" in measured:
             sentences.extend(errors_in_words(measured, rows))
+            sentences += [_TOO_GOOD] if too_good else []
         counts = measured.get("confusion_matrix")
         if not counts:
             continue
@@ -241,6 +251,7 @@ def _quality(version: ModelVersion) -> list[str]:
             f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
             f"{low:.1%} to {high:.1%}); always predicting the largest class would give {most:.1%}."
         )
+        sentences += [_TOO_GOOD] if too_good else []
         sentences.extend(measured.get("split", {}).get("said", ()))
         if (seen := measured.get("trained_rows")) and 2 * seen < total:
             count = f"All {total:,}" if seen == total else f"{seen:,} of {total:,}"
@@ -262,20 +273,24 @@ def _quality(version: ModelVersion) -> list[str]:
                 "calibration error), each row measured with a calibration that was fitted on "
                 "others."
             )
-    if search := version.result.get("search"):
-        too_good = (
-            " The metrics of the folds above are a little too good: their rows chose the setting."
-            if metrics.get("validation", {}).get("folds")
-            else ""
-        )
-        sentences.append(
-            f"{search['summary']} That is cross-fitted: the rows of each fold count with "
-            f"the setting that the other folds would choose, trained without them.{too_good}"
-        )
+    if search:
+        more = f" {cross_fitted}" if expected is None else ""
+        sentences.append(f"{search['summary']}.{more}")
     sentences.extend(
         intervals_in_words(version) if version.predicts == "numbers" else _none(version)
     )
     return sentences or ["Nothing was measured."]
+
+
+def _expected(expected: float, search: Mapping[str, Any]) -> str:
+    if search.get("score_name") == "mae":
+        return f"A mean absolute error of {figure(expected)} is expected on new rows."
+    n = search["n_samples"]
+    low, high = interval(expected, n)
+    return (
+        f"{expected:.1%} of new rows are expected to be predicted correctly (95 % interval "
+        f"{low:.1%} to {high:.1%}, from {n:,} rows)."
+    )
 
 
 def _none(version: ModelVersion) -> Iterator[str]:
@@ -425,7 +440,10 @@ def _levels(column: dict[str, Any]) -> str:
 def _settings(version: ModelVersion) -> list[str]:
     if not version.spec:
         return []
-    return ["## Settings", _fence(json.dumps(version.spec, indent=2, ensure_ascii=False))]
+    spec, solver = version.spec, version.spec.get("solver", {})
+    if solver.get("C", 0) is None and solver.get("lambda") is None:
+        spec = {**spec, "solver": {**solver, "C": 1.0}}  # which was trained
+    return ["## Settings", _fence(json.dumps(spec, indent=2, ensure_ascii=False))]
 
 
 def _lineage(version: ModelVersion) -> str:

@@ -39,33 +39,37 @@ MAX_SLOPES = 500_000_000
 """Of the paths of one reply, see `path_work`: some seconds."""
 
 
-def check_explainable(model: LoadedModel) -> None:
+def check_explainable(model: LoadedModel, X: Matrix | None = None) -> None:
     """Raises InvalidContent `explanation-unsupported` for a kernel on features that stand for one
-    themselves."""
+    themselves, and TooLarge if a reply about the rows X would hold too many terms or take too
+    long."""
     fitted = model.fitted
     if fitted.kernel is not None and fitted.features.directions is not None:
         name = fitted.features.spec.name
         message = f"no explanation: a kernel on {name} features has no terms by column"
         fault = Fault(code="explanation-unsupported", message=message, pointer="/outputs")
         raise InvalidContent("explanation-unsupported", message, (fault,))
+    if X is None:
+        return
+    n_texts = 0 if is_sparse(X) else len(_text_columns(fitted))
+    n_terms = (len(_names(model)) + (TOKENS + MARKS) * n_texts) * len(fitted.intercepts)
+    limit = max(1, min(MAX_TERMS // n_terms, MAX_SLOPES // max(1, path_work(fitted))))
+    if X.shape[0] > limit:
+        detail = f"explanations of more than {limit} rows of this model; send them in several"
+        raise TooLarge("too-many-rows", detail, extra={"limit": limit})
 
 
 def explanations(
     model: LoadedModel, X: Matrix, scores: NDArray[np.float64], labels: list[Any]
 ) -> list[Any]:
     """For each row, for each binary problem, an `ExplanationRead`; the tokens of texts for the
-    problems of the row's label, so that replies of many classes stay small.
+    problems of the row's label, so that replies of many classes stay small. Rows have passed
+    `check_explainable`.
 
-    Raises TooLarge if the reply would hold too many terms or take too long, and InvalidContent
-    `non-finite-value` for rows so large that a term overflows.
+    Raises InvalidContent `non-finite-value` for rows so large that a term overflows.
     """
     fitted, names, work = model.fitted, _names(model), path_work(model.fitted)
-    has_texts = bool(text_columns := _text_columns(fitted)) and not is_sparse(X)
-    width = len(names) + (TOKENS + MARKS) * len(text_columns)
-    limit = max(1, min(MAX_TERMS // (width * scores.shape[1]), MAX_SLOPES // max(1, work)))
-    if len(scores) > limit:
-        detail = f"explanations of more than {limit} rows of this model; send them in several"
-        raise TooLarge("too-many-rows", detail, extra={"limit": limit})
+    has_texts = bool(_text_columns(fitted)) and not is_sparse(X)
     baseline: list[float] | None = None
     others: list[list[dict[str, Any]]] = []
     if not work:
@@ -125,7 +129,13 @@ def _problems(model: LoadedModel) -> list[dict[str, Any]]:
     if target is not None:
         return [{"classes": [], "of": "logarithm" if target.logarithm else "value"}]
     splits = splits_of(model.fitted.multiclass, len(model.classes))
-    return [{"classes": [model.classes[code] for code in split.classes]} for split in splits]
+    return [
+        {
+            "classes": [model.classes[code] for code in split.classes],
+            "positive": model.classes[split.positive],
+        }
+        for split in splits
+    ]
 
 
 def _vectors(score: float, intercept: float, products: NDArray[np.float64]) -> dict[str, Any]:

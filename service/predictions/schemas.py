@@ -99,8 +99,10 @@ class ExplanationRead(ReadModel):
     `terms` and `error`, and that of `intercept`, `support_vectors`, `others` and `rounding`."""
 
     classes: list[Label]
-    """The pair of classes that the score decides between, the second for a positive one; or the
-    class against all others. Empty for a model of numbers."""
+    """The pair of classes that the score decides between, or the class against all others. Empty
+    for a model of numbers."""
+    positive: Label | None = None
+    """The class of a positive score."""
     of: Literal["value", "logarithm"] | None = None
     """What the score of a model of numbers is."""
     score: float

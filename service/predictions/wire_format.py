@@ -20,14 +20,13 @@ from anyio import to_thread
 
 from service.common.answerer import RawHeaders, Reply
 from service.common.content_negotiation import best_of
-from service.common.encodings import inflate, media_type_of
+from service.common.encodings import inflate, media_type_of, unsupported_type
 from service.datasets.upload_routes import charset_of, read_limits
 from service.errors import (
     MAX_FAULTS,
     MAX_VALUE_CHARACTERS,
     InvalidContent,
     InvalidRequest,
-    UnsupportedFormat,
     pointer_to_member,
 )
 from service.models.outputs import (
@@ -146,8 +145,7 @@ class PlainExchange:
         if self._charset is not None:
             body = _decode(body, self._charset)
         if self._format is None or self._format.read_rows is None:
-            formats = ", ".join(ROW_FORMATS)
-            raise UnsupportedFormat("unsupported-format", f"send the rows as {formats}")
+            raise unsupported_type(self._content_type, ROW_FORMATS, JSON)
         if self._format.lines:
             if max(body.count(b"\n"), body.count(b"\r")) > LINES_PER_ROW * self._rows.rows:
                 raise too_many("rows to predict", self._rows.rows)
@@ -171,7 +169,7 @@ class PlainExchange:
             return Instances(X, model.default_outputs, unknown, ignored)
         check_offered(outputs, model.offer)
         if "explanation" in outputs:
-            check_explainable(model)
+            check_explainable(model, X)
         shares = shares._replace(**self._shares)
         check_shares(model.fitted, outputs, shares)
         return Instances(X, outputs, unknown, ignored, shares=shares)
@@ -226,7 +224,8 @@ def _split(outputs: str) -> tuple[str, ...]:
     for name in names:
         if name not in NAMES:
             detail = (
-                f"query parameter 'outputs': give some of {', '.join(NAMES)}, separated by commas"
+                f"query parameter 'outputs': give some of {', '.join(NAMES)}, separated by commas, "
+                f"not {shown(name)}"
             )
             raise InvalidRequest("invalid-parameter", detail)
     return names

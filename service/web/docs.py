@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.routing import iter_route_contexts
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from service.web import problems
 from service.web.access.scopes import SCHEME, Routes, requires_scope, scopes_of
@@ -120,6 +120,12 @@ def mount(app: DocumentedAPI) -> None:
     """Add `/docs`, its assets, and the site `/guide`, if it was built."""
     if SITE.exists():
         app.mount("/guide", Guide())
+
+        @app.get("/guide", include_in_schema=False)
+        @requires_scope(None)
+        async def guide() -> RedirectResponse:
+            return RedirectResponse("/guide/")
+
     app.mount("/docs/assets/own", CompressedFiles(directory=OWN_ASSETS))
     app.mount("/docs/assets", CompressedFiles(directory=ASSETS))
     page = get_swagger_ui_html(

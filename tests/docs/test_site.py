@@ -153,3 +153,8 @@ def test_pages_are_accessible(
 def test_unknown_pages_are_not_found(server: Server) -> None:
     reply = server.http.get("/guide/nothing/")
     assert reply.status_code == 404
+
+
+def test_address_without_a_slash_leads_to_the_guide(server: Server) -> None:
+    reply = server.http.get("/guide", follow_redirects=False)
+    assert (reply.status_code, reply.headers["Location"]) == (307, "/guide/")

@@ -71,6 +71,10 @@ Numbers: TypeAlias = (
 )
 _NOTHING = memoryview(b"")
 _SIZE = re.compile(rb'"binary_data_size"[ \t\r\n]*:[ \t\r\n]*(0|[1-9][0-9]{0,17})')
+_TOO_LARGE = (
+    "the JSON part has too many tensors or values; send fewer tensors or rows, or their data in "
+    "binary"
+)
 _REQUEST = frozenset({"id", "inputs", "outputs", "parameters"})
 _INPUT = frozenset({"name", "shape", "datatype", "data", "parameters"})
 _OUTPUT = frozenset({"name", "parameters"})
@@ -134,7 +138,7 @@ class InferenceExchange:
             if are_numbers and text.count(b'"datatype"') < 2 and b'"BYTES"' not in text:
                 head, span = cut_span(text)
                 return self._request(head, partial(from_span, text, span), rest, model)
-            check_object_bytes(text)
+            check_object_bytes(text, _TOO_LARGE)
         return self._request(text, None, rest, model)
 
     def _request(

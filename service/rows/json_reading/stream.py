@@ -132,7 +132,10 @@ def members(
     return spans
 
 
-def check_object_bytes(source: Source) -> None:
+_AS_COLUMNS = "it is too large to be read as columns; send a list of objects, one a row"
+
+
+def check_object_bytes(source: Source, refusal: str = _AS_COLUMNS) -> None:
     """Raises InvalidContent if the source would take more than OBJECT_BYTES as Python's objects."""
     counts = np.zeros(256, np.int64)
     with _opened(source) as file:
@@ -142,8 +145,7 @@ def check_object_bytes(source: Source) -> None:
         sum(int(counts[ord(mark)]) * n_bytes for mark, n_bytes in _OBJECT_BYTES.items())
         > OBJECT_BYTES
     ):
-        message = "it is too large to be read as columns; send a list of objects, one a row"
-        raise InvalidContent("invalid-field", message)
+        raise InvalidContent("invalid-field", refusal)
 
 
 def is_object(source: Source, span: Span) -> bool:

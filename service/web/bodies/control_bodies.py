@@ -12,10 +12,10 @@ from anyio.to_thread import run_sync
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from service.common.encodings import inflate, media_type_of
+from service.common.encodings import inflate, media_type_of, unsupported_type
 from service.common.malloc import ON_HEAP_BYTES
 from service.common.strict_json import MOST_VALUES, parse_json
-from service.errors import MAX_FAULTS, UnsupportedFormat
+from service.errors import MAX_FAULTS
 from service.web.bodies.idempotency import add_to_fingerprint
 from service.web.bodies.receiving import announced_bytes, chunks_of, overloaded, share_of
 from service.web.bodies.validation import body_error
@@ -73,7 +73,7 @@ def json_body(
             raise overloaded()
         add_to_fingerprint(request, body)
         if body and media_type != "application/json":
-            raise UnsupportedFormat("unsupported-format", "send the body as application/json")
+            raise unsupported_type(media_type, ("application/json",), "application/json")
         body = body or b"{}"
         if len(body) <= INLINE_BYTES:
             return validated(model, body, most_values)

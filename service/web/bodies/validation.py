@@ -351,7 +351,10 @@ def values_of(query: QueryParams) -> Mapping[str, str]:
     for name, value in query.multi_items():
         if name in values:
             shown = name[:MAX_VALUE_CHARACTERS]
-            raise InvalidRequest("invalid-parameter", f"query parameter '{shown}' is given twice")
+            detail = (
+                f"query parameter '{shown}' is given twice; several values are separated by commas"
+            )
+            raise InvalidRequest("invalid-parameter", detail)
         values[name] = value
     return values
 

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.models.card import SECTIONS as SECTIONS_OF_CARD
-from service.models.card import card_of, percent, text
+from service.models.card import as_markdown, card_of, percent, text
 from tests.service.models.example_models import MODELS, NUMERIC, ExampleModels
 from tests.service.models.registered_models import RegisteredModels
 
@@ -90,8 +90,25 @@ def test_card_says_what_auto_compared(examples: ExampleModels) -> None:
     examples.train("searched", dataset, solver={"name": "auto", "effort": "balanced"})
     sections = card(examples.client, "searched")
     summary = sections["version"]["search"]["summary"]
-    assert [one for one in sections["quality"] if one.startswith(summary) and "cross-fitted" in one]
+    cross_fitted = f"{summary}. That is cross-fitted: "
+    assert [one for one in sections["quality"] if one.startswith(cross_fitted)]
     assert "not known" not in " ".join(sections["limits"])
+
+
+def test_card_begins_with_what_is_expected_on_new_rows(examples: ExampleModels) -> None:
+    """The metrics of folds are too good if their rows chose the setting."""
+    lines = [f"{x},{x % 7},{'in' if x % 7 in (2, 3, 4) else 'out'}" for x in range(60)]
+    dataset = examples.upload("\n".join(["a,b,where", *lines]) + "\n")
+    auto = {"name": "auto", "effort": "balanced"}
+    examples.train("folded", dataset, solver=auto, validation={"folds": 3})
+    sections = card(examples.client, "folded")
+    version, quality = sections["version"], sections["quality"]
+    assert quality[0].startswith(f"{version['search']['score']:.1%} of new rows are expected")
+    assert "% interval" in quality[0]
+    assert "cross-fitted" in quality[0]
+    assert quality[1].startswith(f"{version['metrics']['validation']['accuracy']:.1%} of 60 valid")
+    assert "too good" in quality[2]
+    assert f"{version['search']['summary']}." in quality
 
 
 @pytest.mark.parametrize("model", NUMERIC)
@@ -148,6 +165,15 @@ def test_card_without_data_or_metrics(registered: RegisteredModels, client: Test
     assert "deleted" in sections["data"][0]
     assert sections["quality"] == ["Nothing was measured."]
     assert client.get("/v1/models/bare/versions/1/card", headers=MARKDOWN).status_code == 200
+
+
+def test_card_shows_the_c_that_was_trained(registered: RegisteredModels) -> None:
+    """If neither C nor λ was given, C is 1."""
+    version = registered.add("plain")
+    for given, shown in ({"C": None, "lambda": None}, 1.0), ({"C": None, "lambda": 2}, None):
+        made = replace(version, spec={"solver": {"name": "newton", **given}})
+        settings = as_markdown(card_of(made, None), made).partition("```json")[2]
+        assert json.loads(settings.partition("```")[0])["solver"]["C"] == shown
 
 
 def test_card_names_calibration_by_folds(registered: RegisteredModels) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import fsum
 from typing import Any
@@ -19,6 +20,9 @@ from service.predictions.explanations import (
     check_explainable,
 )
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.schemas import PredictionQuery
+from service.predictions.wire_format import PlainExchange
+from service.settings import Limits
 from svm import (
     GaussianKernel,
     KernelPegasos,
@@ -81,6 +85,7 @@ def test_terms_sum_to_the_score(kind: str, n_classes: int) -> None:
         assert [problem["score"] for problem in row] == row_scores
         for problem in row:
             assert len(problem["classes"]) == 2
+            assert problem["positive"] == problem["classes"][1]
             sums = {"rounding": list(problem["terms"].values())}
             if "baseline" in problem:
                 sums = {"error": [problem["baseline"], *sums["rounding"]]}
@@ -94,6 +99,16 @@ def test_terms_sum_to_the_score(kind: str, n_classes: int) -> None:
                 assert fsum([problem[rest], *parts]) == problem["score"]
                 if kind != "nystroem":  # whose sum goes through a root of the kernel matrix
                     assert abs(problem[rest]) <= 1e-11 * max(map(abs, parts)) * len(parts)
+
+
+def test_positive_score_is_for_a_class_against_all_others() -> None:
+    """With a problem for each class."""
+    X, labels = blobs(3)
+    pipeline = Pipeline(solver=Newton(), multiclass="one-vs-rest")
+    model = loaded(train(pipeline, X, labels).result().fitted)
+    (row,) = explain(model, X[:1])
+    assert [one["positive"] for one in row] == model.classes
+    assert [one["classes"] for one in row] == [[label] for label in model.classes]
 
 
 def test_terms_are_named() -> None:
@@ -142,13 +157,17 @@ def test_what_cannot_be_explained_is_refused() -> None:
             check_explainable(loaded(train(pipeline, X, labels).result().fitted))
     fitted = fitted_pipeline(n_features=1000)
     with pytest.raises(TooLarge, match="too-many-rows"):
-        explain(loaded(fitted), np.ones((MAX_TERMS // 1000 + 1, 1000)))
+        check_explainable(loaded(fitted), np.ones((MAX_TERMS // 1000 + 1, 1000)))
     slow = train(PIPELINES["gaussian"], X, labels).result().fitted
     limit = MAX_SLOPES // path_work(slow)
     assert limit * X.shape[1] < MAX_TERMS
     with pytest.raises(TooLarge) as refused:
-        explain(loaded(slow), np.ones((limit + 1, X.shape[1])))
+        check_explainable(loaded(slow), np.ones((limit + 1, X.shape[1])))
     assert refused.value.extra["limit"] == limit
+    many = json.dumps({"instances": [[1.0] * 1000] * (MAX_TERMS // 1000 + 1)}).encode()
+    exchange = PlainExchange([], PredictionQuery(outputs="explanation"), Limits())
+    with pytest.raises(TooLarge, match="too-many-rows"):  # before they are scored
+        exchange.read(many, loaded(fitted))
 
 
 def test_terms_that_overflow_are_refused() -> None:

@@ -39,6 +39,13 @@ PATH = "/v2/models/iris/infer"
 X = np.random.default_rng(0).normal(size=(7, 3))
 
 
+def test_too_large_a_json_part_says_what_to_send() -> None:
+    """Which a client of the protocol can do."""
+    body = b'{"inputs": ["BYTES", "' + b":" * 600_000 + b'"]}'
+    with pytest.raises(ServiceError, match="fewer tensors"):
+        InferenceExchange([], Limits(), {}).read(body, model())
+
+
 class TestTriton:
     """Every call of tritonclient.http that the protocol has."""
 

@@ -349,6 +349,24 @@ def test_bad_requests_are_problems(predict_path: PredictPath, registered: Regist
         assert predict_path.post(PATH, json={"instances": ROWS.tolist()}).json() == good, name
 
 
+def test_problems_say_what_was_sent_and_what_to_send(
+    predict_path: PredictPath, registered: RegisteredModels
+) -> None:
+    """What curl and requests send without being asked."""
+    registered.add("iris", fitted_pipeline())
+    body, form = b'{"instances": [[1, 2, 3]]}', "application/x-www-form-urlencoded"
+    for query, headers, status, said in (
+        ("", {"Content-Type": form}, 415, (form, "-H 'Content-Type: application/json'")),
+        ("", {"Content-Type": "text/none"}, 415, ("text/none", "text/csv")),
+        ("?outputs=label&outputs=decision", {}, 400, ("twice", "separated by commas")),
+        ("?outputs=label,decison", {}, 400, ("not 'decison'", "decision")),
+    ):
+        reply = predict_path.post(f"{PATH}{query}", content=body, headers=headers)
+        assert reply.status_code == status, reply.text
+        for part in said:
+            assert part in reply.json()["detail"]
+
+
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "raw deflate"])
 def test_compressed_bodies(
     predict_path: PredictPath, registered: RegisteredModels, coding: str
