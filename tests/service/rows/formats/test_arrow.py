@@ -242,7 +242,7 @@ def test_bad_cells_have_their_place() -> None:
         ({"a": pa.array([], pa.float64()), "b": pa.array([], pa.float64())}, "empty-data"),
         ({}, "feature-mismatch"),
     ],
-    ids=str,
+    ids=["other names", "lists", "objects", "bytes", "durations", "no rows", "no columns"],
 )
 def test_tables_that_are_no_rows(columns: dict[str, Any], code: str) -> None:
     """A column that is not used may be of any type."""
