@@ -71,9 +71,9 @@ def status_of(address: tuple[str, int], route: tuple[bytes, ...], name: str, val
     lines = b"".join(b"%b: %b\r\n" % header for header in headers.items())
     with Connection(address) as client:
         client.socket.settimeout(5)
-        with suppress(ConnectionError):  # refused while it is being sent
+        with suppress(OSError):  # refused while it is being sent
             client.send(b"%b %b HTTP/1.1\r\n%b\r\n%b" % (method, path, lines, body))
-        client.socket.shutdown(1)  # if more is expected than was sent
+            client.socket.shutdown(1)  # if more is expected than was sent
         said = client.socket.recv(65536)
     return int(said.split()[1]) if said else 0
 
