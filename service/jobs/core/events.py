@@ -346,12 +346,14 @@ class Watcher:
                 if (job := snapshots.get(waiter.job_id)) is None or waiter.condition(job)
             )
         self._waking = True
-        for first in range(0, len(waiters), GROUP):
-            for waiter in waiters[first : first + GROUP]:
-                waiter.wake(True)
-            await anyio.sleep(TURN_S)
-        self._waking = False
-        self._reading.clear()
+        try:
+            for first in range(0, len(waiters), GROUP):
+                for waiter in waiters[first : first + GROUP]:
+                    waiter.wake(True)
+                await anyio.sleep(TURN_S)
+        finally:
+            self._waking = False
+            self._reading.clear()
 
 
 @dataclass(eq=False)
