@@ -261,7 +261,7 @@ def test_wrong_addresses_are_problems(examples: ExampleModels) -> None:
 
 def test_colors_are_those_of_the_dashboard() -> None:
     """In light and in dark mode."""
-    style = (resources.files("service.dashboard") / "assets" / "style.css").read_text()
+    style = (resources.files("service.web") / "assets" / "frame.css").read_text()
     light, dark = (
         dict(re.findall(r"--(\w+): (#\w+);", part)) for part in style.split("@media")[:2]
     )
