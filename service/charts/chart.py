@@ -12,6 +12,7 @@ import numpy.typing as npt
 from service.charts.palette import Role
 
 Mark: TypeAlias = Literal["line", "marked", "steps", "dots", "squares", "bars", "area", "cells"]
+Scaling: TypeAlias = Literal["linear", "log"]
 ChartFormat: TypeAlias = Literal["svg", "csv"]
 Values: TypeAlias = Sequence[float] | npt.NDArray[Any]
 
@@ -28,7 +29,7 @@ class Axis:
 
     label: str
     """The quantity, with its unit."""
-    scale: Literal["linear", "log"] = "linear"
+    scale: Scaling = "linear"
     low: float | None = None
     """The end of the axis; None: that of the data."""
     high: float | None = None

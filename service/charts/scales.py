@@ -11,7 +11,8 @@ import numpy.typing as npt
 from service.charts.chart import Axis
 
 FARTHEST = 1e300
-"""Values beyond it are drawn at it, so that differences are finite."""
+"""Values beyond it are drawn at it, so that differences are finite; on a logarithmic axis also those
+below its reciprocal."""
 TICKS = 5
 MOST_NAMES = 25
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -36,7 +37,8 @@ class Scale:
         known = np.asarray(values, dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.axis.scale == "log":
-                known = np.log10(np.where(known > 0.0, known, np.nan))
+                positive = np.where(known > 0.0, known, np.nan)
+                known = np.log10(np.clip(positive, 1 / FARTHEST, FARTHEST))
             known = np.where(np.isfinite(known), known, np.nan)
             share = (np.clip(known, -FARTHEST, FARTHEST) - self.low) / (self.high - self.low)
         places: Array = self.start + np.clip(share, -1.0, 2.0) * (self.end - self.start)
@@ -56,7 +58,7 @@ def scale(
         return Scale(axis, *ends, start, end, ticks)
     log = axis.scale == "log"
     known = values[np.isfinite(values) & ((values > 0.0) | (not log))]
-    known = np.clip(known, -FARTHEST, FARTHEST)
+    known = np.clip(known, 1 / FARTHEST if log else -FARTHEST, FARTHEST)
     given = [value for value in (axis.low, axis.high) if value is not None]
     empty = not len(known)
     if empty:
@@ -107,7 +109,10 @@ def _powers(low: float, high: float, percent: bool) -> tuple[tuple[float, str], 
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
     if last - first >= 1:
         stride = next(
-            k * 10**p for p in range(4) for k in (1, 2, 5) if (last - first) / TICKS <= k * 10**p
+            k * 10**p
+            for p in range(4)
+            for k in (1, 2, 5)
+            if last - first <= (TICKS + 1) * k * 10**p
         )
         powers = range(-(-first // stride) * stride, last + 1, stride)
         return tuple((10.0**power, text(10.0**power, None, percent)) for power in powers)

@@ -61,7 +61,7 @@ class _Writer:
         beside = all(_fit_beside(panel) for panel in chart.panels)
         right = 22.0
         if beside and named:
-            right = 20 + WIDE * max(_length(one.name) for one in named)
+            right = 26 + WIDE * max(_length(one.name) for one in named)
         lines = [] if self._page else _wrapped(title)
         top = 8.0 + LINE * len(lines)
         parts = [
@@ -73,7 +73,7 @@ class _Writer:
             top += TOP
             bottoms.append((top, top + panel.height))
             ups.append(_up(panel, top + panel.height, top))
-            top += panel.height + 10
+            top += panel.height + 16
         left = 14 + WIDE * max([2.0, *(_length(text) for up in ups for _, text in up.ticks)])
         across = scale(chart.x, _values(chart.panels, "x"), left, WIDTH - right, room=_room(chart))
         for k, (panel, up, (high, low)) in enumerate(zip(chart.panels, ups, bottoms, strict=True)):
@@ -132,7 +132,8 @@ class _Writer:
         yield (
             f'<svg x="{_n(left - 4)}" y="{_n(high - 4)}" width="{_n(right - left + 8)}" '
             f'height="{_n(low - high + 8)}" '
-            f'viewBox="{_n(left - 4)} {_n(high - 4)} {_n(right - left + 8)} {_n(low - high + 8)}">'
+            f'viewBox="{_n(left - 4)} {_n(high - 4)} {_n(right - left + 8)} {_n(low - high + 8)}"'
+            f"{self._ends('x', across)}{self._ends('y', up)}>"
         )  # which cuts off what is outside
         stacked = np.zeros(0)
         for one in panel.series:
@@ -144,7 +145,9 @@ class _Writer:
             elif one.mark == "cells":
                 yield from self._cells(one, across, up)
             else:
-                yield from self._line(one, across.at(one.x), up.at(one.y))
+                yield from self._line(
+                    one, across.at(one.x), up.at(one.y), one.name or panel.y.label
+                )
         yield "</svg>"
         if not any(len(one.x) for one in panel.series):
             middle = f'x="{_n((left + right) / 2)}" y="{_n((high + low) / 2)}"'
@@ -161,7 +164,14 @@ class _Writer:
                 f'stroke-dasharray="4 3"/><text {place} {soft}>{escape(plain(guide.label))}</text>'
             )
 
-    def _line(self, series: Series, x: Array, y: Array) -> Iterator[str]:
+    def _ends(self, name: str, shown: Scale) -> str:
+        """For a script of a page, which reads values: the axis with its ends and their places."""
+        if not self._page:
+            return ""
+        ends = f"{shown.low:.6g} {shown.high:.6g} {_n(shown.start)} {_n(shown.end)}"
+        return f' data-{name}="{shown.axis.scale} {"%" * shown.axis.percent} {ends}"'
+
+    def _line(self, series: Series, x: Array, y: Array, name: str) -> Iterator[str]:
         points = np.stack([x, y], axis=1)
         stroke = self._paint("stroke", series.color)
         known = _finite(*points.T)
@@ -176,6 +186,8 @@ class _Writer:
                 points = np.stack([points[1:, 0], points[:-1, 1]], axis=1)
                 known = _finite(*points.T)
             dash = ' stroke-dasharray="5 3"' if series.dashed else ""
+            if self._page and not faint:
+                dash += f' data-name="{escape(plain(name, LONGEST))}"'
             yield (
                 f'<path d="{_path(points, known)}" fill="none" {stroke} '
                 f'stroke-width="{0.8 if faint else 2 if series.name or not series.dashed else 1}"'

@@ -108,11 +108,11 @@ def learning_curve(
     )
 
 
-def relative_costs(title: str, lines: Mapping[str, tuple[Values, Values]]) -> Chart:
-    """Several trainings: (seconds, excess of the cost over the best bound) of each by its name."""
+def relative_costs(title: str, lines: Sequence[tuple[str, Values, Values]]) -> Chart:
+    """Several trainings: (name, seconds, excess of the cost over the best bound) of each."""
     series = [
         Series(np.maximum(time, 1e-4), np.maximum(excess, 1e-6), plain(name, 30), k, "marked")
-        for k, (name, (time, excess)) in enumerate(lines.items())
+        for k, (name, time, excess) in enumerate(lines)
     ]
     caption = (
         "How far the cost is above the best bound of all, against time. Both axes are "

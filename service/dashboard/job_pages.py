@@ -10,8 +10,9 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.charts.views import Against
 from service.common.names import JobId, ModelName
-from service.dashboard.charts import curves_of
+from service.dashboard.charts import chart_of, curves_of
 from service.dashboard.page import PageContext, back, form_of, go, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
@@ -19,7 +20,7 @@ from service.jobs.comparisons.routes import comparison
 from service.jobs.core.job import FINAL, Job, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.kinds import COMPARISON, EVALUATION
+from service.jobs.kinds import COMPARISON, EVALUATION, TRAINING
 from service.web.access.scopes import requires_scope
 from service.web.http.pagination import PageParams, next_page_token
 from svm.data.splitting import held_out_rows
@@ -53,15 +54,18 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
         )
 
     @routes.get("/jobs/{id}")
-    def job(request: Request, id: JobId) -> Response:
+    def job(request: Request, id: JobId, against: Against = "time") -> Response:
         row = context.jobs.get(id)
+        curves = curves_of(context.jobs.trace(id)) if row.kind == TRAINING.name else []
         return page(
             request,
             "job.html",
             job=JobRead.of(row),
             final=row.state in FINAL,
             name=context.datasets.names([row.dataset_id]).get(row.dataset_id),
-            curves=curves_of(context.jobs.trace(id)),
+            curves=curves,
+            chart=chart_of(curves, JobRead.of(row), against),
+            against=against,
             comparison=comparison(context.jobs, row) if row.kind == COMPARISON.name else None,
             tested=_tested_rows(context, row) if row.kind == COMPARISON.name else None,
             evaluation=evaluation(context.jobs, row) if row.kind == EVALUATION.name else None,

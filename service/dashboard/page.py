@@ -21,9 +21,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from service import __version__
+from service.charts import svg
 from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
-from service.dashboard.charts import Distributions, precision_recall
+from service.dashboard.charts import Distributions, evaluation_charts, objective_chart
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
 from service.jobs.collection.submission import Body, Stores, Submission
 from service.jobs.kinds import KINDS
@@ -96,7 +97,8 @@ def _environment() -> jinja2.Environment:
     environment.globals.update(frame_files=Markup(frame_files()), bar=_bar)
     environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
     environment.tests["of_numbers"] = formatting.are_of_numbers
-    environment.filters["precision_recall"] = precision_recall
+    environment.filters["drawn"] = lambda chart: Markup(svg.write(chart, page=True))
+    environment.filters |= {"charts_of": evaluation_charts, "costs_of": objective_chart}
     environment.filters["problem"] = PROBLEMS.get
     environment.filters["told"] = told
     environment.filters["job_title"] = lambda job: KINDS[job.kind].title(job.spec)

@@ -30,7 +30,7 @@ def plot(kind: SizePlot, entries: Sequence[Mapping[str, Any]]) -> Chart:
     for entry in sorted(entries, key=lambda entry: int(entry["number"])):
         x, y = entry[field], entry["cpu_s"]
         if entry["rank"] is not None and x and y:
-            lines.setdefault(_title(entry["spec"]), []).append((float(x), float(y)))
+            lines.setdefault(entry_title(entry["spec"]), []).append((float(x), float(y)))
     shown = {name: sorted(line) for name, line in list(lines.items())[:MOST_LINES]}
     if not shown:
         detail = f"no entry that has finished has a count of {label}; see `sizes`"
@@ -52,7 +52,7 @@ def plot(kind: SizePlot, entries: Sequence[Mapping[str, Any]]) -> Chart:
     return Chart(f"Training time by {label}", caption, Axis(label, "log"), [panel])
 
 
-def _title(spec: Mapping[str, Any]) -> str:
+def entry_title(spec: Mapping[str, Any]) -> str:
     """The solver and its regularization, and the features if there are any."""
     solver, features = spec["solver"], spec["features"]["name"]
     strength = next((f", {n} = {solver[n]:g}" for n in ("lambda", "C") if solver.get(n)), "")

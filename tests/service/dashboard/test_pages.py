@@ -116,8 +116,7 @@ def test_assets_are_local(client: TestClient, browser: Browser) -> None:
 
 def test_licenses_are_next_to_the_libraries(client: TestClient) -> None:
     """At the same address as the script."""
-    for name, words in (("htmx", "Zero-Clause BSD"), ("uPlot", "MIT License")):
-        assert words in client.get(f"/assets/vendor/{name}.LICENSE").text
+    assert "Zero-Clause BSD" in client.get("/assets/vendor/htmx.LICENSE").text
 
 
 def test_pages_are_not_cached(client: TestClient) -> None:
