@@ -11,8 +11,8 @@ import numpy.typing as npt
 from service.charts.chart import Axis
 
 FARTHEST = 1e300
-"""Values beyond it are drawn at it, so that differences are finite; on a logarithmic axis also those
-below its reciprocal."""
+"""Values beyond it are drawn at it, so that differences are finite; on a logarithmic axis also
+those below its reciprocal."""
 TICKS = 5
 MOST_NAMES = 25
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -53,6 +53,7 @@
       words.textContent = `At ${x.text(at)}: ${near.join(", ")}`;
     };
     chart.addEventListener("pointermove", (event) => show(new DOMPoint(event.clientX, event.clientY).matrixTransform(chart.getScreenCTM().inverse()).x));
+    chart.addEventListener("focus", () => show(at));
     chart.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!step) return;

@@ -132,6 +132,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
         watched.click(f"by {against}", "link")
         chart = page.locator("#chart .graph")
         expect(chart).to_contain_text(against)
+        expect(page.locator(".reading")).to_be_attached()
         chart.press("ArrowRight")
         expect(page.locator(".reading")).to_contain_text("cost")
         watched.examine()
