@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import DatasetId, JobId, ModelName
+from service.common.phases import COMPARING, expected
 from service.dashboard.charts import Curve, curves_of
+from service.dashboard.job_progress import forecast_of, fraction_of, steps_of
 from service.dashboard.page import PageContext, back, check, form_of, go, page, queue
 from service.dashboard.schema_forms import number_in
 from service.errors import InvalidRequest, NotFound
@@ -79,6 +82,11 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
             "job.html",
             job=JobRead.of(row),
             final=row.state in FINAL,
+            steps=steps_of(row),
+            forecast=forecast_of(row, context.jobs, has_workers=context.has_workers),
+            fraction=fraction_of(row),
+            compares=COMPARING in expected(row.kind, row.spec) and row.state not in FINAL,
+            now=time.time(),
             name=context.datasets.names([row.dataset_id]).get(row.dataset_id),
             curves=curves_of(context.jobs.trace(id)),
             comparison=comparison(context.jobs, row) if row.kind == COMPARISON.name else None,

@@ -55,6 +55,8 @@ class PageContext(Stores):
     loaded_models: LoadedModels
     predictor: Predictor
     distributions: Distributions
+    has_workers: bool
+    """Whether this service has workers, or those of others may take its jobs."""
 
 
 @cache

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import orjson
 from pydantic import ValidationError
 
+from service.common.phases import MEASURING, SAVING
 from service.datasets.dataset import Dataset
 from service.datasets.rows_of_classes import only_new
 from service.errors import Corrupt, NotFound
@@ -58,6 +59,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
 
     def then(scoring: Scoring) -> None:
         nonlocal rows, warnings
+        attempt.begin(MEASURING)
         rows = np.arange(len(scoring.truth))
         training = _trained_on(context, scoring.version)
         known = None if training is None else _hashes(scoring, attempt, *training)
@@ -83,6 +85,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         return
     measures = _metrics_of(scored, rows) | more
     found[:0] = trained_rows(measures["trained_rows"], len(rows), "rows")
+    attempt.begin(SAVING)
     headline = {name: measures[name] for name in HEADLINE if name in measures}
     attempt.finish(
         Outcome(
