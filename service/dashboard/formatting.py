@@ -18,6 +18,8 @@ from service.models.expected import expected_beside as expected_beside
 from svm.model.measures import interval
 
 NOTHING = "–"
+LONGEST_CELL = 200
+"""Characters of a text in a table of rows."""
 FILTERS = (
     *("number", "counted", "percent", "duration", "between", "roughly", "size"),
     *(
@@ -29,7 +31,7 @@ FILTERS = (
         "code",
         "without_location",
     ),
-    *("faults_csv", "short"),
+    *("faults_csv", "short", "plain"),
 )
 """Functions of this module that templates use."""
 _BYTES = ("B", "kB", "MB", "GB", "TB")
@@ -44,6 +46,15 @@ def number(value: float | int | None) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return figure(value)
+
+
+def plain(cell: Any) -> str:
+    """A cell of a row as it was sent: all digits of a number, and `true` as data have it."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53
+    text = str(int(cell) if whole else cell)
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
