@@ -32,7 +32,7 @@ VALUES: dict[str, list[float]] = {
     "close": [1.0, 1.0 + 1e-15, 1.0 + 2e-15],
     "gaps": [math.nan, 1.0, math.inf, 2.0, -math.inf, 3.0, 4.0],
     "negative": [-3.0, -2.0, -1.0],
-    "cancelled": [1e16, 1e16 + 2, 1e16 + 4],
+    "far": [1e16, 1e16 + 2, 1e16 + 4],
 }
 
 

@@ -324,7 +324,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
         _trained(browser, worker, solver=solver, seed="1", **QUICK) for solver in ("pegasos", "smo")
     ]
     browser.go("/compare")
-    browser.send("/compare", job=chosen[:2])
+    browser.send("/compare", id=chosen[:2])
     assert "do not minimize" not in browser.page.text
     assert '<span class="proven certified">' in browser.page.html
     [address] = re.findall(r'href="(/compare/costs.csv[^"]*)"', browser.page.html)
@@ -333,7 +333,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
     assert all(excess > 0 for line in points.values() for excess in line)
     assert min(next(iter(points.values()))) < 0.01
     browser.go("/compare")
-    browser.send("/compare", job=chosen)
+    browser.send("/compare", id=chosen)
     assert "These jobs differ in kernel" in browser.page.text
 
 
@@ -353,7 +353,7 @@ def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
     browser.send("/models/iris/versions/1/evaluate")
     other = browser.page.path.rpartition("/")[2]
     browser.go("/compare")
-    assert browser.page.form("/compare").choices["job"] == {trained}
+    assert browser.page.form("/compare").choices["id"] == {trained}
     page = browser.go(f"/compare?jobs={trained},{other}")
     assert page.status == 400
     assert f"{other} is not a training" in page.text
