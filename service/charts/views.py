@@ -32,7 +32,7 @@ MEASURED: Mapping[Against, tuple[str, str]] = {
 }
 """The member of a point of a trace, and the label of the axis."""
 STEEP = 1e6
-"""A cost that rises to more than so many times the first one is drawn on a logarithmic axis."""
+"""A cost that rises to more than this many times the first one is drawn on a logarithmic axis."""
 STEPS = 4
 """Points of a curve of precision and recall for each of the ROC curve."""
 Points: TypeAlias = Mapping[str, Sequence[Any]]
@@ -64,7 +64,7 @@ def relative_gaps(points: Points) -> Values:
 
 
 def thinned(points: Points, most: int = MOST_POINTS) -> Points:
-    """At most so many points, evenly spread, with the first and the last."""
+    """At most `most` points, evenly spread, with the first and the last."""
     chosen = thin_out(np.arange(len(points["epoch"])), most).tolist()
     return {name: [values[k] for k in chosen] for name, values in points.items()}
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -61,7 +62,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
             title=title,
             gaps=GAPS,
             chosen=chosen,
-            offered=offered,
+            offered=[JobRead.of(job) for job in offered],
             names=context.datasets.names([job.dataset_id for job in offered]),
             dataset_id=dataset_id,
             datasets=[one for one in context.datasets.page(OFFERED).items if one.target_kind],
@@ -72,8 +73,10 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/compare")
     @requires_scope("read")
     async def choose(request: Request) -> Response:
-        form = await form_of(request)
-        return back(f"/compare?jobs={','.join(form.get('job', []))}")
+        """The curves of selected trainings, or the difference between two models."""
+        chosen = ",".join(dict.fromkeys(filter(None, (await form_of(request)).get("id", []))))
+        of = "models" if chosen and not chosen.startswith("job_") else "jobs"
+        return back(f"/compare?{urlencode({of: chosen})}" if chosen else "/compare")
 
     @routes.post("/comparisons")
     @requires_scope("train")

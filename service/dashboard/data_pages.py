@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, Response
 
 from service.common.names import DatasetId
 from service.dashboard.formatting import day, number, without_location
-from service.dashboard.model_pages import with_latest
+from service.dashboard.list_pages import with_latest
 from service.dashboard.page import HERE, PageContext, go, page
 from service.dashboard.row_pages import STEP, TESTS, Asked, view_of
 from service.datasets.dataset import SENT, Dataset
@@ -35,7 +35,6 @@ from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
-from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import PROBLEMS
 
 SAMPLES = {
@@ -79,18 +78,6 @@ def _add_home(routes: APIRouter, context: PageContext) -> None:
             jobs=[JobRead.of(job) for job in jobs],
             names=context.datasets.names([job.dataset_id for job in jobs]),
             models=with_latest(context, context.models.page(RECENT).items),
-        )
-
-    @routes.get("/datasets")
-    def datasets(request: Request, page_: PageParams) -> Response:
-        datasets = context.datasets.page(page_)
-        more = next_page_token(page_, datasets)
-        return page(
-            request,
-            "datasets.html",
-            datasets=datasets.items,
-            more=more,
-            limit_bytes=context.limits.upload_bytes,
         )
 
 

@@ -1,17 +1,16 @@
-"""The list of jobs, and the page of a job with its live learning curve."""
+"""The page of a job with its live learning curve."""
 
 from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.common.names import JobId, ModelName
+from service.common.names import JobId
 from service.common.phases import COMPARING, expected
 from service.dashboard.charts import curves_of
 from service.dashboard.job_progress import forecast_of, fraction_of, steps_of
@@ -19,12 +18,10 @@ from service.dashboard.page import PageContext, back, form_of, go, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.routes import comparison
-from service.jobs.core.job import FINAL, Job, State
-from service.jobs.core.store import JobFilter
+from service.jobs.core.job import FINAL, Job
 from service.jobs.evaluations.routes import evaluation
 from service.jobs.kinds import COMPARISON, EVALUATION
 from service.web.access.scopes import requires_scope
-from service.web.http.pagination import PageParams, next_page_token
 from svm.data.splitting import held_out_rows
 
 
@@ -35,26 +32,6 @@ def add(routes: APIRouter, context: PageContext) -> None:
 
 
 def _add_read(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/jobs")
-    def jobs(
-        request: Request,
-        page_: PageParams,
-        state: Annotated[State | None, Query()] = None,
-        model_name: Annotated[ModelName | None, Query()] = None,
-    ) -> Response:
-        jobs = context.jobs.page(JobFilter(state=state, model_name=model_name), page_)
-        return page(
-            request,
-            "jobs.html",
-            jobs=[JobRead.of(job) for job in jobs.items],
-            names=context.datasets.names([job.dataset_id for job in jobs.items]),
-            more=next_page_token(page_, jobs),
-            state=state,
-            states=list(State),
-            counts=context.jobs.counts(),
-            model_name=model_name,
-        )
-
     @routes.get("/jobs/{id}")
     def job(request: Request, id: JobId) -> Response:
         row = context.jobs.get(id)

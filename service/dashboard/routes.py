@@ -6,6 +6,7 @@ from service.dashboard import (
     compare_pages,
     data_pages,
     job_pages,
+    list_pages,
     model_pages,
     training_pages,
 )
@@ -19,7 +20,7 @@ from service.web.http.compression import CompressedFiles
 def mount(app: DocumentedAPI, context: PageContext) -> None:
     """Add the pages, styles and scripts to the application."""
     routes = Routes(route_class=PageRoute, include_in_schema=False)
-    for pages in (data_pages, training_pages, job_pages, compare_pages, model_pages):
+    for pages in (list_pages, data_pages, training_pages, job_pages, compare_pages, model_pages):
         pages.add(routes, context)
     app.add_routes(routes)
     app.mount("/assets", CompressedFiles(directory=ASSETS))

@@ -36,7 +36,8 @@ from service.storage.database.pages import (
     Page,
     PageRequest,
     has_tag,
-    newest_first,
+    in_order,
+    named_like,
     next_number,
     replace_tags,
 )
@@ -192,15 +193,20 @@ class DatasetStore(DatasetFiles):
             raise NotFound("not-found", "there is no dataset yet; upload one")
         return Dataset.from_row(row)
 
-    def page(self, page: PageRequest, tag: tuple[str, str] | None = None) -> Page[Dataset]:
-        """Datasets newest first; with `tag` only those that carry it."""
+    def page(
+        self, page: PageRequest, tag: tuple[str, str] | None = None, name: str | None = None
+    ) -> Page[Dataset]:
+        """Datasets newest first, or as the page says; with `tag` only those that carry it, with
+        `name` only the newest of which it is a part of the name, in any case."""
         statement, listed = sa.select(datasets), datasets
         if tag is not None:
             listed = dataset_tags
             statement = statement.join(listed).where(has_tag(listed, tag))
+        if name is not None:
+            statement = statement.where(named_like(datasets.c.name, datasets.c.number, name))
         with self._database.read() as connection:
             key = listed.c.number, listed.c.id
-            return newest_first(connection, statement, key, page, Dataset.from_row)
+            return in_order(connection, statement, key, page, Dataset.from_row)
 
     def names(self, dataset_ids: Iterable[str]) -> dict[str, str | None]:
         """Of those of these datasets that are still there."""

@@ -57,19 +57,20 @@ _Table = tuple[list[str], list[list[Any]]]
 
 
 def _of_csv(file: BufferedReader, offset: int, limit: int) -> _Table:
-    records = csv.reader(TextIOWrapper(file, "utf-8", newline=""))
+    lines = TextIOWrapper(file, "utf-8", newline="")
+    records = csv.reader(lines)
     titles = next(records)
     texts = [title in LABELS for title in titles]
     rows = []
     for record in islice(records, offset, offset + limit):
         cells = zip(record, texts, strict=True)
         rows.append([cell or None if text else float(cell) for cell, text in cells])
+    lines.detach()  # the caller closes the file
     return titles, rows
 
 
 def _of_parquet(file: BufferedReader, offset: int, limit: int) -> _Table:
-    path = Path(f"/proc/self/fd/{file.fileno()}").resolve()
-    path = path if path.is_file() else Path(f"/proc/self/fd/{file.fileno()}")
+    path = Path(f"/proc/self/fd/{file.fileno()}")
     with connect(path) as connection:
         query = "SELECT * FROM read_parquet(?) LIMIT ? OFFSET ?"
         read = connection.execute(query, [str(path), limit, offset])

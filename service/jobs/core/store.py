@@ -70,6 +70,8 @@ class JobFilter:
     model_name: str | None = None
     dataset_id: str | None = None
     tag: tuple[str, str] | None = None
+    name: str | None = None
+    """A part of the name of the model, in any case; of the newest jobs."""
 
 
 class JobStore:
@@ -173,11 +175,11 @@ class JobStore:
             return None
 
     def page(self, filter: JobFilter, page: pages.PageRequest) -> pages.Page[Job]:
-        """Jobs newest first."""
+        """Jobs newest first, or as the page says."""
         with self._database.read() as connection:
             statement, listed = _filtered(connection, filter)
             key = listed.c.number, listed.c.id
-            return pages.newest_first(connection, statement, key, page, Job.from_row)
+            return pages.in_order(connection, statement, key, page, Job.from_row)
 
     def trace(self, job_id: str) -> list[dict[str, Any]]:
         """Rows of `job_trace`, ordered by pair and updates. Raises NotFound."""
@@ -364,6 +366,8 @@ def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[A
         jobs.c.dataset_id: filter.dataset_id,
     }
     others = [column == value for column, value in columns.items() if value is not None]
+    if filter.name is not None:
+        others.append(pages.named_like(jobs.c.model_name, jobs.c.number, filter.name))
     statement = sa.select(jobs).where(*others)
     if filter.tag is None:
         return statement, jobs

@@ -19,6 +19,7 @@ from service.dashboard.row_pages import STEP
 from service.datasets.browse import DatasetRows, Order
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest
+from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -293,3 +294,29 @@ def test_names_of_columns_are_written_safely(client: TestClient) -> None:
     assert list(_table(html))[:2] == [30, 29]
     found = _all(client, id_, **_condition(names[2], "at-most", "-29"))
     assert [number for number, _ in found] == [30]
+
+
+def test_wrong_rows_of_an_evaluation_lead_to_the_rows(client: TestClient, worker: Worker) -> None:
+    """From a cell of the confusion matrix to its rows, and from each to its place in the data."""
+    rng = np.random.default_rng(3)
+    size = rng.normal(size=150).round(3)
+    labels = ["yes" if one + rng.normal() > 0 else "no" for one in size]
+    text = "size,label\n" + "".join(f"{a},{b}\n" for a, b in zip(size, labels, strict=True))
+    id_ = _upload(client, text.encode(), "text/csv")
+    body = {"dataset_id": id_, "model_name": "sizes", "solver": {"name": "newton"}}
+    assert client.post("/v1/jobs", json=body).status_code == 202
+    assert worker.take_next_job()
+    job = client.post("/v1/evaluations", json={"dataset_id": id_, "model": "sizes"}).json()["id"]
+    assert worker.take_next_job()
+    html = client.get(f"/jobs/{job}").text
+    metrics = client.get(f"/v1/evaluations/{job}").json()["metrics"]
+    for i, j in ((0, 1), (1, 0)):
+        count = metrics["confusion_matrix"][i][j]
+        assert f'<a href="#wrong-{i}-{j}">{count}<' in html
+        part = html.partition(f'id="wrong-{i}-{j}"')[2].partition("</tbody>")[0]
+        links = re.findall(rf'href="(/datasets/{id_}\?row=[0-9]+)#row">([0-9]+)<', part)
+        assert len(links) == count > 3
+        for address, number in links[:3]:
+            shown = client.get(address).text
+            assert _table(shown)[int(number)]["label"] == ["no", "yes"][i]
+            assert 'aria-current="true"><th scope="row" class="num"><a' in shown
