@@ -28,33 +28,29 @@
     job.dataset.seen = "yes"; // until it is replaced
     late = Date.now() / 1000 - job.dataset.now;
     const events = new EventSource(job.dataset.events);
+    const on = (name, then) => events.addEventListener(name, (event) => (job.isConnected ? then(JSON.parse(event.data)) : events.close()));
     let first = true, phase = null, asked = null;
     const refresh = () => { clearTimeout(asked); replace("#job"); };
     const end = (said) => { clearTimeout(timer); events.close(); say(said); refresh(); };
     const renew = () => { asked ??= setTimeout(() => { asked = null; if (job.isConnected) replace("#now"); }, OFTEN_MS); };
-    events.addEventListener("progress", (event) => {
-      const now = JSON.parse(event.data);
-      const bar = document.getElementById("fraction");
-      if (now.fraction) bar.value = now.fraction;
+    on("progress", (now) => {
       put("primal", short(now.primal)); put("dual", short(now.dual)); put("gap", percent(now.relative_gap));
       put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
       put("elapsed", seconds(now.elapsed_s));
+      document.getElementById("chart")?.dispatchEvent(new CustomEvent("progress", { detail: now }));
+      if (job.dataset.state !== "running") return; // these are earlier events
+      if (now.fraction) document.getElementById("fraction").value = now.fraction;
       put("eta", now.eta_s == null ? "" : `about ${whole(now.eta_s)} left`);
       if (now.phase !== phase || phase === "comparing") renew();
       phase = now.phase;
-      document.getElementById("chart")?.dispatchEvent(new CustomEvent("progress", { detail: now }));
     });
-    events.addEventListener("state", (event) => {
-      const now = JSON.parse(event.data);
-      const shown = document.querySelector("#job-state .state");
-      if (!shown) { events.close(); return; }
-      // The page shows replayed events already.
-      const differs = !shown.classList.contains(now.state);
+    on("state", (now) => {
       clearTimeout(timer);
-      if (differs) timer = setTimeout(() => end(`The job is ${now.state}.`), first ? 300 : 100);
+      // The page shows replayed events already.
+      if (now.state !== job.dataset.state) timer = setTimeout(() => end(`The job is ${now.state}.`), first ? 300 : 100);
       first = false;
     });
-    events.addEventListener("end", () => end("The job has ended."));
+    on("end", () => end("The job has ended."));
     addEventListener("pagehide", () => events.close(), { once: true });
   }
 

@@ -177,7 +177,7 @@ def test_a_queued_job_says_how_many_are_before_it(client: TestClient) -> None:
     said = {id: client.get(f"/jobs/{id}").text for id in (first, second, urgent)}
     assert "1 job is before it" in said[first]
     assert "2 jobs are before it" in said[second]
-    assert "before it" not in said[urgent]
+    assert "no worker is running" in said[urgent]
 
 
 def test_loops_that_are_compiled_are_a_phase_whichever_thread_does_it() -> None:
