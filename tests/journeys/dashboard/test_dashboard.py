@@ -115,7 +115,8 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     expect(page.locator("#prediction .label")).to_have_text(re.compile("c[01]"))
     page.get_by_text("From a shell or a program").click()
     watched.examine()
-    for element, command in (("curl", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
+    python = [sys.executable, "-c"]
+    for element, command in (("curl", ["bash", "-c"]), ("python", python), ("triton", python)):
         text = page.locator(f"#{element}").inner_text()
         run = subprocess.run([*command, text], capture_output=True, text=True, timeout=60)
         assert re.search("c[01]", run.stdout), run.stderr
@@ -147,6 +148,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.examine()
     model = "/models/browser-clouds/versions/1"
     watched.open(model)
+    page.locator("#details > summary").click()
     alias = page.get_by_label("Alias for this version")
     alias.fill("Not Good")
     watched.click("Set alias")
