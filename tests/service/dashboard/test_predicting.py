@@ -196,7 +196,7 @@ def test_arrays_are_predicted(browser: Browser, worker: Worker, client: TestClie
 
 
 def test_promotion_is_one_click(browser: Browser, people: str, worker: Worker) -> None:
-    """The effect is said before."""
+    """The effect is stated before."""
     assert "answered by this one, the latest" in browser.go(people).text
     browser.go("/train")
     browser.send("/train", boundary="solver", solver="newton", model_name="people")
