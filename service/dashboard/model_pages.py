@@ -1,5 +1,4 @@
-"""The list of models, and the pages of a version: its use, quality and details; its plots; its
-card."""
+"""The pages of a version of a model: its use, quality and details; its plots; its card."""
 
 from __future__ import annotations
 
@@ -31,13 +30,12 @@ from service.models.exports import formats
 from service.models.plots import ONLY_OF, PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
-from service.models.versions import LATEST, Model
+from service.models.versions import LATEST
 from service.predictions.files import PredictedFile
 from service.predictions.loaded_models import LoadedModel
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
-from service.web.http.pagination import PageParams, next_page_token
 from svm.model.multiclass import splits_of
 
 VERSIONS = PageRequest(size=20)
@@ -77,13 +75,6 @@ def add(routes: APIRouter, context: PageContext) -> None:
 
 
 def _add_read(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/models")
-    def models(request: Request, page_: PageParams) -> Response:
-        models = context.models.page(page_)
-        more = next_page_token(page_, models)
-        listed = with_latest(context, models.items)
-        return page(request, "models.html", models=listed, more=more)
-
     @routes.get("/models/{name}")
     async def model(request: Request, name: ModelName) -> Response:
         version = await run_sync(context.models.get_version, name)
@@ -93,15 +84,6 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
     async def version(request: Request, name: ModelName, version: Version) -> Response:
         row = await run_sync(context.models.get_version, name, version)
         return await show_version(request, context, row)
-
-
-def with_latest(
-    context: PageContext, models: Sequence[Model]
-) -> list[tuple[Model, ModelVersion | None]]:
-    """Each model with its latest version, if it has one."""
-    latest = context.models.find_all((model.name, model.latest_version or 0) for model in models)
-    versions = (None if isinstance(version, NotFound) else version for version in latest)
-    return list(zip(models, versions, strict=True))
 
 
 def _add_plots_and_card(routes: APIRouter, context: PageContext) -> None:

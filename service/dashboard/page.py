@@ -34,6 +34,7 @@ from service.rows.parser import Parser
 from service.storage.blobs import Blobs
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
+from service.web.frame import bar, frame_files
 from service.web.http.compression import versioned
 from service.web.problems import PROBLEMS, status_of
 from svm.audit.findings import told
@@ -55,6 +56,8 @@ class PageContext(Stores):
     loaded_models: LoadedModels
     predictor: Predictor
     distributions: Distributions
+    has_workers: bool
+    """Whether this service has workers, or those of others may take its jobs."""
 
 
 @cache
@@ -78,6 +81,10 @@ class _Environment(jinja2.Environment):
         return obj.get(argument) if isinstance(obj, Mapping) else super().getitem(obj, argument)
 
 
+def _bar(current: str, words: str) -> Markup:
+    return Markup(bar(current, words))
+
+
 def _environment() -> jinja2.Environment:
     environment = _Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
@@ -87,7 +94,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals.update(asset=asset, release=__version__, families=TITLES)
+    environment.globals.update(asset=asset, release=__version__, families=TITLES, words="")
+    environment.globals.update(frame_files=Markup(frame_files()), bar=_bar)
     environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
     environment.tests["of_numbers"] = formatting.are_of_numbers
     environment.filters["precision_recall"] = precision_recall
@@ -145,7 +153,7 @@ async def form_of(request: Request) -> dict[str, list[str]]:
     if request.headers.get("content-type", FORM).partition(";")[0] != FORM:
         raise UnsupportedFormat("unsupported-format", f"send the form as {FORM}")
     try:
-        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=1000)
+        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=1100)
     except ValueError:
         detail = "the form cannot be read: it is not UTF-8, or has too many fields"
         raise InvalidRequest("malformed-request", detail) from None
