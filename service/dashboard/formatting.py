@@ -32,7 +32,7 @@ FILTERS = (
         "code",
         "without_location",
     ),
-    *("faults_csv", "short", "plain", "wrong_pairs", "wrong_count"),
+    *("faults_csv", "short", "plain", "wrong_pairs", "wrong_count", "cell", "worst_confusions"),
 )
 """Functions of this module that templates use."""
 _BYTES = ("B", "kB", "MB", "GB", "TB")
@@ -122,6 +122,28 @@ def hardest_class(confusion: Sequence[Sequence[int]], classes: Sequence[str]) ->
     total, hits, row[i] = sum(row), row[i], -1
     often = "" if len(classes) == 2 else f", most often as {classes[row.index(max(row))]}"
     return f"{classes[i]} ({total - hits:,} of {counted(total, 'row')} predicted wrongly{often})"
+
+
+def worst_confusions(
+    confusion: Sequence[Sequence[int]], classes: Sequence[str], most: int = 8
+) -> list[tuple[str, str, int, int]]:
+    """The most frequent pairs of a true class and another one that was predicted, each with the
+    count, and the rows of the true class."""
+    pairs = [
+        (classes[i], classes[j], count, sum(row))
+        for i, row in enumerate(confusion)
+        for j, count in enumerate(row)
+        if i != j and count
+    ]
+    return sorted(pairs, key=lambda pair: -pair[2])[:most]
+
+
+def cell(text: str) -> str:
+    """A cell with a number as `number` shows it, others as they are."""
+    try:
+        return figure(float(text))
+    except ValueError:
+        return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,11 @@
-"""The pages of a version of a model: certificate, weights, aliases, predictions; its
-plots; its card. The form for a row to predict has the columns of the model."""
+"""The pages of a version of a model: its use, quality and details; its plots; its card."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from anyio.to_thread import run_sync
@@ -19,38 +14,33 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import NAME, AliasName, ModelName
-from service.dashboard.formatting import day
 from service.dashboard.page import PageContext, back, check, go, last_entries, page, queue
+from service.dashboard.row_inputs import MAX_INPUTS, inputs_of, line_of
+from service.dashboard.snippets import snippets
+from service.dashboard.why import Bars, InWords, MarkedText
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
+from service.jobs.core.job import Job, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations.routes import Evaluations
 from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.kinds import EVALUATION
 from service.models.card import SECTIONS, card_of, training_data
 from service.models.exports import formats
-from service.models.outputs import USUAL, arrays_of
 from service.models.plots import ONLY_OF, PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import LATEST
-from service.predictions.explanations import check_explainable
+from service.predictions.files import PredictedFile
 from service.predictions.loaded_models import LoadedModel
-from service.predictions.predictor import Target
-from service.predictions.schemas import PredictionQuery
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
-from svm.data.columns import Column, Kind
-from svm.data.matrices import Indices
-from svm.encoding.encoder import PlainEncoder
 from svm.model.multiclass import splits_of
 
-ROUTE = "/models/{name}/versions/{version}/predict"
 VERSIONS = PageRequest(size=20)
 OFFERED = PageRequest(size=200)
 EVALUATIONS = PageRequest(size=5)
-CSV_BODY = [(b"content-type", b"text/csv; header=absent"), (b"accept", b"application/json")]
 MAX_FEATURES = 20
 MAX_PROBLEMS = 10
 """Weights that are shown: features, and binary problems."""
@@ -66,15 +56,6 @@ SHOWN: dict[PlotKind, str] = {
 }
 """All but the confusion matrix, which the model's page shows as a table, and costs, which the job's
 page draws and links."""
-MAX_INPUTS = 24
-"""With more columns a row is entered as a line, not with an input for each."""
-MAX_OPTIONS = 200
-"""A category with more levels has an input for its text."""
-MAX_WORDS = 5
-"""Of a text, that are listed as those that add or take most."""
-MAX_COUNT = 20
-"""Numbers between whole ones that are as near to each other are mostly whole."""
-_Statistics: TypeAlias = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +70,6 @@ def add(routes: APIRouter, context: PageContext) -> None:
     """Add them to the dashboard's routes."""
     _add_read(routes, context)
     _add_plots_and_card(routes, context)
-    _add_predict(routes, context)
     _add_evaluate(routes, context)
     _add_change(routes, context)
 
@@ -98,12 +78,12 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/models/{name}")
     async def model(request: Request, name: ModelName) -> Response:
         version = await run_sync(context.models.get_version, name)
-        return await _show(request, context, version)
+        return await show_version(request, context, version)
 
     @routes.get("/models/{name}/versions/{version}")
     async def version(request: Request, name: ModelName, version: Version) -> Response:
         row = await run_sync(context.models.get_version, name, version)
-        return await _show(request, context, row)
+        return await show_version(request, context, row)
 
 
 def _add_plots_and_card(routes: APIRouter, context: PageContext) -> None:
@@ -136,20 +116,6 @@ def _add_plots_and_card(routes: APIRouter, context: PageContext) -> None:
             summary=content.summary,
             sections=sections,
         )
-
-
-def _add_predict(routes: APIRouter, context: PageContext) -> None:
-    @routes.post(ROUTE)
-    @requires_scope("predict")
-    async def predict(request: Request, name: ModelName, version: Version) -> Response:
-        sent = await last_entries(request)
-        entries = {name: text.replace("\r\n", "\n") for name, text in sent.items()}
-        row = await run_sync(context.models.get_version, name, version)
-        try:
-            answer = await _predict(context, row, entries)
-        except ServiceError as error:
-            return await _show(request, context, row, entries, error=error)
-        return await _show(request, context, row, entries, answer)
 
 
 def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
@@ -196,19 +162,32 @@ def _add_change(routes: APIRouter, context: PageContext) -> None:
         return go(request, "/models")
 
 
-async def _show(
-    request: Request,
-    context: PageContext,
-    version: ModelVersion,
-    entries: Mapping[str, str] | None = None,
-    answer: Mapping[str, Any] | None = None,
-    error: ServiceError | None = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What was predicted on the page, and why."""
+
+    entries: Mapping[str, str] | None = None
+    answer: Mapping[str, Any] | None = None
+    error: ServiceError | None = None
+    why: Sequence[Bars] = ()
+    marked: Sequence[MarkedText] = ()
+    changes: Sequence[InWords] = ()
+    file: PredictedFile | None = None
+    file_error: ServiceError | None = None
+
+
+NOTHING = Use()
+
+
+async def show_version(
+    request: Request, context: PageContext, version: ModelVersion, use: Use = NOTHING
 ) -> Response:
+    """The page of a version."""
     loaded = await _load(context, version)
     weights = None if loaded is None else weights_of(loaded)
 
     def show() -> Response:
-        name = version.model_name
+        name, error = version.model_name, use.error
         dataset = training_data(context.datasets, version)
         inputs = [] if loaded is None else inputs_of(loaded, dataset)
         labeled = [one for one in context.datasets.page(OFFERED).items if one.target_kind]
@@ -218,7 +197,7 @@ async def _show(
         return page(
             request,
             "model.html",
-            error,
+            error or use.file_error,
             model=context.models.get(name),
             version=ModelVersionRead.of(version),
             versions=context.models.versions(name, VERSIONS),
@@ -226,6 +205,7 @@ async def _show(
             job_exists=_exists(context, version.job_id),
             datasets=[one for one in labeled if _fits(one, version)],
             evaluations=evaluations,
+            wrong_rows=_of_version(evaluations, version),
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
@@ -237,15 +217,25 @@ async def _show(
             faults=[faults.get(one.label, faults.get(i)) for i, one in enumerate(inputs)],
             by_field=version.n_features <= MAX_INPUTS,
             example_line=line_of([one.text for one in inputs]).rstrip(),
-            entries=entries,
-            answer=answer,
-            marked=[] if answer is None else marked_texts(answer, inputs, entries or {}),
-            url=str(request.base_url).rstrip("/"),
-            example_json=json.dumps([one.example for one in inputs]),
-            example_python=[one.example for one in inputs],
+            use=use,
+            limits=context.limits,
+            snippets=snippets(
+                str(request.base_url).rstrip("/"),
+                *(name, version.version, inputs),
+                named=version.columns is not None,
+                plain=loaded is not None and loaded.fitted.encoder.is_plain,
+            ),
         )
 
     return await run_sync(show)
+
+
+def _of_version(evaluations: Sequence[Job], version: ModelVersion) -> str | None:
+    """The latest evaluation of the version that has ended well."""
+    for job in evaluations:
+        if job.state == State.SUCCEEDED and job.spec["model"]["version"] == version.version:
+            return job.id
+    return None
 
 
 async def _load(context: PageContext, version: ModelVersion) -> LoadedModel | None:
@@ -262,83 +252,6 @@ def _exists(context: PageContext, job_id: str | None) -> bool:
             context.jobs.get(job_id)
             return True
     return False
-
-
-async def _predict(
-    context: PageContext, version: ModelVersion, entries: Mapping[str, str]
-) -> Mapping[str, Any]:
-    """The prediction for the entries: an input for each feature, or lines."""
-    loaded = await context.loaded_models.get(version.model_name, version.version)
-    outputs, fitted = arrays_of(loaded.offer), loaded.fitted
-    if fitted.conformal is not None and not fitted.conformal.allows(USUAL.coverage):
-        outputs.remove("interval")
-    if fitted.rejection is not None and not fitted.rejection.allows(USUAL.withheld):
-        outputs.remove("label_or_none")
-    by_field = "rows" not in entries
-    if by_field:
-        rows = row_of(entries, version.n_features)
-        if fitted.encoder.texts:  # any text may be a name
-            rows = line_of([column.name for column in fitted.columns]) + rows
-        with suppress(ServiceError):
-            check_explainable(loaded)
-            outputs.append("explanation")
-    else:
-        rows = entries["rows"]
-    target = Target(version.model_name, version.version, ROUTE)
-    query = PredictionQuery(outputs=",".join(outputs))
-    call = context.predictor.call_of(target, CSV_BODY, query)
-    reply = await context.predictor.answer(call, rows.encode())
-    answer: dict[str, Any] = json.loads(reply.body)
-    return answer
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedText:
-    """A text that was predicted, cut into its words and what is between them."""
-
-    column: str
-    pieces: list[tuple[str, float]]
-    """Each with what it adds."""
-
-    @property
-    def largest(self) -> float:
-        return max((abs(value) for _, value in self.pieces), default=0.0)
-
-    def strongest(self, sign: int) -> list[tuple[str, float]]:
-        """Words that add most, or of the sign -1 take most; each once, with all that it adds."""
-        words: dict[str, float] = defaultdict(float)
-        for word, value in self.pieces:
-            words[word.lower()] += value
-        ordered = sorted(words.items(), key=lambda one: -sign * one[1])[:MAX_WORDS]
-        return [(word, value) for word, value in ordered if sign * value > 0.0]
-
-
-def marked_texts(
-    answer: Mapping[str, Any], inputs: Sequence[Input], entries: Mapping[str, str]
-) -> list[MarkedText]:
-    """The texts of the predicted row, with what their words add to the score of the predicted
-    class, on average over its binary problems; or to the number."""
-    label = (answer.get("label") or [None])[0]
-    sums: dict[str, dict[tuple[int, int], float]] = defaultdict(lambda: defaultdict(float))
-    problems = 0
-    for problem in (answer.get("explanation") or [[]])[0]:
-        classes = problem["classes"]
-        if classes and label not in classes:
-            continue
-        problems += 1
-        sign = 1.0 if not classes or classes[-1] == label else -1.0
-        for text in problem.get("texts") or ():
-            for start, end, value in text["marks"]:
-                sums[text["column"]][start, end] += sign * value
-    marked = []
-    for i, one in enumerate(inputs):
-        text, pieces, at = entries.get(f"x{i}", ""), [], 0
-        for (start, end), value in sorted(sums.get(one.label, {}).items()):
-            pieces += [(text[at:start], 0.0), (text[start:end], value / problems)]
-            at = end
-        if pieces:
-            marked.append(MarkedText(one.label, [*pieces, (text[at:], 0.0)]))
-    return marked
 
 
 def _alias(name: str) -> str:
@@ -399,109 +312,3 @@ def weights_of(model: LoadedModel) -> Weights | None:
         n_features=len(names),
         n_problems=len(titles),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """The input of one column."""
-
-    label: str
-    kind: Kind
-    options: tuple[str, ...]
-    """Texts to choose from; none if the value is typed in."""
-    may_be_empty: bool
-    """Whether an empty input is a missing cell."""
-    example: float | str | bool | None
-
-    @property
-    def text(self) -> str:
-        """The example as an input shows it."""
-        if isinstance(self.example, bool):
-            return "true" if self.example else "false"
-        if isinstance(self.example, float):
-            return str(self.example).removesuffix(".0")
-        return self.example or ""
-
-
-def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
-    """An input for each column, with an example row: means and frequent levels of the training
-    data, which `dataset` is if it is still there."""
-    names = model.columns or [f"feature {i}" for i in range(model.n_features)]
-    encoder = model.fitted.encoder
-    statistics = _statistics(dataset, model.n_features)
-    if isinstance(encoder, PlainEncoder):
-        return [
-            Input(name, "number", (), False, _round(*one) or 0.0)
-            for name, one in zip(names, statistics, strict=True)
-        ]
-    inputs, start = [], 0
-    for j, (name, column, one) in enumerate(zip(names, encoder.columns, statistics, strict=True)):
-        optional = column.kind in ("category", "text") or not encoder.refuses_missing
-        options: tuple[str, ...] = ()
-        example: float | str | bool | None
-        if column.kind == "category":
-            counts = encoder.counts[start : start + len(column.levels)]
-            start += len(column.levels)
-            example = _most_frequent(column, counts, int(encoder.missing[j]))
-            options = column.levels if len(column.levels) <= MAX_OPTIONS else ()
-        elif column.kind == "text":
-            example = next(iter(_texts_like(dataset, name)), None)
-        else:
-            example = _example(column, one)
-            options = ("true", "false") if column.kind == "boolean" else ()
-        inputs.append(Input(name, column.kind, options, optional, example))
-    return inputs
-
-
-def line_of(cells: list[str]) -> str:
-    """The row as a line of CSV."""
-    line = io.StringIO()
-    csv.writer(line).writerow(cells)
-    return line.getvalue()
-
-
-def row_of(entries: Mapping[str, str], n_features: int) -> str:
-    """The row that was entered, as a line of CSV."""
-    return line_of([entries.get(f"x{i}", "") for i in range(n_features)])
-
-
-def _most_frequent(column: Column, counts: Indices, missing: int) -> str | None:
-    return None if missing >= counts.max(initial=0) else column.levels[int(counts.argmax())]
-
-
-def _texts_like(dataset: Dataset | None, column: str) -> Sequence[str]:
-    """Examples of the texts in a column of the training data, if they are known."""
-    known: Mapping[str, Any] = {} if dataset is None else dataset.statistics.get("texts", {})
-    examples: Sequence[str] = known.get(column, {}).get("examples", ())
-    return examples
-
-
-def _example(column: Column, statistics: _Statistics) -> float | str | bool | None:
-    mean = statistics[0]
-    if mean is None:
-        return None
-    match column.kind:
-        case "boolean":
-            return mean > 0.5
-        case "date":
-            return day(mean)
-        case _:
-            return _round(*statistics)
-
-
-def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:
-    """Mean, lowest and highest value of each feature."""
-    if dataset is None or dataset.of_columns is None:
-        return [(0.0, None, None)] * n_features
-    mean, low, high = (dataset.of_columns[name] for name in ("mean", "min", "max"))
-    return list(zip(mean, low, high, strict=True))
-
-
-def _round(mean: float | None, low: float | None, high: float | None) -> float | None:
-    """The mean as a likely value: whole if the range is that of a count, else with three
-    significant digits."""
-    if mean is None:
-        return None
-    if low is None or high is None or low % 1 or high % 1 or high - low > MAX_COUNT:
-        return float(f"{mean:.3g}")
-    return float(round(mean))

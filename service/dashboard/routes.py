@@ -9,6 +9,7 @@ from service.dashboard import (
     job_pages,
     list_pages,
     model_pages,
+    predict_pages,
     training_pages,
 )
 from service.dashboard.page import ASSETS, PageContext, PageRoute, compile_templates
@@ -22,7 +23,7 @@ def mount(app: DocumentedAPI, context: PageContext) -> None:
     """Add the pages, styles and scripts to the application."""
     routes = Routes(route_class=PageRoute, include_in_schema=False)
     every = (list_pages, data_pages, training_pages, job_pages, chart_pages, compare_pages)
-    for pages in (*every, model_pages):
+    for pages in (*every, model_pages, predict_pages):
         pages.add(routes, context)
     app.add_routes(routes)
     app.mount("/assets", CompressedFiles(directory=ASSETS))

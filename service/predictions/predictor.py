@@ -141,18 +141,23 @@ class Predictor:
         """Check before the body is read that the model exists. Raises as `LoadedModels.get`."""
         await self._models.get(call.target.name, call.target.reference)
 
-    async def answer(self, call: PredictionCall, body: bytes) -> Reply:
-        """Raises ServiceError: see `LoadedModels.get`, `Exchange`, `Batcher.score`."""
+    async def answer(self, call: PredictionCall, body: bytes, *, converted: bool = False) -> Reply:
+        """`converted`: the rows are CSV already, made of a file that is packed.
+
+        Raises ServiceError: see `LoadedModels.get`, `Exchange`, `Batcher.score`.
+        """
         model = await self._models.get(call.target.name, call.target.reference)
         try:
-            return await self._answer_of(model, call.exchange, body)
+            return await self._answer_of(model, call.exchange, body, converted=converted)
         except Exception:
             self.metrics.count_refusal(model)
             raise
 
-    async def _answer_of(self, model: LoadedModel, exchange: Exchange, body: bytes) -> Reply:
+    async def _answer_of(
+        self, model: LoadedModel, exchange: Exchange, body: bytes, *, converted: bool = False
+    ) -> Reply:
         started, in_thread = perf_counter(), self._batcher.in_thread
-        if isinstance(exchange, PlainExchange) and exchange.is_packed:
+        if isinstance(exchange, PlainExchange) and exchange.is_packed and not converted:
             with self._blobs.temporary_folder() as folder:
                 body = await exchange.unpack(body, model, self._parser, folder)
         soon = _is_read_inline(exchange, body, model)

@@ -114,7 +114,9 @@ class Format:
     read_rows: Callable[[bytes, Columns, RowLimits], Rows] | None = None
     """Rows to predict. Raises ServiceError, InvalidContent with every bad row."""
     packed: bool = False
-    """`as_csv` of its module makes a text of them, in the parsing process, for `read_rows`."""
+    """`as_csv` makes a text of them, in the parsing process, for `read_rows`."""
+    cells: bool = False
+    """`as_csv` of its module writes the cells as they are; other files are read as an upload."""
     lines: bool = False
     """A row is a line."""
     write: Callable[[Stored, BinaryIO], None] | None = None
@@ -138,7 +140,7 @@ class Format:
                 gc.enable()
 
     def as_csv(self, spec: ConvertSpec) -> Converted:
-        """Rows to predict, `packed`, as CSV. Raises ServiceError."""
+        """Rows to predict as CSV, of a format with `cells`. Raises ServiceError."""
         self._module.as_csv(spec)
         return Converted()
 
@@ -155,6 +157,7 @@ _TABLE = partial(
     options=frozenset({"delimiter", "encoding", *_OF_TEXTS}),
     labels=True,
     lines=True,
+    cells=True,
 )
 _SHEETS = partial(
     Format,
@@ -163,6 +166,7 @@ _SHEETS = partial(
     options=frozenset({"sheet", *_OF_TEXTS}),
     read_rows=delimited_rows.read_converted_rows,
     packed=True,
+    cells=True,
 )
 """Each may have the name of another one: the library looks at the contents."""
 FORMATS = {
@@ -215,6 +219,7 @@ FORMATS = {
             options=_OF_VALUES,
             read_rows=delimited_rows.read_converted_rows,
             packed=True,
+            cells=True,
             write=rendering.write_parquet,
         ),
         Format(

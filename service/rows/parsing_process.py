@@ -35,6 +35,7 @@ from service.rows.spec import (
     CSV,
     DELIMITED,
     GZIP,
+    LIBSVM,
     NPY,
     UNKNOWN,
     ZIP,
@@ -47,11 +48,13 @@ from service.rows.spec import (
     RenderSpec,
     SentFile,
     SplitSpec,
+    Stored,
     decode,
     encode,
 )
 from service.rows.table.joining import append, expect_rows
 from service.rows.table.labels import Labels, Target
+from service.rows.table.layout import NO_TARGET
 from service.rows.table.left_out import without_row_numbers, without_unlabeled
 from service.rows.table.summary import describe
 from service.rows.table.writers import Table
@@ -87,7 +90,7 @@ def answer(
             if isinstance(spec, RenderSpec):
                 return render(spec)
             if isinstance(spec, ConvertSpec):
-                return FORMATS[spec.file.media_type].as_csv(spec)
+                return convert(spec)
             # Imported here: it brings all of svm, which reading does without.
             from service.rows.table.splitting import divide
 
@@ -124,6 +127,33 @@ def read(spec: ParseSpec) -> Parsed:
     table = replace(table, reading=_with_positions(table))
     parsed = describe(folder, table, spec.limits.columns)
     return replace(parsed, media_type=spec.file.media_type)
+
+
+def convert(spec: ConvertSpec) -> Converted:
+    """Write rows to predict as CSV, with all columns that they have. Raises ServiceError.
+
+    Numbers in a format without cells of texts have the fewest digits that give them back.
+    """
+    out = Path(spec.out)
+    asked = ParseSpec(file=spec.file, out=str(out.parent), limits=spec.limits)
+    file = _unwrap(asked).file
+    check_format(file.media_type, _head(file.path))
+    one = FORMATS[file.media_type]
+    if one.cells:
+        return one.as_csv(replace(spec, file=file))
+    options: dict[str, Any] = {"target": NO_TARGET}
+    if "dense" in one.options:  # files whose labels have a place of their own
+        options = {"dense": "always"} if one.media_type == LIBSVM else {}
+    if one.media_type == LIBSVM:
+        options["n_features"] = spec.n_features
+    asked = replace(asked, file=file).asking(**options)
+    parsed = read(asked)
+    if parsed.ignored and "schema" in one.options:  # such as an identifier
+        kept = {left["name"]: {"kind": "text"} for left in parsed.ignored}
+        parsed = read(asked.asking(schema=kept))
+    stored = Stored(folder=asked.out, arrays=list(parsed.arrays), **parsed.described())
+    render(RenderSpec(stored=stored, media_type=CSV, out=spec.out))
+    return Converted()
 
 
 def _with_positions(table: Table) -> dict[str, Any] | None:

@@ -333,14 +333,16 @@ class ParseSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertSpec:
-    """Rows to predict in a binary file, to write as CSV."""
+    """Rows to predict in a file, to write as CSV."""
 
     file: SentFile
     out: str
     """Path of the CSV file: names, then plain numbers and ISO dates, in UTF-8."""
     limits: ReadLimits
     columns: list[str] | None
-    """Names of the model's columns; the cells of others may be left empty."""
+    """Names of the model's columns; the cells of others may be left empty. None for all cells."""
+    n_features: int | None = None
+    """Those of the model; LIBSVM files may have fewer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,10 @@ for (const name of ["dragover", "dragleave", "drop"]) {
     const files = event.dataTransfer.files;
     if (name === "drop" && files.length) {
       if (document.getElementById("proposal")) startOver(zone.closest("form"));
-      zone.querySelector("input").files = files;
-      zone.closest("form").requestSubmit();
+      const input = zone.querySelector("input");
+      input.files = files;
+      if (input.matches(".rows-file input")) input.dispatchEvent(new Event("change", { bubbles: true }));
+      else zone.closest("form").requestSubmit();
     }
   });
 }

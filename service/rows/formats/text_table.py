@@ -15,7 +15,7 @@ import numpy.typing as npt
 from service.errors import InvalidContent
 from service.rows.cell_faults import CellFault, ragged
 from service.rows.cell_texts.text import Slice, check_lengths, records, slices, unterminated
-from service.rows.faults import Faults
+from service.rows.faults import Faults, too_many
 from service.rows.json_reading.numbers import read_lists
 from service.rows.kinds.blocks import Cells
 from service.rows.kinds.building import Builder
@@ -30,7 +30,7 @@ from service.rows.kinds.dialect import (
 from service.rows.kinds.feature import Batch
 from service.rows.kinds.gathering import PLACEHOLDER
 from service.rows.kinds.proposing_labels import LabelColumn
-from service.rows.spec import ParseSpec, ReadLimits
+from service.rows.spec import ConvertSpec, ParseSpec, ReadLimits
 from service.rows.table.layout import Layout, make_layout
 from service.rows.table.writers import DenseWriter, Table, dense_table
 
@@ -69,6 +69,32 @@ def read(spec: ParseSpec, *, padded: bool = False) -> Table:
         },
         warnings=[*dialect.warnings, *table.warnings],
     )
+
+
+def as_csv(spec: ConvertSpec) -> None:
+    """Write rows to predict: their cells as they are, with commas, below their names if they have
+    some. Raises ServiceError."""
+    out = Path(spec.out)
+    try:
+        dialect = recognize(ParseSpec(file=spec.file, out=str(out.parent), limits=spec.limits))
+    except csv.Error:
+        raise unterminated(1) from None
+    header, done, faults = dialect.header, 0, Faults()
+    with out.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\r\n")  # cells with either are quoted
+        if dialect.names is not None:
+            writer.writerow(dialect.names)
+        for part in slices(dialect.path, record_bytes=spec.limits.line_bytes):
+            rows = _rows(part, dialect, done + 1 - header, [])
+            if header and rows:
+                rows, header = _without_header(rows, dialect.n_cells), False
+            if set(map(len, rows)) - {dialect.n_cells}:
+                rows = _checked(rows, dialect.n_cells, done, faults)
+            done += len(rows)
+            if done > spec.limits.rows:
+                raise too_many("rows", spec.limits.rows)
+            writer.writerows(rows)
+    faults.check()
 
 
 def _reading(dialect: Dialect, n_blank: int) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def test_linear_model_shows_weights_and_explanations(browser: Browser, worker: W
     browser.go("/models/iris")
     assert "Weights" in browser.page.text
     browser.send("/models/iris/versions/1/predict")
-    assert browser.page.html.count('class="terms"') == 3
+    assert browser.page.html.count('class="why"') == 2  # against each of the other classes
     assert "baseline" not in browser.page.text
 
 
@@ -170,10 +170,13 @@ def test_kernel_model_shows_what_each_column_adds(browser: Browser, worker: Work
     _trained(browser, worker, solver="smo")
     browser.go("/models/iris")
     browser.send("/models/iris/versions/1/predict")
-    explained = browser.page.html.split("<summary>Explanation</summary>")[1]
-    for name in ("petal_length", "intercept", "baseline", "error", "score"):
-        assert explained.count(f'<th scope="row">{name}</th>') == 3
-    assert "The baseline is the mean of the support vectors." in browser.page.text
+    bars = browser.page.html.split('<table class="why">')[1:]
+    assert len(bars) == 2
+    for table in bars:
+        for name in ("petal_length = 3.76", "intercept", "baseline", "Sum"):
+            assert table.count(f'<th scope="row">{name}</th>') == 1
+    assert "from the baseline, the mean of the support vectors, to this row" in browser.page.text
+    assert "They leave out less than a millionth of the sum." in browser.page.text
 
 
 def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: TestClient) -> None:

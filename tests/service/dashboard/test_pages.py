@@ -171,4 +171,4 @@ def test_model_of_numbers_predicts_a_value_and_an_interval(
     browser.go("/models/prices/versions/1")
     browser.send("/models/prices/versions/1/predict", x0="1", x1="2", x2="3")
     assert "on average over models, 90.0 % of new rows are inside" in browser.page.html
-    assert "The value</caption>" in browser.page.html
+    assert "What adds up to the number.</caption>" in browser.page.html

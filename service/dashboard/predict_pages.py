@@ -1,0 +1,147 @@
+"""Predictions on the page of a version: of one row, with its explanation and what would change it;
+and of a file, shown and downloaded with its own columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.common.names import ModelName
+from service.dashboard.model_pages import Use, show_version
+from service.dashboard.page import PageContext, last_entries
+from service.dashboard.row_inputs import inputs_of, line_of, ranges_of, row_of
+from service.dashboard.why import bars_of, changes_in_words, marked_texts, moves_in_words
+from service.datasets.dataset import Dataset
+from service.datasets.schemas import UploadOptions
+from service.datasets.upload_routes import receive
+from service.errors import ServiceError
+from service.models.card import training_data
+from service.models.outputs import USUAL, arrays_of
+from service.models.routes import Version
+from service.predictions.batcher import Instances
+from service.predictions.changes import largest_moves, smallest_changes
+from service.predictions.explanations import check_explainable
+from service.predictions.files import PredictedFile, predict_file
+from service.predictions.loaded_models import LoadedModel
+from service.predictions.predictor import Target
+from service.predictions.schemas import PredictionQuery
+from service.predictions.wire_format import PlainExchange
+from service.storage.database.tables import ModelVersion
+from service.web.access.scopes import requires_scope
+from service.web.bodies.uploads import IncomingBody
+
+ROUTE = "/models/{name}/versions/{version}/predict"
+FILE_ROUTE = "/models/{name}/versions/{version}/predict-file"
+CSV_BODY = [(b"content-type", b"text/csv; header=absent"), (b"accept", b"application/json")]
+
+
+def add(routes: APIRouter, context: PageContext) -> None:
+    """Add them to the dashboard's routes."""
+
+    @routes.post(ROUTE)
+    @requires_scope("predict")
+    async def predict(request: Request, name: ModelName, version: Version) -> Response:
+        sent = await last_entries(request)
+        entries = {name: text.replace("\r\n", "\n") for name, text in sent.items()}
+        row = await run_sync(context.models.get_version, name, version)
+        try:
+            use = await _predict(context, row, entries)
+        except ServiceError as error:
+            use = Use(entries=entries, error=error)
+        return await show_version(request, context, row, use)
+
+    @routes.post(FILE_ROUTE)
+    @requires_scope("predict")
+    async def predict_all(
+        request: Request, name: ModelName, version: Version, download: bool = False
+    ) -> Response:
+        """Nothing is kept: the page shows the first rows, and sends the file again to download
+        them."""
+        row = await run_sync(context.models.get_version, name, version)
+        try:
+            predicted = await _predict_file(request, context, row)
+        except ServiceError as error:
+            return await show_version(request, context, row, Use(file_error=error))
+        if not download:
+            return await show_version(request, context, row, Use(file=predicted))
+        filename = f"{name}-{version}-predictions.csv"
+        headers = {"Content-Disposition": f'attachment; filename="{filename}"'}
+        content = await run_sync(predicted.as_csv)
+        return Response(content, headers=headers, media_type="text/csv")
+
+
+async def _predict(context: PageContext, version: ModelVersion, entries: Mapping[str, str]) -> Use:
+    """The prediction for the entries: an input for each feature, or lines."""
+    loaded = await context.loaded_models.get(version.model_name, version.version)
+    outputs, fitted = arrays_of(loaded.offer), loaded.fitted
+    if fitted.conformal is not None and not fitted.conformal.allows(USUAL.coverage):
+        outputs.remove("interval")
+    if fitted.rejection is not None and not fitted.rejection.allows(USUAL.withheld):
+        outputs.remove("label_or_none")
+    by_field = "rows" not in entries
+    if by_field:
+        rows = row_of(entries, version.n_features)
+        if fitted.encoder.texts:  # any text may be a name
+            rows = line_of([column.name for column in fitted.columns]) + rows
+        with suppress(ServiceError):
+            check_explainable(loaded)
+            outputs.append("explanation")
+    else:
+        rows = entries["rows"]
+    target = Target(version.model_name, version.version, ROUTE)
+    query = PredictionQuery(outputs=",".join(outputs))
+    call = context.predictor.call_of(target, CSV_BODY, query)
+    reply = await context.predictor.answer(call, rows.encode())
+    answer: dict[str, Any] = json.loads(reply.body)
+    if not by_field:
+        return Use(entries=entries, answer=answer)
+    assert isinstance(call.exchange, PlainExchange)
+    asked = await run_sync(call.exchange.read, rows.encode(), loaded)
+
+    def explain() -> Use:
+        dataset = training_data(context.datasets, version)
+        inputs = inputs_of(loaded, dataset)
+        return Use(
+            entries=entries,
+            answer=answer,
+            why=bars_of(answer, inputs, entries),
+            marked=marked_texts(answer, inputs, entries),
+            changes=_changes(loaded, asked, dataset),
+        )
+
+    return await run_sync(explain)
+
+
+def _changes(model: LoadedModel, asked: Instances, dataset: Dataset | None) -> list[Any]:
+    ranges = ranges_of(dataset, model.n_features)
+    if model.classes:
+        return list(changes_in_words(model, smallest_changes(model, asked.X, ranges)))
+    return list(moves_in_words(model, largest_moves(model, asked.X, ranges)))
+
+
+async def _predict_file(
+    request: Request, context: PageContext, version: ModelVersion
+) -> PredictedFile:
+    model = await context.loaded_models.get(version.model_name, version.version)
+    dataset = await run_sync(training_data, context.datasets, version)
+    context.blobs.check_room()
+    limits = context.limits.model_copy(update={"upload_bytes": context.limits.predict_body_bytes})
+    with context.blobs.temporary_folder() as folder:
+        upload = await receive(IncomingBody(request), UploadOptions(), folder, limits)
+        return await predict_file(
+            model,
+            upload.spec.file,
+            folder,
+            Target(version.model_name, version.version, FILE_ROUTE),
+            None if dataset is None else dataset.target,
+            parser=context.parser,
+            predictor=context.predictor,
+            limits=context.limits,
+        )

@@ -1,0 +1,223 @@
+"""The page of a version predicts rows and files, without scripts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+from service.dashboard.row_inputs import Input
+from service.dashboard.snippets import snippets
+from service.dashboard.why import bars_of
+from service.jobs.engine.worker_process import Worker
+from tests.service.dashboard.browser import Browser, Page
+from tests.service.rows.workbooks import workbook
+
+pytestmark = pytest.mark.one_application
+
+HEADER = ["id", "sex", "age", "born", "survived"]
+ROWS = [
+    [
+        f"{'female' if i % 2 else 'male'}".join(["P", f"-{i}"]),
+        "female" if i % 2 else "male",
+        "" if i % 9 == 4 else str(20 + i % 40),
+        f"19{50 + i % 40}-0{1 + i % 9}-11",
+        "yes" if i % 2 else "no",
+    ]
+    for i in range(60)
+]
+
+
+def text_of(header: list[str], rows: list[list[str]], delimiter: str = ",") -> str:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter).writerows([header, *rows])
+    return text.getvalue()
+
+
+@pytest.fixture
+def people(browser: Browser, worker: Worker) -> str:
+    """The page of a model whose label follows `sex`."""
+    browser.send("/datasets", files={"file": ("people.csv", text_of(HEADER, ROWS))})
+    browser.go("/train")
+    browser.send("/train", boundary="solver", solver="newton", model_name="people")
+    assert worker.take_next_job()
+    return "/models/people/versions/1"
+
+
+def send(client: TestClient, page: str, content: Any, name: str, download: bool) -> Response:
+    return client.post(
+        f"{page}/predict-file" + ("?download=true" if download else ""),
+        files={"file": (name, content)},
+        headers={"Origin": str(client.base_url)},
+    )
+
+
+def test_page_has_three_parts(browser: Browser, people: str) -> None:
+    """One number of quality; what the version is, is folded."""
+    page = browser.go(people)
+    titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", page.html.partition('id="details"')[0])
+    assert titles == ["Use", "Quality"]
+    assert page.html.count('class="headline"') == 1
+    folded = page.html.split('<details class="fine" id="details">')[1]
+    for part in ("Versions and aliases", "Digest of the model", "Delete this version", "Weights"):
+        assert part in folded
+
+
+def test_row_is_explained_with_its_own_values(browser: Browser, people: str) -> None:
+    """Bars, largest first; and the change of one column that changes the label."""
+    browser.go(people)
+    page = browser.send(f"{people}/predict", x0="male", x1="30", x2="")
+    assert '<p class="label">no</p>' in page.html
+    (table,) = page.html.split('<table class="why">')[1:]
+    names = re.findall('<th scope="row">(.*?)</th>', table.partition("</table>")[0])
+    assert names[0] == "sex = male"
+    assert {"age = 30", "born is missing", "intercept"} < set(names)
+    assert names[-1] == "Sum"
+    assert "To the right: for no. To the left: for yes." in page.text
+    assert "sex = female (now male) → yes" in page.text
+
+
+def test_bars_sum_to_the_score(browser: Browser, people: str, client: TestClient) -> None:
+    """Also those that are summed as other columns."""
+    row = {"sex": "male", "age": 30, "born": None}
+    body = {"instances": [row], "outputs": ["label", "decision", "explanation"]}
+    answer = client.post("/v1/models/people/predict", json=body).json()
+    (problem,) = answer["explanation"][0]
+    problem["terms"] |= {f"more {i}": 0.001 * i for i in range(15)}
+    problem["score"] += sum(0.001 * i for i in range(15))
+    (why,) = bars_of(answer, [], {})
+    assert sum(bar.term for bar in why.bars) == pytest.approx(why.score)
+    assert why.score == pytest.approx(-problem["score"])  # for `no`, the first class
+    assert [bar.label for bar in why.bars][-2:] == ["8 other columns", "intercept"]
+    sizes = [abs(bar.term) for bar in why.bars[:-2]]
+    assert sizes == sorted(sizes, reverse=True)
+    for bar in why.bars:
+        end = bar.x + (bar.width if bar.term > 0 else 0)
+        start = why.zero if bar.term > 0 else why.zero - bar.width
+        assert bar.x == pytest.approx(start)
+        assert 0 <= end <= 200.001
+
+
+FILES: dict[str, Any] = {
+    "people.csv": text_of(HEADER, ROWS),
+    "german.csv": text_of(HEADER, ROWS, ";").encode("utf-16"),
+    "people.tsv": text_of(HEADER, ROWS, "\t"),
+    "people.json": json.dumps([dict(zip(HEADER, row, strict=True)) for row in ROWS]),
+    "people.ndjson": "\n".join(json.dumps(dict(zip(HEADER, row, strict=True))) for row in ROWS),
+    "people.xlsx": workbook({"Data": [HEADER, *ROWS]}),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_is_predicted_with_its_own_columns(client: TestClient, people: str, name: str) -> None:
+    """Columns that the model does not know stay; its label is compared; nothing is kept."""
+    before = client.get("/v1/datasets").json()
+    reply = send(client, people, FILES[name], name, download=True)
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-disposition"].endswith('"people-1-predictions.csv"')
+    header, *rows = csv.reader(io.StringIO(reply.text))
+    assert header == [*HEADER, "label"]
+    assert [row[0] for row in rows] == [row[0] for row in ROWS]
+    assert [row[-1] for row in rows] == [row[4] for row in ROWS]
+    shown = Page(send(client, people, FILES[name], name, download=False))
+    assert "60 rows predicted. 60 of 60 rows with a known class (100 %) right" in shown.text
+    assert shown.html.count('<td class="predicted">') == 10
+    assert client.get("/v1/datasets").json() == before
+
+
+BAD = {
+    "missing column": (text_of(["id", "sex", "born"], [["1", "male", "1990-01-01"]]), "age"),
+    "bad cell": (text_of(HEADER[:4], [["1", "male", "old", "1990-01-01"]]), "old"),
+    "no rows": (text_of(HEADER, []), "row"),
+    "empty": ("", "empty"),
+    "another program": ("%PDF-1.7 ...", "PDF"),
+    "broken archive": (b"PK\x03\x04 nothing", "archive"),
+    "ragged": ("id,sex,age,born\n1,male,3,1990-01-01\n1,2\n", "2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("download", [False, True], ids=["shown", "downloaded"])
+def test_bad_file_is_an_error_on_the_page(
+    client: TestClient, people: str, case: str, download: bool
+) -> None:
+    """In words, with what is wrong; nothing is kept."""
+    content, word = BAD[case]
+    reply = send(client, people, content, "rows.bin", download)
+    assert 400 <= reply.status_code < 500
+    page = Page(reply)
+    assert "Predict a file" in page.text
+    answer = page.html.split('id="file-answer"')[1]
+    assert 'role="alert"' in answer
+    assert word in answer.split("</section>")[0]
+    assert "Traceback" not in page.text
+
+
+def test_forms_without_a_file_are_refused(client: TestClient, people: str) -> None:
+    """By a page."""
+    reply = client.post(f"{people}/predict-file", data={"a": "b"})
+    assert 400 <= reply.status_code < 500
+
+
+def test_arrays_are_predicted(browser: Browser, worker: Worker, client: TestClient) -> None:
+    """Of a model without names; a last column more is the label."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 3))
+    y = (X[:, 0] > 0).astype(float)
+    content = io.BytesIO()
+    np.save(content, np.column_stack([X, y]))
+    browser.send("/datasets", files={"file": ("a.npy", content.getvalue())})
+    browser.go("/train")
+    browser.send("/train", boundary="solver", solver="newton", model_name="arrays")
+    assert worker.take_next_job()
+    lines = "".join(
+        f"{int(label)} " + " ".join(f"{j + 1}:{x}" for j, x in enumerate(row)) + "\n"
+        for row, label in zip(X.tolist(), y.tolist(), strict=True)
+    )
+    only = io.BytesIO()
+    np.save(only, X)
+    page = "/models/arrays/versions/1"
+    labels = set()
+    for name, sent in (("a.npy", content.getvalue()), ("b.npy", only.getvalue()), ("c.svm", lines)):
+        reply = send(client, page, sent, name, download=True)
+        assert reply.status_code == 200, reply.text
+        header, *rows = csv.reader(io.StringIO(reply.text))
+        assert header[-1] == "label"
+        assert [float(cell) for cell in rows[5][:3]] == X[5].tolist()
+        labels.add(tuple(row[-1] for row in rows))
+    assert len(labels) == 1
+
+
+def test_promotion_is_one_click(browser: Browser, people: str, worker: Worker) -> None:
+    """The effect is stated before."""
+    assert "answered by this one, the latest" in browser.go(people).text
+    browser.go("/train")
+    browser.send("/train", boundary="solver", solver="newton", model_name="people")
+    assert worker.take_next_job()
+    page = browser.go(people)
+    assert "answered by version 2 , the latest" in page.text
+    page = browser.send("/models/people/aliases")
+    assert page.path == people
+    assert "answered by this one, the default" in page.text
+
+
+def test_snippets_quote_any_name() -> None:
+    """For shells, JSON and Python."""
+    name = 'it\'s "so" $HOME \\ ü'
+    inputs = [
+        Input(name, "category", (), True, "o'Brien"),
+        Input("n", "number", (), False, 1.5),
+        Input("gap", "category", (), True, None),
+    ]
+    curl, python, triton = snippets("http://localhost:1", "m", 2, inputs, named=True, plain=False)
+    assert "o'\"'\"'Brien" in curl.text
+    for one in (python, triton):
+        compile(one.text, one.id, "exec")
+        assert repr(name) in one.text
