@@ -193,7 +193,7 @@ def test_refused_label_leaves_the_choice_of_another(client: TestClient) -> None:
 
 
 def test_many_classes_say_how_many_problems_they_are(client: TestClient) -> None:
-    """And a label that was chosen by its name is told, with the way to the last column."""
+    """A label that was chosen by its name is reported, with the way to the last column."""
     rows = "".join(f"c{i % 300},{i},{'pq'[i % 2]}\n" for i in range(900))
     page = _look(client, "class,size,color\n" + rows)
     assert "300 classes: one-vs-rest trains 300 instead of 44,850 problems" in page.text

@@ -52,7 +52,7 @@ def _codes(reply: Any) -> list[str]:
 def test_column_called_like_a_label_is_the_label(
     client: TestClient, media_type: str, name: str
 ) -> None:
-    """Wherever it is; the reply says so if it is not the last one."""
+    """Wherever it is; the reply reports it if it is not the last one."""
     reply = _sent(client, [name, "size", "color"], media_type)
     assert (reply["target"], reply["classes"]) == (name, ["u0", "v0"])
     [message] = [w["message"] for w in reply["warnings"] if w["code"] == "label-by-name"]
@@ -70,7 +70,7 @@ def test_column_called_like_a_label_is_the_label(
         (["x", "y", "color"], "color"),
         (["X", "class", "y", "color"], "class"),
         (["y", "label", "color"], "label"),
-        (["klass", "labelled", "yes"], "yes"),
+        (["klass", "labeler", "yes"], "yes"),
     ],
     ids=["no such name", "a place", "a class of a place", "y is weaker", "parts of names"],
 )
