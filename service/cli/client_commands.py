@@ -48,7 +48,12 @@ LabelFile = Annotated[
         exists=True, dir_okay=False, help="Labels, if they are not in FILE: one per line."
     ),
 ]
-Target = Annotated[str | None, typer.Option(help="Label column, or `none`. Default: the last one.")]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="Label column, or `none`. Default: by its name, such as label, else the last one."
+    ),
+]
 Schema = Annotated[
     str | None,
     typer.Option(

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from service.client import calls, tables
+from service.common.label_names import called_label
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -352,7 +353,9 @@ def _table(
     target = options.get("target")
     beside = {options.get(role) for role in ("weight", "group", "time")}
     others = [name for name in table if name not in beside]
-    last = next(reversed(others), None) if labels is None and target is None else target
+    named = called_label(others)
+    usual = named[0] if len(named) == 1 else next(reversed(others), None)
+    last = usual if labels is None and target is None else target
     if labels is not None and target is not None:
         raise ValueError("give `labels` or `target`, not both")
     params: dict[str, Any] = {}

@@ -53,6 +53,8 @@ SHOWN_LEVELS = 6
 SHOWN_COLUMNS = 200
 """Columns of a proposal with a choice; all are kept."""
 EXAMPLES = 5
+MANY_CLASSES = 20
+"""With more of them the number of binary problems matters."""
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _MARKS = {",": "a comma", ".": "a point", " ": "a blank", "'": "an apostrophe"}
 _NUMBERS = ("not-a-number", "non-finite-value")
@@ -416,7 +418,13 @@ def _labels(read: DatasetRead) -> str:
     if read.classes is None or read.class_counts is None:
         return f"{read.n_distinct_labels:,} different numbers: regression, a number is predicted"
     counts = zip(read.classes, read.class_counts, strict=True)
-    return _first([f"{label} ({count:,})" for label, count in counts], len(read.classes))
+    k = len(read.classes)
+    shown = _first([f"{label} ({count:,})" for label, count in counts], k)
+    if k <= MANY_CLASSES:
+        return shown
+    return (
+        f"{shown}. {k:,} classes: one-vs-rest trains {k:,} instead of {k * (k - 1) // 2:,} problems"
+    )
 
 
 def _first(names: Sequence[str], count: int) -> str:

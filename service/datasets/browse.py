@@ -20,7 +20,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetFiles
 from service.errors import InvalidRequest
 from service.rows.cell_texts.dates import days
-from service.rows.rendering import cells_of
+from service.rows.rendering import cells_of, label_name
 from service.rows.spec import TableColumn
 from service.rows.table.writers import MISSING_CODE, coded_positions
 from svm.data.matrices import Indices
@@ -96,13 +96,9 @@ class DatasetRows:
         self._most_bytes = most_bytes
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         self._coded = coded_positions(dataset.table)
-        names = set(dataset.columns or ())
         taken: list[ShownColumn] = []
         if dataset.n_distinct_labels:
-            name = dataset.target or "label"
-            while name in names:  # the labels may be from a file of their own
-                name += "_"
-            taken.append(self._label(name))
+            taken.append(self._label(label_name(dataset)))
         for one in dataset.beside:
             name = one["name"] if dataset.columns else one["role"]
             levels = self._group_names() if one["role"] == "group" else ()

@@ -58,8 +58,8 @@ _JSON_SCHEMA: dict[str, Any] = {
         "columns": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Names of the columns. Without `labels` the last one, or `target`, "
-            "holds the labels.",
+            "description": "Names of the columns. Without `labels` one of them holds the labels: "
+            "see `target`.",
         },
         "rows": {
             "type": "array",

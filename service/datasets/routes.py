@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.content_negotiation import choose
+from service.common.label_names import called_label
 from service.common.names import AnyDatasetId, DatasetId
 from service.common.schemas import MAX_TAGS
 from service.datasets import upload_routes
@@ -27,6 +28,7 @@ from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
 from service.rows.format_table import DOWNLOADS, FORMATS
 from service.rows.parser import Parser
+from service.rows.rendering import label_name
 from service.rows.spec import DELIMITED
 from service.settings import Limits
 from service.storage.blobs import Blobs
@@ -120,10 +122,20 @@ def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> 
             filename=dataset.id + FORMATS[media_type].suffixes[0],
         )
         reply.headers["Vary"] = "Accept"
-        if dataset.columns and dataset.beside:
-            names = {one["role"]: one["name"] for one in dataset.beside}
+        if dataset.columns and (names := _roles(dataset)):
             reply.headers["X-Upload-Query"] = urlencode(names)
         return reply
+
+
+def _roles(dataset: Dataset) -> dict[str, str]:
+    """What an upload of the file has to say of its columns: also which one is the label, if another
+    one is called so."""
+    names = {one["role"]: one["name"] for one in dataset.beside}
+    label = label_name(dataset)
+    called = called_label([*(dataset.columns or ()), label])
+    if dataset.n_distinct_labels and len(called) == 1 and called != [label]:
+        names["target"] = label
+    return names
 
 
 def _with_parameters(media_type: str, dataset: Dataset) -> str:

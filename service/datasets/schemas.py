@@ -47,8 +47,9 @@ class UploadOptions(BaseModel):
     """A name for people; it need not be unique."""
     target: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
     """The column that holds the labels: its name, its position from 0 if it has no name, or `none`
-    for data without labels. Default: the last column; the file or the field `labels`, if there is
-    one. LIBSVM lines begin with their label."""
+    for data without labels. Default: the only one called label, labels, target, class, outcome or
+    y, else the last one; the file or the field `labels`, if there is one. LIBSVM lines begin with
+    their label."""
     header: Literal["auto", "present", "absent"] = "auto"
     """CSV, TSV and XLSX: whether the first record names the columns. `auto`: what the media type
     says (`text/csv; header=present`); else it does if none of its feature cells is a number."""
@@ -172,8 +173,8 @@ class DatasetWarning(ReadModel):
     """`unscaled`, `imbalanced`, `constant-columns`, `duplicates`, `numeric-target`, `many-labels`,
     `ignored-column`, `text-column`,
     `undecided-dates`, `odd-cells`, `units`, `nearly-read`, `lists-in-cells`, `may-be-codes`,
-    `leading-zeros`, `long-numbers`, `inexact-integers`, `likely-targets`, `likely-group`,
-    `likely-time`, `missing-labels`,
+    `leading-zeros`, `long-numbers`, `inexact-integers`, `label-by-name`,
+    `likely-targets`, `likely-group`, `likely-time`, `missing-labels`,
     `similar-levels`, `guessed-encoding`, `mixed-encodings`, `renamed-columns`, `left-out-lines`,
     `quoted-lines`, `left-out-cells`, `other-names`, `open-quotes`."""
     message: str

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import orjson
 
 from service.rows.cell_texts.dates import iso
-from service.rows.spec import HEADER_BYTES, Label, Stored, TableColumn
+from service.rows.spec import HEADER_BYTES, Description, Label, Stored, TableColumn
 from service.rows.table.arrays import blocks, sparse_rows
 from service.rows.table.beside import columns_beside
 from service.rows.table.writers import Block, stored_blocks
@@ -51,8 +51,8 @@ def write_delimited(stored: Stored, file: BinaryIO, delimiter: str) -> None:
     separator = delimiter.encode()
     names = _names_of(stored)
     if names is not None:
-        label_name = [_label_name(stored)] if stored.labeled else []
-        file.write(cells(names + label_name) + b"\n")
+        named = [label_name(stored)] if stored.labeled else []
+        file.write(cells(names + named) + b"\n")
     if not _is_plain(stored):
         file.writelines(cells(list(map(_csv_cell, row))) + b"\n" for row in _table_rows(stored))
         return
@@ -87,7 +87,7 @@ def write_json(stored: Stored, file: BinaryIO) -> None:
             file.write((b"," if start else b"") + b",".join(some))
         file.write(b"]")
         if stored.target is not None:
-            file.write(b',"target":' + orjson.dumps(_label_name(stored)))
+            file.write(b',"target":' + orjson.dumps(label_name(stored)))
     file.write(b"}\n")
 
 
@@ -97,7 +97,7 @@ def write_ndjson(stored: Stored, file: BinaryIO) -> None:
     names = _names_of(stored) or [str(i) for i in range(width)]
     members = [orjson.dumps(name).replace(b"%", b"%%") + b":%b" for name in names]
     if stored.labeled:
-        members.append(orjson.dumps(_label_name(stored)).replace(b"%", b"%%") + b":%b")
+        members.append(orjson.dumps(label_name(stored)).replace(b"%", b"%%") + b":%b")
     template = b"{" + b",".join(members) + b"}\n"
     if not _is_plain(stored):
         file.writelines(template % tuple(map(orjson.dumps, row)) for row in _table_rows(stored))
@@ -243,7 +243,7 @@ def _numbers(array: npt.NDArray[Any]) -> bytes:
     return text.replace(b".0,", b",").replace(b".0]", b"]")
 
 
-def _label_name(stored: Stored) -> str:
+def label_name(stored: Description) -> str:
     """That of the label column; one that no other column has, if it has none."""
     name = stored.target or "label"
     while name in (_names_of(stored) or ()):
@@ -251,7 +251,7 @@ def _label_name(stored: Stored) -> str:
     return name
 
 
-def _names_of(stored: Stored) -> list[str] | None:
+def _names_of(stored: Description) -> list[str] | None:
     """The names of the features and of the columns beside them; None if there are no names."""
     if stored.columns is None:
         return None

@@ -422,8 +422,9 @@ class Client:
         matrix, or anything that NumPy can convert to an array. Texts, categories, booleans, dates
         and missing cells of a table are kept.
         `labels` has one entry for each row, or is the path of a file with one line for each;
-        without it, the label column of a table or file is the last one or the one in the option
-        `target`, and arrays are unlabeled. `columns` are the feature names of an array. `weights`
+        without it, the label column of a table or file is the one in the option `target`, or the
+        only one called label, labels, target, class, outcome or y, or the last one, and arrays are
+        unlabeled. `columns` are the feature names of an array. `weights`
         has one for each row of a table.
         Further options are those of the service: `name`, `target`, `weight`, `group` and `time`
         (columns with these roles), `schema` (such as `{"age": {"kind": "category"}}`), `missing` (a

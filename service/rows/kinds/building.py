@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from service.common.label_names import called_label
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import MAX_LEVELS_IN_ALL, MISSING_VALUES
@@ -400,13 +401,16 @@ def _reading(
 
 
 def _likely_labels(features: Sequence[Feature], columns: Layout) -> list[str]:
-    """Names of columns with few values, as labels have; first those with the fewest."""
+    """Names of columns with few values, as labels have; first those that are called like labels,
+    then those with the fewest."""
     counted = [
         (one.decision.n_labels, str(columns.column(one.position)))
         for one in features
         if isinstance(one.decision, Kept) and one.decision.n_labels is not None
     ]
-    return [name for n, name in sorted(counted, key=itemgetter(0)) if 1 < n <= MOST_LABELS]
+    likely = [name for n, name in sorted(counted, key=itemgetter(0)) if 1 < n <= MOST_LABELS]
+    named = called_label(likely)
+    return sorted(likely, key=lambda name: name not in named)
 
 
 def build(

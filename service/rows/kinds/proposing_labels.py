@@ -39,6 +39,7 @@ class LabelColumn(Labels):
         self._coder = Coder([self._texts])
         described = column is not None and str(column) in spec.asked.schema
         self._chosen = described or spec.asked.target is not None or spec.onto is not None
+        self._named = layout.label_is_named
         self._refused: InvalidContent | None = None
         self.lacks_advice = False
         """Whether the labels, which the caller did not choose, are many numbers, and no other
@@ -78,6 +79,8 @@ class LabelColumn(Labels):
         if self._chosen:
             return target
         last = f"the last column, {called(self._column)},"
+        if self._named:
+            last = f"the column {called(self._column)}"
         texts = kind_of(target.classes) == "text"
         if texts and len(target.classes or ()) == self.count >= MIN_ROWS_OF_IDENTIFIERS:
             nearly = [one["message"] for one in target.warnings if one["code"] == "nearly-read"]

@@ -10,9 +10,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from service.common.label_names import called_label
 from service.errors import InvalidContent, InvalidRequest
 from service.rows.cell_texts.number_text import BOOLEANS, MISSING_TEXTS, NUMBER, is_value
-from service.rows.faults import listed, no_features, refuse, too_many, warning
+from service.rows.faults import called, listed, no_features, refuse, too_many, warning
 from service.rows.spec import (
     BESIDE,
     DELIMITED,
@@ -55,6 +56,8 @@ class Layout:
     wanted: frozenset[int] = frozenset()
     """Those of the features that the caller names as features."""
     label_kind: LabelKind | None = None
+    label_is_named: bool = False
+    """Whether the label is the one column that is called so, and the caller names none."""
     warnings: list[dict[str, Any]] = field(default_factory=list)
     """About the names."""
 
@@ -95,10 +98,10 @@ def make_layout(
     texts = names or list(map(str, range(n_cells)))
     roles = _roles(spec, texts)
     of_role = _of_role(roles, texts)
-    called: Sequence[str | int] = names or range(n_cells)
-    ignored = [(called[i], "it has no name") for i in unnamed]
+    shown: Sequence[str | int] = names or range(n_cells)
+    ignored = [(shown[i], "it has no name") for i in unnamed]
     asked = [i for i in of_role["ignored"] if i not in unnamed]
-    ignored += [(called[i], ASKED) for i in asked]
+    ignored += [(shown[i], ASKED) for i in asked]
     only = {role: _only(of_role, role) for role in ("label", *BESIDE)}
     label = only.pop("label")
     beside = {role: position for role, position in only.items() if position is not None}
@@ -113,7 +116,10 @@ def make_layout(
         message = "the label is given twice: by `schema`, and by `target` or `labels`"
         raise InvalidRequest("invalid-parameter", message)
     kept = [i for i in range(n_cells) if i not in dropped]
-    target = _target(spec, kept, names) if label is None else label
+    target, label_is_named = label, False
+    if label is None:
+        target, label_is_named, told = _label(spec, kept, names, roles)
+        warnings += told
     layout = Layout(
         n_cells=n_cells,
         names=names,
@@ -123,6 +129,7 @@ def make_layout(
         ignored=ignored,
         wanted=frozenset(of_role["feature"]),
         label_kind=None if target is None else _label_kind(roles.get(texts[target], {})),
+        label_is_named=label_is_named,
         warnings=warnings,
     )
     _check_features(spec, layout)
@@ -132,6 +139,35 @@ def make_layout(
         hint = "name the label with `target`, or say target=none"
         raise InvalidRequest("invalid-parameter", f"{message}; {hint}")
     return replace(layout, kinds=_kinds(spec, layout, texts, roles))
+
+
+def _may_be_named(spec: ParseSpec) -> bool:
+    return spec.labels is None and spec.onto is None and spec.asked.target is None
+
+
+def _label(
+    spec: ParseSpec, kept: list[int], names: list[str] | None, roles: Roles
+) -> tuple[int | None, bool, list[dict[str, Any]]]:
+    """The position of the label among the columns that are `kept`, whether it was chosen by its
+    name, and what to know about that."""
+    target = _target(spec, kept, names)
+    if names is None or target is None or not _may_be_named(spec):
+        return target, False, []
+    said = {names[i]: roles.get(names[i], {}) for i in kept}
+    labels = called_label(
+        name
+        for name, one in said.items()
+        if "role" not in one and one.get("kind") in (None, "category", "number")
+    )
+    if len(labels) > 1:
+        message = f"the columns {listed(labels)} are called like labels; the last column, "
+        message += f"{called(names[target])}, is taken; for another one, name it with `target`"
+        return target, False, [warning("likely-targets", message, labels)]
+    if not labels or labels[0] == names[target]:
+        return target, False, []
+    message = f"the column {called(labels[0])} is taken as the label because of its name; for the "
+    message += f"last one, say target={names[target][:64]}"
+    return names.index(labels[0]), True, [warning("label-by-name", message, labels)]
 
 
 def _check_features(spec: ParseSpec, layout: Layout) -> None:
@@ -194,7 +230,9 @@ def has_header(spec: ParseSpec, first: list[str], text: str) -> bool:
         return True
     label = None
     if spec.labels is None and target != NO_TARGET:
-        position = len(cells) - 1 if target is None else int(target)
+        named = called_label(cells) if _may_be_named(spec) else []
+        usual = cells.index(named[0]) if len(named) == 1 else len(cells) - 1
+        position = usual if target is None else int(target)
         label = cells.pop(position) if position < len(cells) else None
     start = int(cells[0]) if cells and _FIRST_NUMBER.fullmatch(cells[0]) else 0
     counted = cells == [str(i) for i in range(start, start + len(cells))]

@@ -181,12 +181,25 @@ def test_refused_label_leaves_the_choice_of_another(client: TestClient) -> None:
     text = PEOPLE.replace("male,21,", "male,,", 1) + "male,30,true,1960-01-01,\n"
     page = _look(client, text, missing_labels="refuse")
     assert page.status == 422
-    assert "the label is missing" in page.text
+    assert "The label is missing" in page.text
     assert 'data-set="missing_labels" value="drop"' in page.html
+    assert "Which column do you want to predict?" in page.text
+    assert "Not kept" not in page.text
+    assert 'role="alert"' not in page.html
     assert '<option value="" selected>choose a column</option>' in page.html
     assert "<option>sex</option>" in page.html
     assert "Keep this table" not in page.text
     assert _look(client, text, target="sex").status == 200
+
+
+def test_many_classes_say_how_many_problems_they_are(client: TestClient) -> None:
+    """A label that was chosen by its name is reported, with the way to the last column."""
+    rows = "".join(f"c{i % 300},{i},{'pq'[i % 2]}\n" for i in range(900))
+    page = _look(client, "class,size,color\n" + rows)
+    assert "300 classes: one-vs-rest trains 300 instead of 44,850 problems" in page.text
+    assert "'class' is taken as the label because of its name" in page.text
+    numbers = "".join(f"{i * 1.37:.2f},{i % 7}\n" for i in range(90))
+    assert "regression, a number is predicted" in _look(client, "y,size\n" + numbers).text
 
 
 def test_page_of_a_table_shows_kinds_and_what_is_ignored(browser: Browser) -> None:

@@ -227,7 +227,7 @@ def test_label_column_has_a_name_of_its_own() -> None:
     body = {"columns": ["label", "label_"], "rows": [[1, 2]], "labels": ["x"]}
     first = upload(json.dumps(body), JSON)
     assert rendered(first, CSV).startswith(b"label,label_,label__\n")
-    named = upload("label,k\n1,x\n")
+    named = upload("label,k\n1,x\n", target="k")
     assert rendered(named, CSV) == b"label,k\n1,x\n"
     unnamed = upload("1,2,x\n3,4,y\n", header="absent")
     assert rendered(unnamed, CSV) == b"1,2,x\n3,4,y\n"
