@@ -1,4 +1,5 @@
-"""The page that compares trainings: cost against time, for one objective."""
+"""The page that compares trainings, by cost against time for one objective, and models, by what
+changed between two versions."""
 
 from __future__ import annotations
 
@@ -6,37 +7,51 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 from urllib.parse import urlencode
 
 import numpy as np
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.charts.chart import Chart, ChartFormat
 from service.charts.views import relative_costs
-from service.common.names import DatasetId
+from service.common.callers import caller_of
+from service.common.names import NAME, DatasetId, JobId
 from service.dashboard.chart_pages import file_of
 from service.dashboard.charts import Curve, curves_of
+from service.dashboard.differences import Side, parts_of, verdict
 from service.dashboard.formatting import short
 from service.dashboard.page import PageContext, back, check, form_of, page, queue
 from service.dashboard.schema_forms import number_in
-from service.errors import InvalidRequest, NotFound
+from service.dashboard.training_pages import name_for
+from service.errors import InvalidRequest, NotFound, ServiceError
 from service.jobs.collection.schemas import JobRead
+from service.jobs.comparisons.routes import comparison
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.store import JobFilter
-from service.jobs.kinds import TRAINING
+from service.jobs.kinds import COMPARISON, TRAINING
+from service.jobs.training.schemas import JobCreate
+from service.jobs.training.submission import Trainings
+from service.models.card import training_data
+from service.models.paired import paired_difference, same_rows
+from service.models.versions import DEFAULT
 from service.storage.database.pages import PageRequest
+from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
 from svm.solvers import SOLVERS
 from svm.transforms.scaling import ScalingName
 
+REFERENCE = rf"{NAME.pattern}(?:/(?:[1-9][0-9]{{0,8}}|{NAME.pattern}))?"
 MAX_JOBS = 8
 OFFERED = PageRequest(size=50)
 GAPS = (1e-1, 1e-2, 1e-3)
+MODELS = re.compile(f"{REFERENCE},{REFERENCE}")
 JOBS = re.compile(r"job_[0-9a-f]{32}(,job_[0-9a-f]{32})*")
 Traced = Sequence[tuple[JobRead, list[Curve]]]
 
@@ -45,35 +60,16 @@ def add(routes: APIRouter, context: PageContext) -> None:
     """Add it to the dashboard's routes."""
 
     @routes.get("/compare")
-    def compare(
+    async def compare(
         request: Request,
         jobs: Annotated[str | None, Query()] = None,
         dataset_id: DatasetId | None = None,
         pair: Annotated[str | None, Query()] = None,
+        models: Annotated[str | None, Query()] = None,
     ) -> Response:
-        chosen = _ids(jobs)
-        traced, titles, title = _traced(context, chosen, pair)
-        compared = _compare(traced, title) if title is not None else []
-        job_filter = JobFilter(kind=TRAINING.name, dataset_id=dataset_id)
-        offered = context.jobs.page(job_filter, OFFERED).items
-        return page(
-            request,
-            "compare.html",
-            compared=compared,
-            chart=_chart(compared),
-            missing=[job for job, curves in traced if title not in {c.title for c in curves}],
-            differences=_differences([job for job, _ in traced]),
-            titles=titles,
-            title=title,
-            gaps=GAPS,
-            chosen=chosen,
-            offered=[JobRead.of(job) for job in offered],
-            names=context.datasets.names([job.dataset_id for job in offered]),
-            dataset_id=dataset_id,
-            datasets=[one for one in context.datasets.page(OFFERED).items if one.target_kind],
-            solvers=list(SOLVERS),
-            scalings=get_args(ScalingName),
-        )
+        if models:
+            return await _show_difference(request, context, models)
+        return await run_sync(_show_curves, request, context, _ids(jobs), dataset_id, pair)
 
     @routes.get("/compare/costs.{format}")
     def costs(format: ChartFormat, jobs: str, pair: str | None = None) -> Response:
@@ -96,6 +92,8 @@ def add(routes: APIRouter, context: PageContext) -> None:
         body = check(ComparisonCreate, _body(await form_of(request)))
         return await queue(request, Comparisons(context), body)
 
+    _add_entries(routes, context)
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -107,6 +105,130 @@ class Compared:
     """Relative excess of the cost over the best bound of all jobs, at each point."""
     reached: list[float | None]
     """Seconds until the excess was at most each of `GAPS`."""
+
+
+def _add_entries(routes: APIRouter, context: PageContext) -> None:
+    """What can be done with the entries of a comparison."""
+
+    @routes.post("/comparisons/{id}/train")
+    @requires_scope("train")
+    async def train(request: Request, id: JobId) -> Response:
+        form = await form_of(request)
+        chosen = form.get("only") or form.get("id", [])
+        specs = await run_sync(_specs, context, id, chosen)
+        bodies = [check(JobCreate, spec) for spec in specs]
+        if len(bodies) == 1:
+            return await queue(request, Trainings(context), bodies[0])
+        caller, request_id = caller_of(request), request.state.request_id
+        queued = await run_sync(Trainings(context).queue_all, bodies, caller, request_id)
+        ids = []
+        for job in queued:
+            if isinstance(job, ServiceError):
+                raise job
+            ids.append(job.id)
+        return back(f"/compare?jobs={','.join(ids)}")
+
+    @routes.post("/comparisons/{id}/promote")
+    @requires_scope("train")
+    async def promote(request: Request, id: JobId) -> Response:
+        """The kept model becomes the default at once; another entry once it is trained."""
+        chosen = (await form_of(request)).get("only", [])[:1]
+        job = await run_sync(context.jobs.get, id)
+        [spec] = await run_sync(_specs, context, id, chosen)
+        best = (await run_sync(comparison, context.jobs, job)).best
+        if job.model_name and job.model_version and chosen == [str(best)]:
+            name, version = job.model_name, job.model_version
+            await run_sync(context.models.set_alias, name, DEFAULT, version)
+            return back(f"/models/{name}/versions/{version}")
+        return await queue(
+            request, Trainings(context), check(JobCreate, spec | {"set_alias": DEFAULT})
+        )
+
+
+def _specs(context: PageContext, id: str, chosen: Sequence[str]) -> list[dict[str, Any]]:
+    """Requests for trainings of these entries of a comparison, by number. Raises InvalidRequest,
+    NotFound."""
+    job = context.jobs.get(id)
+    if job.kind != COMPARISON.name:
+        raise NotFound("not-found", f"{id} is not a comparison")
+    entries = {str(entry.number): entry for entry in comparison(context.jobs, job).entries}
+    if not chosen or len(chosen) > MAX_JOBS or not entries.keys() >= set(chosen):
+        detail = f"select entries of the comparison, {MAX_JOBS} at most"
+        raise InvalidRequest("invalid-parameter", detail)
+    name = name_for(context.datasets.get(job.dataset_id))
+    return [{"model_name": name} | entries[number].spec for number in dict.fromkeys(chosen)]
+
+
+def _show_curves(
+    request: Request,
+    context: PageContext,
+    chosen: list[str],
+    dataset_id: str | None,
+    pair: str | None,
+) -> Response:
+    traced, titles, title = _traced(context, chosen, pair)
+    compared = _compare(traced, title) if title is not None else []
+    job_filter = JobFilter(kind=TRAINING.name, dataset_id=dataset_id)
+    offered = context.jobs.page(job_filter, OFFERED).items
+    return page(
+        request,
+        "compare.html",
+        compared=compared,
+        chart=_chart(compared),
+        missing=[job for job, curves in traced if title not in {c.title for c in curves}],
+        differences=_differences([job for job, _ in traced]),
+        titles=titles,
+        title=title,
+        gaps=GAPS,
+        chosen=chosen,
+        offered=[JobRead.of(job) for job in offered],
+        names=context.datasets.names([job.dataset_id for job in offered]),
+        dataset_id=dataset_id,
+        datasets=[one for one in context.datasets.page(OFFERED).items if one.target_kind],
+        models=context.models.page(OFFERED).items,
+        solvers=list(SOLVERS),
+        scalings=get_args(ScalingName),
+    )
+
+
+async def _show_difference(request: Request, context: PageContext, models: str) -> Response:
+    """Raises InvalidRequest, NotFound."""
+    if MODELS.fullmatch(models) is None:
+        detail = "select two models or versions, such as iris/1,iris/2"
+        raise InvalidRequest("invalid-parameter", detail)
+    versions = await run_sync(lambda: [context.models.find(one) for one in models.split(",")])
+    one, other = versions
+    loaded = []
+    if same_rows(one, other):
+        with suppress(ServiceError):  # such as a damaged file: the records are still there
+            loaded = [
+                await context.loaded_models.get(each.model_name, each.version) for each in versions
+            ]
+
+    def show() -> Response:
+        sides = [_side(context, version) for version in versions]
+        paired = None
+        if loaded:
+            fitted, work = [each.fitted for each in loaded], [each.work_per_row for each in loaded]
+            with suppress(ServiceError):
+                paired = paired_difference(context.datasets, one, fitted[0], fitted[1], max(work))
+        return page(
+            request,
+            "difference.html",
+            sides=sides,
+            verdict=verdict(sides[0], sides[1], paired),
+            parts=parts_of(sides[0], sides[1]),
+            models=[context.models.get(version.model_name) for version in versions],
+        )
+
+    return await run_sync(show)
+
+
+def _side(context: PageContext, version: ModelVersion) -> Side:
+    elapsed_s = None
+    with suppress(NotFound):
+        elapsed_s = context.jobs.get(version.job_id).elapsed_s if version.job_id else None
+    return Side(version, training_data(context.datasets, version), elapsed_s)
 
 
 def _body(form: dict[str, list[str]]) -> dict[str, Any]:

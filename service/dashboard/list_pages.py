@@ -175,7 +175,7 @@ def _add_deletion(routes: APIRouter, context: PageContext, section: Section, sco
     @routes.post(f"/{section}/delete")
     @requires_scope(scope)
     async def delete(request: Request) -> Response:
-        """Asks first; then what could not be deleted is told, row by row."""
+        """Asks first; then shows what could not be deleted, row by row."""
         form = await form_of(request)
         ids = chosen_in(form, section)
         if "confirmed" not in form:

@@ -222,7 +222,7 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
 
 def suggestion(dataset: Dataset) -> dict[str, str]:
     """Entries that are suggested for the data."""
-    return entries_like({"dataset_id": dataset.id, "model_name": _name_for(dataset)})
+    return entries_like({"dataset_id": dataset.id, "model_name": name_for(dataset)})
 
 
 def entries_like(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -282,7 +282,8 @@ def _smallest(dataset: Dataset) -> str:
     return f"The smallest class has {percent(min(counts) / sum(counts))} of the rows."
 
 
-def _name_for(dataset: Dataset) -> str:
+def name_for(dataset: Dataset) -> str:
+    """A name for a model of the data."""
     stem = PurePosixPath(dataset.name or "").stem.lower()
     name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-").lstrip("0123456789-")[:63].rstrip("-")
     return name if NAME.fullmatch(name) else "model"

@@ -141,7 +141,7 @@ def test_upload_train_watch_predict_compare_by_clicking(watched: Watched, tmp_pa
     watched.click("Compare", "link")
     for job in (first, second):
         page.locator(f"input[value={job}]").check()
-    watched.click("Compare")
+    watched.click("Compare selected")
     expect(page.get_by_role("img", name="Cost against time")).to_be_visible()
     watched.examine()
 

@@ -66,7 +66,8 @@ def paths(server: Server) -> list[str]:
     return [
         *("/", "/datasets", f"/datasets/{dataset}", "/train", "/train?like=iris/1", "/jobs"),
         *(f"/jobs/{job['id']}" for job in jobs),
-        *("/compare", f"/compare?jobs={trained}"),
+        *("/compare", f"/compare?jobs={trained}", "/compare?models=iris/1,iris/best"),
+        *("/jobs?kind=train&sort=oldest", "/models?sort=name&q=iri", "/datasets?q=none"),
         *("/models", "/models/iris", model, f"{model}/card", f"{model}/plots"),
         *("/login", "/nothing", "/models/unknown", "/problems"),
         *(f"/problems/{code}" for code in list(PROBLEMS)[::10]),

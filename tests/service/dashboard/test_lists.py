@@ -30,7 +30,7 @@ HOSTILE = {
 
 
 def _listed(browser: Browser) -> list[str]:
-    return re.findall(r'<th scope="row"><a href="[^"]*">([^<]*)</a>', browser.page.html)
+    return re.findall(r'<th scope="row"><a href="[^"]*">([^<]*?) *<', browser.page.html)
 
 
 def _uploaded(client: TestClient, name: str, number: int = 0) -> str:
@@ -160,7 +160,7 @@ def test_several_datasets_are_deleted_after_a_question(
 
 
 def test_what_is_not_deleted_is_told_by_row(browser: Browser, client: TestClient) -> None:
-    """One that is in use stays, one that is gone is no error, the others are deleted."""
+    """One that is in use stays, one that is gone is passed over, the others are deleted."""
     ids = [_uploaded(client, name, k) for k, name in enumerate(("used <b>", "gone", "free"))]
     browser.go(f"/train?dataset_id={ids[0]}")
     browser.send("/train", model_name="clouds")

@@ -132,10 +132,10 @@ def test_scores_that_chance_explains_are_ties(browser: Browser, worker: Worker) 
     browser.go(browser.page.path)
     assert "With 100 rows to check on" in browser.page.text
     rows = re.findall(
-        r'<tr><td class="num">[0-9]</td><th scope="row">(\w+)(.*?)</tr>', browser.page.html, re.S
+        r'</td><th scope="row">(\w+)(.*?)</tr>', browser.page.html.partition("entries")[2], re.S
     )
     assert [(solver, "tie" in row) for solver, row in rows] == [
-        ("smo", False),
+        ("smo", True),
         ("smo", True),
         ("newton", False),
         ("newton", False),

@@ -1,0 +1,274 @@
+"""What changed between two versions of a model, or of two models: in words, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.dashboard.formatting import (
+    NOTHING,
+    are_of_numbers,
+    between,
+    duration,
+    number,
+    percent,
+    size,
+)
+from service.datasets.dataset import Dataset
+from service.models.paired import Paired, same_rows
+from service.storage.database.tables import ModelVersion
+
+MOST = 20
+"""Columns that are named."""
+CHARACTERS = 200
+NOT_SET = "not set"
+_ROWS = {"validation": "validation set", "train": "training set"}
+_ELSEWHERE = ("dataset_id", "model_name", "set_alias", "tags", "priority")
+"""Of a spec, what the page shows in another place, or what is not about the model."""
+_OF_CLASSES = {
+    "accuracy": ("Accuracy", percent),
+    "balanced_accuracy": ("Balanced accuracy", percent),
+    "macro_f1": ("Macro F1", percent),
+}
+_OF_NUMBERS = {
+    "mae": ("Mean absolute error", number),
+    "median_absolute_error": ("Median absolute error", number),
+    "rmse": ("Root of the mean squared error", number),
+    "r2": ("R²", number),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing, as it is in each."""
+
+    name: str
+    one: str
+    other: str
+
+    @property
+    def differs(self) -> bool:
+        return self.one != self.other
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Lines about one subject; `note` is a sentence in place of lines, or before them."""
+
+    title: str
+    lines: list[Line]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of both, with its data and the time of its training, if they are still known."""
+
+    version: ModelVersion
+    dataset: Dataset | None
+    elapsed_s: float | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.version.model_name} version {self.version.version}"
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        return self.version.result
+
+    def metrics(self, subset: str) -> Mapping[str, Any]:
+        metrics = (self.result.get("metrics") or {}).get(subset) or {}
+        return metrics if "accuracy" in metrics or are_of_numbers(metrics) else {}
+
+
+def parts_of(one: Side, other: Side) -> list[Part]:
+    """All that differs, and the scores."""
+    return [_scores(one, other), _settings(one, other), _data(one, other), _training(one, other)]
+
+
+def verdict(one: Side, other: Side, paired: Paired | None) -> str:
+    """Whether one of them is better, as a sentence."""
+    if one.version.predicts != other.version.predicts:
+        return "One predicts classes and the other numbers: their scores cannot be compared."
+    metrics = [side.metrics("validation") for side in (one, other)]
+    for side, each in zip((one, other), metrics, strict=True):
+        if not each:
+            what = "was not measured" if side.version.imported else "has no validation set"
+            return f"{side.name} {what}: evaluate both on the same data to know which is better."
+    if not same_rows(one.version, other.version):
+        return (
+            "They were measured on different rows, which alone makes scores differ: evaluate both "
+            "on the same data to know which is better."
+        )
+    if paired is None:
+        return (
+            "They were measured on the same rows, but what was predicted for each is not known, as "
+            "of folds: evaluate both on the same data to know which is better."
+        )
+    some = f"{paired.n_samples:,} validation rows"
+    if paired.n_samples < paired.n_total:
+        some = f"{paired.n_samples:,} of the {paired.n_total:,} validation rows"
+    if paired.difference == 0.0:
+        return f"Both have the same score on the same {some}."
+    better = one if paired.difference > 0.0 else other
+    if paired.interval is None:
+        return f"{better.name} has the better score on the same {some}, which are too few to know."
+    ends = sorted(map(abs, paired.interval)) if paired.beyond_chance else paired.interval
+    if not paired.beyond_chance and better is other:
+        ends = [-end for end in reversed(ends)]
+    if are_of_numbers(metrics[0]):
+        by, low, high = (number(x) for x in (abs(paired.difference), *ends))
+        said = f"the mean absolute error of {better.name} is smaller by {by} ({low} to {high}"
+    else:
+        by, low, high = (percent(x) for x in (abs(paired.difference), *ends))
+        said = f"{better.name} is right on {by} more of the rows ({low} to {high}"
+    end = "this is beyond chance" if paired.beyond_chance else "this can be chance"
+    return f"On the same {some}, {said} with 95 % confidence): {end}."
+
+
+def _line(
+    name: str, one: Side, other: Side, value: Callable[[Side], Any], show: Callable[[Any], str]
+) -> Line:
+    texts = (NOTHING if (v := value(side)) is None else show(v) for side in (one, other))
+    return Line(name, *texts)
+
+
+def _scores(one: Side, other: Side) -> Part:
+    lines = []
+    for subset, most in (("validation", None), ("train", 1)):
+        for measures in (_OF_CLASSES, _OF_NUMBERS):
+            for key, (name, show) in list(measures.items())[:most]:
+                texts = []
+                for side in (one, other):
+                    metrics = side.metrics(subset)
+                    value = metrics.get(key)
+                    known = value is not None
+                    texts.append(show(value) + _interval(metrics, key) if known else NOTHING)
+                lines.append(Line(f"{name}, {_ROWS[subset]}", *texts))
+    return Part("Scores", [line for line in lines if {line.one, line.other} != {NOTHING}])
+
+
+def _interval(metrics: Mapping[str, Any], key: str) -> str:
+    span = (metrics.get("intervals") or {}).get(key)
+    if span:
+        return f" ({number(span[0])} to {number(span[1])})"
+    counts = metrics.get("confusion_matrix")
+    if key == "accuracy" and counts:
+        return f" ({between(metrics['accuracy'], sum(map(sum, counts)))})"
+    return ""
+
+
+def _settings(one: Side, other: Side) -> Part:
+    imported = [side.name for side in (one, other) if side.version.imported]
+    if imported:
+        return Part("Settings", [], f"{' and '.join(imported)}: imported, with unknown settings.")
+    flat = [dict(_flat(side.version.spec)) for side in (one, other)]
+    lines = [
+        Line(name, *(each.get(name, NOT_SET) for each in flat))
+        for name in dict.fromkeys([*flat[0], *flat[1]])
+    ]
+    lines = [line for line in lines if line.differs]
+    return Part("Settings", lines, "" if lines else "All settings are the same.")
+
+
+def _flat(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """The settings by their place in words, such as `solver, max epochs`."""
+    if isinstance(value, Mapping) and (value or not path):
+        for key, each in value.items():
+            if path or key not in _ELSEWHERE:
+                yield from _flat(each, (*path, str(key).replace("_", " ")))
+    elif value is not None:
+        yield ", ".join(path), _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= CHARACTERS else text[: CHARACTERS - 1] + "…"
+
+
+def _data(one: Side, other: Side) -> Part:
+    versions = one.version, other.version
+    digests = {version.dataset_digest for version in versions}
+    if len(digests) == 1 and None not in digests:
+        kept = one.dataset or other.dataset
+        what = f"{kept.name or 'unnamed'}, {kept.n_samples:,} rows" if kept else "deleted by now"
+        return Part("Data", _encodings(one, other), f"Trained on the same data: {what}.")
+
+    def name(side: Side) -> str:
+        if side.dataset is None:
+            return "unknown" if side.version.imported else "deleted"
+        return side.dataset.name or "unnamed"
+
+    kinds = [_kinds(version) for version in versions]
+    lines = [
+        Line("Data", *(name(side) for side in (one, other))),
+        _line("Rows", one, other, lambda side: side.dataset and side.dataset.n_samples, number),
+        _line("Columns", one, other, lambda side: side.version.n_features, number),
+        _line("Classes", one, other, lambda side: side.version.classes or None, _names),
+        Line(
+            "Only in this one",
+            *(_names([n for n in kinds[k] if n not in kinds[1 - k]]) for k in (0, 1)),
+        ),
+    ]
+    changed = [n for n in kinds[0] if kinds[1].get(n, kinds[0][n]) != kinds[0][n]]
+    lines += [Line(f"Kind of {n}", kinds[0][n], kinds[1][n]) for n in changed[:MOST]]
+    note = "" if len(changed) <= MOST else f"{len(changed):,} columns have another kind."
+    return Part("Data", [line for line in lines if line.differs] + _encodings(one, other), note)
+
+
+def _kinds(version: ModelVersion) -> dict[str, str]:
+    table = version.result.get("table")
+    if table:
+        return {column["name"]: column["kind"] for column in table["columns"]}
+    return dict.fromkeys(version.columns or (), "number")
+
+
+def _names(names: Sequence[Any]) -> str:
+    shown = ", ".join(map(str, names[:MOST]))
+    return f"{shown} and {len(names) - MOST:,} more" if len(names) > MOST else shown or NOTHING
+
+
+def _encodings(one: Side, other: Side) -> list[Line]:
+    """Columns that are encoded in another way."""
+    said = [
+        dict(
+            text.partition(": ")[::2]
+            for text in side.result.get("metrics", {}).get("encoding") or ()
+        )
+        for side in (one, other)
+    ]
+    lines = [
+        Line(f"Encoding of {n}", *(each.get(n, NOTHING) for each in said))
+        for n in dict.fromkeys([*said[0], *said[1]])
+    ]
+    return [line for line in lines if line.differs][:MOST]
+
+
+def _training(one: Side, other: Side) -> Part:
+    def of(key: str) -> Callable[[Side], Any]:
+        return lambda side: side.result.get(key)
+
+    def proven(side: Side) -> Any:
+        return (side.result.get("certificate") or {}).get("status")
+
+    def excess(side: Side) -> Any:
+        return (side.result.get("certificate") or {}).get("excess")
+
+    lines = [
+        _line("Certificate", one, other, proven, lambda s: "not converged" if s == "open" else s),
+        _line("Cost above the lowest, at most", one, other, excess, percent),
+        _line("Epochs", one, other, of("epochs"), number),
+        _line("Support vectors", one, other, lambda s: s.version.n_support_vectors, number),
+        _line("Training time", one, other, lambda s: s.elapsed_s, duration),
+        _line("File", one, other, lambda s: s.version.size_bytes, size),
+    ]
+    same = one.version.digest == other.version.digest
+    return Part(
+        "Training", lines, "Both are the same model: their digests are equal." if same else ""
+    )

@@ -1,0 +1,273 @@
+"""What changed between two models, and comparisons of which one can act on the entries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from service.jobs.engine.worker_process import Worker
+from tests.service.dashboard.browser import Browser
+from tests.service.models.registered_models import RegisteredModels, registered
+from tests.service.predictions.test_numbers import model_of_numbers
+
+__all__ = ["registered"]
+
+pytestmark = pytest.mark.one_application
+
+Train = Callable[..., dict[str, Any]]
+
+
+def table(n: int = 120, columns: str = "age,port", seed: int = 0) -> str:
+    """Two classes of which the second column says much."""
+    random = np.random.default_rng(seed)
+    lines = [f"{columns},label"]
+    for i in range(n):
+        port = ("Q" if i % 3 else "C") if random.random() < 0.9 else "S"
+        lines.append(f"{random.integers(1, 90)},{port},{'no' if i % 3 else 'yes'}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def train(client: TestClient, worker: Worker) -> Train:
+    def train(content: str, name: str = "people.csv", **body: Any) -> dict[str, Any]:
+        files = {"file": (name, content)}
+        dataset = client.post("/v1/datasets", files=files, data={"name": name}).json()
+        request = {
+            "dataset_id": dataset["id"],
+            "model_name": "people",
+            "solver": {"name": "newton"},
+            "validation": {"fraction": 0.25},
+            "seed": 1,
+        }
+        reply = client.post("/v1/jobs", json=request | body)
+        assert reply.status_code == 202, reply.text
+        assert worker.take_next_job()
+        job: dict[str, Any] = client.get(f"/v1/jobs/{reply.json()['id']}").json()
+        assert job["state"] == "succeeded", job
+        return job
+
+    return train
+
+
+def _lines(browser: Browser) -> dict[str, tuple[str, str]]:
+    row = r'<tr><th scope="row">(.*?)</th><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td></tr>'
+    plain = re.sub("</?strong>", "", browser.page.html)
+    return {name: (one, other) for name, one, other in re.findall(row, plain)}
+
+
+def test_versions_differ_in_what_was_set(browser: Browser, train: Train) -> None:
+    """Named by its place in words; the same rows decide whether one is better."""
+    train(table(400), solver={"name": "newton", "C": 1e-6})
+    train(table(400))
+    browser.go("/models/people/versions/2")
+    browser.go(browser.page.links["to this one"])
+    assert browser.page.path == "/compare"
+    lines = _lines(browser)
+    assert lines["Solver, C"] == ("1e-06", "not set")
+    assert "Seed" not in lines
+    assert "Rows" not in lines
+    assert lines["Accuracy, validation set"][0] != lines["Accuracy, validation set"][1]
+    assert re.search(r"[0-9.]+ % \([0-9.]+ to [0-9.]+ %\)", lines["Accuracy, validation set"][1])
+    assert "people.csv, 400 rows" in browser.page.text
+    assert "On the same 100 validation rows, people version 2 is right on" in browser.page.text
+    assert "this is beyond chance" in browser.page.text
+    browser.go("/compare?models=people/2,people/2")
+    assert "Both have the same score on the same 100 validation rows" in browser.page.text
+    assert "their digests are equal" in browser.page.text
+
+
+def test_paired_difference_is_that_of_the_confusion_matrices(
+    browser: Browser, client: TestClient, train: Train
+) -> None:
+    """Of the versions, measured by their jobs."""
+    for C in (1e-6, 1.0):
+        train(table(), solver={"name": "newton", "C": C})
+    shares = [
+        client.get(f"/v1/models/people/versions/{n}").json()["metrics"]["validation"]["accuracy"]
+        for n in (1, 2)
+    ]
+    browser.go("/compare?models=people/1,people/2")
+    shown = re.search(r"is right on ([0-9.]+) % more", browser.page.text)
+    assert shown is not None
+    assert float(shown[1]) == pytest.approx(100 * abs(shares[1] - shares[0]), abs=0.05)
+
+
+def test_versions_differ_in_their_data(browser: Browser, client: TestClient, train: Train) -> None:
+    """Rows, columns and kinds, also once the data were deleted."""
+    first = train(table(), name="first.csv")
+    train(table(200, "age,gate", seed=2).replace("yes", "maybe"), name="second.csv")
+    browser.go("/compare?models=people/1,people/2")
+    lines = _lines(browser)
+    assert lines["Data"] == ("first.csv", "second.csv")
+    assert lines["Rows"] == ("120", "200")
+    assert lines["Only in this one"] == ("port", "gate")
+    assert lines["Classes"] == ("no, yes", "maybe, no")
+    assert "measured on different rows" in browser.page.text
+    client.delete(f"/v1/jobs/{first['id']}")
+    client.delete(f"/v1/datasets/{first['dataset_id']}")
+    browser.go("/compare?models=people/1,people/2")
+    lines = _lines(browser)
+    assert lines["Data"] == ("deleted", "second.csv")
+    assert lines["Rows"] == ("–", "200")
+    assert lines["Training time"][0] == "–"
+
+
+def test_folds_leave_it_open_which_is_better(browser: Browser, train: Train) -> None:
+    """What single rows were predicted as was not kept."""
+    train(table(), solver={"name": "newton", "C": 1e-6}, validation={"folds": 3})
+    train(table(), validation={"folds": 3})
+    page = browser.go("/compare?models=people/1,people/2")
+    assert "measured on the same rows, but what was predicted" in page.text
+
+
+def test_numbers_are_compared(browser: Browser, train: Train) -> None:
+    """By the absolute errors of single rows."""
+    random = np.random.default_rng(3)
+    rows = [f"{a:.3f},{3 * a + random.normal():.3f}" for a in random.uniform(0, 9, 160)]
+    content = "a,price\n" + "\n".join(rows) + "\n"
+    for C in (1e-6, 1.0):
+        train(content, model_name="prices", solver={"name": "newton", "C": C})
+    page = browser.go("/compare?models=prices/1,prices/2")
+    assert "the mean absolute error of prices version 2 is smaller by" in page.text
+    assert "this is beyond chance" in page.text
+    assert "Root of the mean squared error, validation set" in _lines(browser)
+
+
+def test_classes_and_numbers_are_not_compared(
+    browser: Browser, registered: RegisteredModels
+) -> None:
+    registered.add("iris")
+    registered.add("prices", model_of_numbers(), columns=["a", "b", "c"])
+    page = browser.go("/compare?models=iris,prices/1")
+    assert page.status == 200
+    assert "One predicts classes and the other numbers" in page.text
+
+
+def test_imported_and_damaged_models_have_a_difference(
+    browser: Browser, client: TestClient, registered: RegisteredModels, train: Train
+) -> None:
+    """Of what is known."""
+    train(table())
+    exported = client.get("/v1/models/people/versions/1/export", params={"format": "npz"}).content
+    headers = {"Content-Type": "application/x-npz"}
+    reply = client.post("/v1/models/people/versions", content=exported, headers=headers)
+    assert reply.status_code == 201, reply.text
+    page = browser.go("/compare?models=people/1,people/2")
+    assert page.status == 200
+    assert "people version 2 was not measured" in page.text
+    assert "people version 2: imported, with unknown settings" in page.text
+    registered.replace_file(registered.registry.get_version("people", 1), None)
+    assert browser.go("/compare?models=people/1,people/1").status == 200
+
+
+@pytest.mark.parametrize(
+    ("models", "status"),
+    [
+        pytest.param("people/1", 400, id="one"),
+        pytest.param("a,b,c", 400, id="three"),
+        pytest.param("people/1,<b>/2", 400, id="markup"),
+        pytest.param("a" * 5000, 400, id="long"),
+        pytest.param("none/1,none/2", 404, id="unknown"),
+        pytest.param("people/999999999,people/1", 404, id="unknown version"),
+    ],
+)
+def test_nonsense_is_not_compared(client: TestClient, models: str, status: int) -> None:
+    reply = client.get("/compare", params={"models": models})
+    assert reply.status_code == status
+    assert "This did not work" in reply.text
+
+
+def test_two_models_are_selected_in_a_list(browser: Browser, registered: RegisteredModels) -> None:
+    """And one of them becomes the default by one click."""
+    registered.add("iris")
+    registered.add("iris")
+    browser.go("/models/iris")
+    page = browser.go("/compare?models=iris/2,iris/1")
+    assert "What changed: iris version 2 and iris version 1" in page.text
+    browser.send("/models/iris/aliases", version="1")
+    assert browser.page.path == "/models/iris/versions/1"
+    assert dict(registered.registry.get("iris").aliases) == {"default": 1}
+    assert "iris version 1 is the default" in browser.go("/compare?models=iris/2,iris/1").text
+
+
+def _compared(client: TestClient, worker: Worker, **body: Any) -> str:
+    files = {"file": ("people.csv", table())}
+    dataset = client.post("/v1/datasets", files=files, data={"name": "people"}).json()
+    grid = {"solver": [{"name": "newton"}], "C": [1e-6, 1.0, 2.0]}
+    request = {"dataset_id": dataset["id"], "grid": grid, "validation": {"fraction": 0.25}}
+    job = client.post("/v1/comparisons", json=request | {"seed": 1} | body).json()
+    assert worker.take_next_job()
+    return str(job["id"])
+
+
+def _entry(client: TestClient, job: str, rank: int) -> dict[str, Any]:
+    entries = client.get(f"/v1/comparisons/{job}").json()["entries"]
+    return next(entry for entry in entries if entry["rank"] == rank)
+
+
+def test_an_entry_is_trained_by_one_click(
+    browser: Browser, client: TestClient, worker: Worker
+) -> None:
+    """With its settings, rows and seed: the model has the score of the entry."""
+    job = _compared(client, worker)
+    entry = _entry(client, job, 3)
+    browser.go(f"/jobs/{job}")
+    assert '<span class="tag">best</span>' in browser.page.html
+    assert re.search("1–[23] tie", browser.page.text), re.findall(
+        "data-label=.Rank.*", browser.page.html
+    )
+    browser.send(f"/comparisons/{job}/train", only=str(entry["number"]))
+    trained = browser.page.path.rpartition("/")[2]
+    assert worker.take_next_job()
+    made = client.get(f"/v1/jobs/{trained}").json()
+    assert made["state"] == "succeeded"
+    assert made["spec"]["solver"] == entry["spec"]["solver"]
+    assert made["metrics"]["validation"]["accuracy"] == entry["score"]
+    assert made["model"] == {"name": "people", "version": 1}
+
+
+def test_an_entry_is_promoted(browser: Browser, client: TestClient, worker: Worker) -> None:
+    """The kept model at once, another one once it is trained."""
+    job = _compared(client, worker, model_name="kept")
+    browser.go(f"/jobs/{job}")
+    assert browser.page.html.count('href="/models/kept/versions/1"') >= 2  # the row, too
+    best, other = (str(_entry(client, job, rank)["number"]) for rank in (1, 2))
+    headers = {"Origin": str(client.base_url)}
+    address = f"/comparisons/{job}/promote"
+    reply = client.post(address, data={"only": best}, headers=headers)
+    assert reply.url.path == "/models/kept/versions/1"
+    assert client.get("/v1/models/kept").json()["aliases"] == {"default": 1}
+    reply = client.post(address, data={"only": other}, headers=headers)
+    assert reply.url.path.startswith("/jobs/job_")
+    assert worker.take_next_job()
+    assert client.get("/v1/models/kept").json()["aliases"] == {"default": 2}
+
+
+def test_several_entries_are_trained_and_their_curves_compared(
+    client: TestClient, worker: Worker
+) -> None:
+    job = _compared(client, worker)
+    reply = client.post(f"/comparisons/{job}/train", data={"id": ["2", "3"]})
+    assert reply.url.path == "/compare"
+    assert len(reply.url.params["jobs"].split(",")) == 2
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"only": "9"}, {"id": ["1", "<b>"]}, {"id": [str(i) for i in range(1, 20)]}],
+    ids=["none", "unknown", "nonsense", "many"],
+)
+@pytest.mark.parametrize("action", ["train", "promote"])
+def test_nonsense_is_not_trained(
+    client: TestClient, worker: Worker, form: dict[str, Any], action: str
+) -> None:
+    job = _compared(client, worker)
+    assert client.post(f"/comparisons/{job}/{action}", data=form).status_code == 400
+    other = client.post(f"/comparisons/job_{0:032x}/{action}", data={"only": "1"})
+    assert other.status_code == 404
