@@ -35,6 +35,7 @@ from service.storage.database.audit import record
 from service.storage.database.pages import (
     Page,
     PageRequest,
+    called,
     has_tag,
     newest_first,
     next_number,
@@ -192,9 +193,14 @@ class DatasetStore(DatasetFiles):
             raise NotFound("not-found", "there is no dataset yet; upload one")
         return Dataset.from_row(row)
 
-    def page(self, page: PageRequest, tag: tuple[str, str] | None = None) -> Page[Dataset]:
-        """Datasets newest first; with `tag` only those that carry it."""
+    def page(
+        self, page: PageRequest, tag: tuple[str, str] | None = None, text: str | None = None
+    ) -> Page[Dataset]:
+        """Datasets newest first; with `tag` only those that carry it, with `text` only those that
+        are called so in part."""
         statement, listed = sa.select(datasets), datasets
+        if text is not None:
+            statement = statement.where(called(text, datasets.c.name, datasets.c.id))
         if tag is not None:
             listed = dataset_tags
             statement = statement.join(listed).where(has_tag(listed, tag))

@@ -102,9 +102,12 @@ class ModelRegistry:
         with self._database.read() as connection:
             return rows.find_model(connection, name)
 
-    def page(self, page: PageRequest) -> Page[Model]:
+    def page(self, page: PageRequest, text: str | None = None) -> Page[Model]:
+        """Models newest first; with `text` only those whose name contains it."""
         with self._database.read() as connection:
             statement = rows.MODELS.where(models.c.deleted_at.is_(None))
+            if text is not None:
+                statement = statement.where(models.c.name.icontains(text, autoescape=True))
             key = models.c.number, models.c.name
             some = newest_first(connection, statement, key, page, lambda row: row._mapping)
             return Page(tuple(rows.with_aliases(connection, some.items)), some.next)

@@ -70,6 +70,8 @@ class JobFilter:
     model_name: str | None = None
     dataset_id: str | None = None
     tag: tuple[str, str] | None = None
+    text: str | None = None
+    """A part of the model's name, or of the job's id."""
 
 
 class JobStore:
@@ -355,6 +357,8 @@ def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[A
         jobs.c.dataset_id: filter.dataset_id,
     }
     others = [column == value for column, value in columns.items() if value is not None]
+    if filter.text is not None:
+        others.append(pages.called(filter.text, jobs.c.model_name, jobs.c.id))
     statement = sa.select(jobs).where(*others)
     if filter.tag is None:
         return statement, jobs

@@ -17,6 +17,8 @@ Cursor: TypeAlias = "tuple[float | str, ...]"
 """The key of the last item of a page: the next page begins after it."""
 COMMON = 1000
 """A tag of fewer resources is the fastest filter."""
+SHORTEST_PART_OF_ID = 6
+"""Of a search: lists show eight characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,13 @@ class Page(Generic[Item]):
 
     items: tuple[Item, ...]
     next: Cursor | None
+
+
+def called(text: str, name: sa.Column[Any], id: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    """Whether the name contains the text, in upper or lower case; or the id does."""
+    named: sa.ColumnElement[bool] = name.icontains(text, autoescape=True)
+    is_part = len(text) >= SHORTEST_PART_OF_ID
+    return named | id.icontains(text, autoescape=True) if is_part else named
 
 
 def numbered(table: str) -> sa.Column[int]:
