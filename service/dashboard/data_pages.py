@@ -19,8 +19,9 @@ from starlette.responses import FileResponse, Response
 
 from service.common.names import DatasetId
 from service.dashboard.formatting import day, number, without_location
-from service.dashboard.model_pages import with_latest
+from service.dashboard.list_pages import with_latest
 from service.dashboard.page import HERE, PageContext, go, page
+from service.dashboard.row_pages import STEP, TESTS, Asked, view_of
 from service.datasets.dataset import SENT, Dataset
 from service.datasets.schemas import MAX_NAME, ColumnRead, DatasetRead, UploadOptions
 from service.datasets.upload_routes import Upload, read_limits, receive
@@ -34,7 +35,6 @@ from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
-from service.web.http.pagination import PageParams, next_page_token
 from service.web.problems import PROBLEMS
 
 SAMPLES = {
@@ -78,18 +78,6 @@ def _add_home(routes: APIRouter, context: PageContext) -> None:
             jobs=[JobRead.of(job) for job in jobs],
             names=context.datasets.names([job.dataset_id for job in jobs]),
             models=with_latest(context, context.models.page(RECENT).items),
-        )
-
-    @routes.get("/datasets")
-    def datasets(request: Request, page_: PageParams) -> Response:
-        datasets = context.datasets.page(page_)
-        more = next_page_token(page_, datasets)
-        return page(
-            request,
-            "datasets.html",
-            datasets=datasets.items,
-            more=more,
-            limit_bytes=context.limits.upload_bytes,
         )
 
 
@@ -204,23 +192,32 @@ def _name_of(upload: Upload) -> str | None:
 def _add_dataset(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/datasets/{id}")
     def dataset(
-        request: Request, id: DatasetId, first: Annotated[int, Query(ge=0, le=10_000_000)] = 0
+        request: Request,
+        id: DatasetId,
+        asked: Asked,
+        first: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     ) -> Response:
         row = context.datasets.get(id)
         read = DatasetRead.of(row)
         columns = read.columns
         shown = None if columns is None else columns[first : first + COLUMNS]
         jobs = context.jobs.page(JobFilter(dataset_id=id), RECENT).items
+        view = view_of(context, row, asked, first, COLUMNS)
         return page(
             request,
             "dataset.html",
+            view.error,
             dataset=row,
+            view=view,
+            tests=TESTS,
+            step=STEP,
+            left_out=((row.reading or {}).get("unlabeled") or {}).get("count", 0),
             columns=shown,
             values=[values_of(column) for column in shown or ()],
             ignored=read.ignored_columns,
             reading=reading_in_words(read.reading),
             first=first,
-            step=COLUMNS,
+            columns_step=COLUMNS,
             bars=context.distributions.of(row, first, COLUMNS) if shown else None,
             jobs=[JobRead.of(job) for job in jobs],
             target_statistics=read.target_statistics,

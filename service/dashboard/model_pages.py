@@ -1,4 +1,4 @@
-"""The list of models, and the pages of a version: certificate, weights, aliases, predictions; its
+"""The pages of a version of a model: certificate, weights, aliases, predictions; its
 plots; its card. The form for a row to predict has the columns of the model."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from service.models.outputs import USUAL, arrays_of
 from service.models.plots import ONLY_OF, PlotKind, file_name
 from service.models.routes import Version
 from service.models.schemas import MAX_VERSION, ModelVersionRead
-from service.models.versions import LATEST, Model
+from service.models.versions import LATEST
 from service.predictions.explanations import check_explainable
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Target
@@ -41,7 +41,6 @@ from service.predictions.schemas import PredictionQuery
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
-from service.web.http.pagination import PageParams, next_page_token
 from svm.data.columns import Column, Kind
 from svm.data.matrices import Indices
 from svm.encoding.encoder import PlainEncoder
@@ -96,13 +95,6 @@ def add(routes: APIRouter, context: PageContext) -> None:
 
 
 def _add_read(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/models")
-    def models(request: Request, page_: PageParams) -> Response:
-        models = context.models.page(page_)
-        more = next_page_token(page_, models)
-        listed = with_latest(context, models.items)
-        return page(request, "models.html", models=listed, more=more)
-
     @routes.get("/models/{name}")
     async def model(request: Request, name: ModelName) -> Response:
         version = await run_sync(context.models.get_version, name)
@@ -112,15 +104,6 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
     async def version(request: Request, name: ModelName, version: Version) -> Response:
         row = await run_sync(context.models.get_version, name, version)
         return await _show(request, context, row)
-
-
-def with_latest(
-    context: PageContext, models: Sequence[Model]
-) -> list[tuple[Model, ModelVersion | None]]:
-    """Each model with its latest version, if it has one."""
-    latest = context.models.find_all((model.name, model.latest_version or 0) for model in models)
-    versions = (None if isinstance(version, NotFound) else version for version in latest)
-    return list(zip(models, versions, strict=True))
 
 
 def _add_plots_and_card(routes: APIRouter, context: PageContext) -> None:

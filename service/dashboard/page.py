@@ -56,6 +56,8 @@ class PageContext(Stores):
     loaded_models: LoadedModels
     predictor: Predictor
     distributions: Distributions
+    has_workers: bool
+    """Whether this service has workers, or those of others may take its jobs."""
 
 
 @cache
@@ -151,7 +153,7 @@ async def form_of(request: Request) -> dict[str, list[str]]:
     if request.headers.get("content-type", FORM).partition(";")[0] != FORM:
         raise UnsupportedFormat("unsupported-format", f"send the form as {FORM}")
     try:
-        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=1000)
+        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=1100)
     except ValueError:
         detail = "the form cannot be read: it is not UTF-8, or has too many fields"
         raise InvalidRequest("malformed-request", detail) from None

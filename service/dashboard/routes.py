@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from service.dashboard import data_pages, job_pages, model_pages, search_page, training_pages
+from service.dashboard import (
+    compare_pages,
+    data_pages,
+    job_pages,
+    list_pages,
+    model_pages,
+    search_page,
+    training_pages,
+)
 from service.dashboard.page import ASSETS, PageContext, PageRoute, compile_templates
 from service.dashboard.training_pages import job_fields
 from service.web.access.scopes import Routes
@@ -13,7 +21,10 @@ from service.web.http.compression import CompressedFiles
 def mount(app: DocumentedAPI, context: PageContext) -> None:
     """Add the pages, styles and scripts to the application."""
     routes = Routes(route_class=PageRoute, include_in_schema=False)
-    for pages in (data_pages, training_pages, job_pages, model_pages, search_page):
+    for pages in (
+        *(list_pages, data_pages, training_pages, job_pages, compare_pages, model_pages),
+        search_page,
+    ):
         pages.add(routes, context)
     app.add_routes(routes)
     app.mount("/assets", CompressedFiles(directory=ASSETS))

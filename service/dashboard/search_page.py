@@ -150,7 +150,7 @@ def operations(document: bytes) -> Sequence[Section]:
 
 def _own(context: PageContext, text: str) -> dict[str, list[Result]]:
     """What is stored under such a name, the newest of each kind."""
-    jobs = context.jobs.page(JobFilter(text=text), SHOWN).items
+    jobs = context.jobs.page(JobFilter(name=text), SHOWN).items
     return {
         "Models": [
             Result(f"/models/{model.name}", model.name, f"version {model.latest_version}")
@@ -162,7 +162,7 @@ def _own(context: PageContext, text: str) -> dict[str, list[Result]]:
                 one.name or "unnamed",
                 f"{counted(one.n_samples, 'row')}, {counted(one.n_features, 'feature')}",
             )
-            for one in context.datasets.page(SHOWN, text=text).items
+            for one in context.datasets.page(SHOWN, name=text).items
         ],
         "Jobs": [
             Result(f"/jobs/{job.id}", KINDS[job.kind].title(job.spec), f"{job.state}, {job.id}")

@@ -15,7 +15,7 @@ from service.models.versions import Model
 from service.storage.blobs import Blobs
 from service.storage.database import Database, note_change, now
 from service.storage.database.audit import record
-from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.pages import Page, PageRequest, in_order, named_like
 from service.storage.database.tables import (
     Alias,
     ModelOrigin,
@@ -102,14 +102,19 @@ class ModelRegistry:
         with self._database.read() as connection:
             return rows.find_model(connection, name)
 
-    def page(self, page: PageRequest, text: str | None = None) -> Page[Model]:
-        """Models newest first; with `text` only those whose name contains it."""
+    def page(
+        self, page: PageRequest, name: str | None = None, *, by_name: bool = False
+    ) -> Page[Model]:
+        """Models newest first, or by name, or as the page says; with `name` only the newest of
+        which it is a part of the name."""
+        key: tuple[sa.Column[Any], ...] = (models.c.name,)
+        if not by_name:
+            key = models.c.number, models.c.name
         with self._database.read() as connection:
             statement = rows.MODELS.where(models.c.deleted_at.is_(None))
-            if text is not None:
-                statement = statement.where(models.c.name.icontains(text, autoescape=True))
-            key = models.c.number, models.c.name
-            some = newest_first(connection, statement, key, page, lambda row: row._mapping)
+            if name is not None:
+                statement = statement.where(named_like(models.c.name, models.c.number, name))
+            some = in_order(connection, statement, key, page, lambda row: row._mapping)
             return Page(tuple(rows.with_aliases(connection, some.items)), some.next)
 
     def count_versions(self) -> int:
@@ -154,7 +159,7 @@ class ModelRegistry:
             rows.find_model(connection, name)
             statement = sa.select(model_versions).where(model_versions.c.model_name == name)
             key = (model_versions.c.version,)
-            return newest_first(
+            return in_order(
                 connection, statement, key, page, lambda row: ModelVersion(**row._mapping)
             )
 

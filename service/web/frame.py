@@ -54,6 +54,7 @@ def bar(current: str = "", words: str = "", main: str = "main") -> str:
 <nav aria-label="Pages">
 {links}
 </nav>
-<form action="/search" role="search"><label><input type="search" name="q" value="{escape(words)}" \
+<form action="/search" role="search" aria-label="The whole service">
+<label><input type="search" name="q" value="{escape(words)}" \
 aria-label="Search" placeholder="Search" maxlength="200" required></label></form>
 </div></header>"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,22 +71,36 @@ def _jobs(filter: JobFilter) -> Read:
     return lambda stores, page: stores.jobs.page(filter, page)
 
 
+def _ascending(page: PageRequest) -> PageRequest:
+    return replace(page, ascending=True)
+
+
 def _changes(filter: ChangeFilter) -> Read:
     return lambda stores, page: stores.audit.page(filter, page)
 
 
 LISTS: dict[str, Read] = {
     "datasets": lambda stores, page: stores.datasets.page(page),
+    "datasets, oldest first": lambda stores, page: stores.datasets.page(_ascending(page)),
+    "datasets, part of a name": lambda stores, page: stores.datasets.page(page, name="clouds"),
     "datasets, tag of few": lambda stores, page: stores.datasets.page(page, FEW),
     "datasets, tag of all": lambda stores, page: stores.datasets.page(page, ALL),
     "datasets, latest": lambda stores, _: stores.datasets.find("latest"),
     **{f"jobs, {name}": _jobs(JobFilter(**filter)) for name, filter in FILTERS.items()},
+    "jobs, part of a name": _jobs(JobFilter(name="busy")),
     "models": lambda stores, page: stores.models.page(page),
+    "models, part of a name": lambda stores, page: stores.models.page(page, BUSY),
+    "models, by name": lambda stores, page: stores.models.page(page, by_name=True),
     "versions": lambda stores, page: stores.models.versions(BUSY, page),
     "aliases": lambda stores, _: stores.models.aliases(BUSY),
     **{f"changes, {name}": _changes(filter) for name, filter in CHANGES.items()},
 }
-UNFILTERED = ("datasets", "datasets, latest", "jobs, all", "models", "changes, all")
+UNFILTERED = (
+    *("datasets", "datasets, latest", "datasets, oldest first", "jobs, all"),
+    *("models", "models, by name", "changes, all"),
+)
+SEARCHED = ", part of a name"
+"""Of the newest rows of a fixed number, those are read that the list does not show."""
 COUNTS: dict[str, Read] = {
     "counts": lambda stores, _: stores.jobs.counts(),
     "metrics": lambda stores, _: list(stores.metrics.collect()),
@@ -160,7 +175,7 @@ def _reads_all(step: str) -> bool:
         (step.startswith("SCAN") and "INDEX" not in step and "CONSTANT" not in step)
         or "TEMP B-TREE" in step
         or "Seq Scan" in step
-        or "Sort  (" in step
+        or ("Sort  (" in step and "Incremental" not in step)  # of equal ones
     )
 
 
@@ -178,12 +193,14 @@ def test_list_is_read_in_the_order_of_an_index(
     middle: Cursor = (ROWS // 2, "x")
     if name == "versions":
         middle = (1,)
+    elif name == "models, by name":
+        middle = ("x",)
     elif name == "changes, time":
         middle = (1e9 + ROWS / 2, "x")
     for page in (PageRequest(), PageRequest(after=middle)):
         steps = plans(LISTS[name], page)
         assert [step for step in steps if _reads_all(step)] == []
-        if name not in UNFILTERED and " and " not in name:
+        if name not in UNFILTERED and " and " not in name and not name.endswith(SEARCHED):
             assert [step for step in steps if _passes_over(step)] == []
 
 

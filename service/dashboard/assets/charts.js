@@ -1,4 +1,4 @@
-// Learning curves with uPlot: from the page's data, and from events while a job runs.
+// Learning curves with uPlot: from the page's data, and from what job.js hears while a job runs.
 "use strict";
 
 (() => {
@@ -14,11 +14,6 @@
   const power = (exponent) => (exponent == null ? "–" : short(10 ** exponent));
   const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
   const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
-  // As on the pages: "40 s", "59 min 50 s", "2 h 5 min".
-  const left = (value) => {
-    const all = Math.ceil(value), minutes = Math.floor(all / 60);
-    return all < 90 ? `${all} s` : minutes < 60 ? `${minutes} min ${all % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-  };
   const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
   const height = () => (innerWidth < 600 ? 260 : 320);
 
@@ -101,37 +96,28 @@
 
   // The curve of one job.
   function start() {
-    const job = document.getElementById("job");
-    if (!job || job.dataset.seen) return;
-    job.dataset.seen = "yes"; // until it is replaced
     const box = document.getElementById("chart");
-    const plot = box ? pictures(box) : null;
+    if (!box || box.dataset.seen) return;
+    box.dataset.seen = "yes"; // until it is replaced
+    const plot = pictures(box);
     const stored = read("curve-data");
-    if (job.dataset.events) follow(job, plot);
+    if (box.closest("[data-events]")) live(box, plot);
     else if (stored) plot.set(["elapsed_s", "primal", "dual", "epoch", "updates"].map((name) => stored.points[name]));
     else document.querySelectorAll(".charts, #against").forEach((element) => element.remove());
   }
 
-  function follow(job, plot) {
+  // Adds each `progress` event that job.js sends to `box`.
+  function live(box, plot) {
     const data = [[], [], [], [], []];
     // Events are of all pairs; what the curve is drawn against must not fall.
     const after = (values, value) => Math.max(values[values.length - 1] ?? 0, value ?? 0);
-    const put = (id, text) => { const element = document.getElementById(id); if (element) element.textContent = text; };
-    const events = new EventSource(job.dataset.events);
-    let first = true, drawing = false;
+    let drawing = false;
     const later = () => {
       if (drawing) return;
       drawing = true;
-      requestAnimationFrame(() => { drawing = false; plot?.set(data); });
+      requestAnimationFrame(() => { drawing = false; plot.set(data); });
     };
-    const refresh = () => htmx.ajax("GET", location.pathname, { target: "#job", select: "#job", swap: "outerHTML" });
-    events.addEventListener("progress", (event) => {
-      const now = JSON.parse(event.data);
-      document.getElementById("fraction").value = now.fraction ?? 0;
-      put("primal", short(now.primal)); put("dual", short(now.dual)); put("gap", percent(now.relative_gap));
-      put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
-      put("elapsed", seconds(now.elapsed_s));
-      put("eta", now.compiling ? "compiling for this machine, once" : now.comparing ? "comparing settings" : now.eta_s == null ? "" : `about ${left(now.eta_s)} left`);
+    box.addEventListener("progress", ({ detail: now }) => {
       if (now.primal == null || now.dual == null) return;
       const last = data[0].length - 1;
       if (last > 0 && data[1][last] === now.primal && data[2][last] === now.dual
@@ -143,23 +129,6 @@
       }
       later();
     });
-    events.addEventListener("state", (event) => {
-      const now = JSON.parse(event.data);
-      const shown = document.querySelector("#job-state .state");
-      if (!shown) { events.close(); return; }
-      // The page shows replayed events already.
-      const differs = !shown.classList.contains(now.state);
-      clearTimeout(follow.timer);
-      if (differs) follow.timer = setTimeout(() => { events.close(); say(`The job is ${now.state}.`); refresh(); }, first ? 300 : 100);
-      first = false;
-    });
-    events.addEventListener("end", () => {
-      clearTimeout(follow.timer);
-      events.close();
-      say("The job has ended.");
-      refresh();
-    });
-    addEventListener("pagehide", () => events.close(), { once: true });
   }
 
   // Several trainings: excess over the best bound against time, both logarithmic.

@@ -64,6 +64,12 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// The box above a list selects all of its rows.
+document.addEventListener("change", ({ target }) => {
+  if (!("all" in target.dataset)) return;
+  for (const box of target.form.elements) if (box.name === "id") box.checked = target.checked;
+});
+
 // The switches of a proposal fill in the form of the upload, and send it again.
 const choose = (control) => {
   const form = control.closest("form.upload");
@@ -106,3 +112,8 @@ const startOver = (form) => {
   for (const name of ["decimal", "missing_labels"]) form.elements[name].value = "auto";
   document.getElementById("upload-answer").replaceChildren();
 };
+
+// A part of a page that was exchanged has the address of what it shows.
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.detail.target.id === "rows") history.replaceState(null, "", event.detail.pathInfo.finalRequestPath);
+});

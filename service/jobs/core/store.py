@@ -70,8 +70,8 @@ class JobFilter:
     model_name: str | None = None
     dataset_id: str | None = None
     tag: tuple[str, str] | None = None
-    text: str | None = None
-    """A part of the model's name, or of the job's id."""
+    name: str | None = None
+    """A part of the name of the model, in any case; of the newest jobs."""
 
 
 class JobStore:
@@ -175,11 +175,11 @@ class JobStore:
             return None
 
     def page(self, filter: JobFilter, page: pages.PageRequest) -> pages.Page[Job]:
-        """Jobs newest first."""
+        """Jobs newest first, or as the page says."""
         with self._database.read() as connection:
             statement, listed = _filtered(connection, filter)
             key = listed.c.number, listed.c.id
-            return pages.newest_first(connection, statement, key, page, Job.from_row)
+            return pages.in_order(connection, statement, key, page, Job.from_row)
 
     def trace(self, job_id: str) -> list[dict[str, Any]]:
         """Rows of `job_trace`, ordered by pair and updates. Raises NotFound."""
@@ -271,6 +271,15 @@ class JobStore:
         if job.results_key is not None:
             self._blobs.delete(job.results_key)
 
+    def ahead(self, job: Job) -> tuple[int, int]:
+        """How many queued jobs are before this one, by priority and age, and how many run."""
+        older = (jobs.c.priority == job.priority) & (jobs.c.number < job.number)
+        queued = (jobs.c.state == State.QUEUED) & ((jobs.c.priority > job.priority) | older)
+        count = sa.select(sa.func.count())
+        before, running = count.where(queued), count.where(jobs.c.state == State.RUNNING)
+        with self._database.read() as connection:
+            return connection.scalar(before) or 0, connection.scalar(running) or 0
+
     def counts(self) -> dict[State, int]:
         """How many jobs are in each state."""
         statement = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
@@ -357,8 +366,8 @@ def _filtered(connection: sa.Connection, filter: JobFilter) -> tuple[sa.Select[A
         jobs.c.dataset_id: filter.dataset_id,
     }
     others = [column == value for column, value in columns.items() if value is not None]
-    if filter.text is not None:
-        others.append(pages.called(filter.text, jobs.c.model_name, jobs.c.id))
+    if filter.name is not None:
+        others.append(pages.named_like(jobs.c.model_name, jobs.c.number, filter.name))
     statement = sa.select(jobs).where(*others)
     if filter.tag is None:
         return statement, jobs

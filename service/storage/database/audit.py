@@ -11,7 +11,7 @@ from typing import Any, get_args
 import sqlalchemy as sa
 
 from service.storage.database.database import Database, new_id, now
-from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.pages import Page, PageRequest, in_order
 from service.storage.database.tables import Action, Change, audit
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -119,9 +119,7 @@ class AuditLog:
         by_time = filter.since is not None or filter.until is not None
         key = audit.c.created_at if by_time else audit.c.number, audit.c.id
         with self._database.read() as connection:
-            return newest_first(
-                connection, statement, key, page, lambda row: Change(**row._mapping)
-            )
+            return in_order(connection, statement, key, page, lambda row: Change(**row._mapping))
 
     def prune(self, kept_s: float) -> None:
         """Delete changes older than this."""

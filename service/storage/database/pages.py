@@ -1,4 +1,4 @@
-"""Lists in pages, newest first, so that inserts do not change other pages."""
+"""Lists in pages, usually newest first, so that inserts do not change other pages."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Cursor: TypeAlias = "tuple[float | str, ...]"
 """The key of the last item of a page: the next page begins after it."""
 COMMON = 1000
 """A tag of fewer resources is the fastest filter."""
-SHORTEST_PART_OF_ID = 6
-"""Of a search: lists show eight characters."""
+SEARCHED = 10_000
+"""How many of the newest rows are searched for a text: no search reads all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +29,16 @@ class PageRequest:
     after: Cursor | None = None
     seal: bytes = b""
     """Identifies the list in the token of the next page."""
+    ascending: bool = False
+    """The list begins with the lowest key, such as that of the oldest item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """Items newest first; `next` is None on the last page."""
+    """Items in order; `next` is None on the last page."""
 
     items: tuple[Item, ...]
     next: Cursor | None
-
-
-def called(text: str, name: sa.Column[Any], id: sa.Column[Any]) -> sa.ColumnElement[bool]:
-    """Whether the name contains the text, in upper or lower case; or the id does."""
-    named: sa.ColumnElement[bool] = name.icontains(text, autoescape=True)
-    is_part = len(text) >= SHORTEST_PART_OF_ID
-    return named | id.icontains(text, autoescape=True) if is_part else named
 
 
 def numbered(table: str) -> sa.Column[int]:
@@ -60,14 +55,14 @@ def next_number(table: str, column: str = "number") -> sa.ScalarSelect[int]:
     return sa.select(highest + 1).select_from(sa.table(table, numbers)).scalar_subquery()
 
 
-def newest_first(
+def in_order(
     connection: sa.Connection,
     statement: sa.Select[Any],
     key: tuple[sa.Column[Any], ...],
     page: PageRequest,
     make: Callable[[sa.Row[Any]], Item],
 ) -> Page[Item]:
-    """One page of `statement` in descending order of `key`.
+    """One page of `statement` in descending order of `key`, or ascending as the page says.
 
     Columns of its names must be among the selected ones. `make` turns a row into an item.
     Raises InvalidRequest for a cursor of another list.
@@ -75,8 +70,10 @@ def newest_first(
     if page.after is not None:
         if [type(value) for value in page.after] != [one.type.python_type for one in key]:
             raise InvalidRequest("invalid-parameter", "page_token is of another list")
-        statement = statement.where(sa.tuple_(*key) < sa.tuple_(*map(sa.literal, page.after)))
-    statement = statement.order_by(*map(sa.desc, key)).limit(page.size + 1)
+        here, last = sa.tuple_(*key), sa.tuple_(*map(sa.literal, page.after))
+        statement = statement.where(here > last if page.ascending else here < last)
+    order = sa.asc if page.ascending else sa.desc
+    statement = statement.order_by(*map(order, key)).limit(page.size + 1)
     rows = connection.execute(statement).all()
     shown = rows[: page.size]
     more = len(rows) > page.size
@@ -85,6 +82,13 @@ def newest_first(
         tuple(make(row) for row in shown),
         tuple(last_row[one.name] for one in key) if last_row is not None else None,
     )
+
+
+def named_like(name: sa.Column[Any], number: sa.Column[int], text: str) -> sa.ColumnElement[bool]:
+    """The condition that a name contains the text, in any case, and that the row is one of the
+    newest `SEARCHED`."""
+    newest = sa.select(sa.func.max(number)).scalar_subquery()
+    return sa.and_(number > newest - SEARCHED, name.icontains(text, autoescape=True))
 
 
 class Owner(Protocol):

@@ -316,7 +316,8 @@ def test_compared_settings_are_bars(chromium: Browser, server: Server) -> None:
         solver={"name": "auto", "effort": "thorough"},
     )
     page = watched.open(f"/jobs/{long['id']}")
-    expect(page.locator("#eta")).to_have_text("comparing settings")
+    expect(page.locator(".phases .now")).to_contain_text("comparing settings")
+    expect(page.locator("#compared + p")).to_contain_text("tried so far")
     watched.click("Cancel")
     watched.assert_no_errors()
     context.close()

@@ -126,7 +126,7 @@ class Page(HTMLParser):
             if "checked" in given:
                 form.fields.setdefault(name, []).append(value)
         elif kind != "file":
-            form.fields[name] = [given.get("value", "")]
+            form.fields.setdefault(name, []).append(given.get("value", ""))
 
     def _option(self, given: Mapping[str, str]) -> None:
         assert self._select is not None

@@ -299,7 +299,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
         _trained(browser, worker, solver=solver, seed="1", **QUICK) for solver in ("pegasos", "smo")
     ]
     browser.go("/compare")
-    browser.send("/compare", job=chosen[:2])
+    browser.send("/compare", id=chosen[:2])
     assert "do not minimize" not in browser.page.text
     assert '<span class="proven certified">' in browser.page.html
     data = json.loads(browser.page.html.split('id="comparison-data">')[1].split("</script>")[0])
@@ -307,7 +307,7 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
     assert all(excess >= 0 for job in data for excess in job["excess"])
     assert min(data[0]["excess"]) < 0.01
     browser.go("/compare")
-    browser.send("/compare", job=chosen)
+    browser.send("/compare", id=chosen)
     assert "These jobs differ in kernel" in browser.page.text
 
 
@@ -319,7 +319,7 @@ def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
     browser.send("/models/iris/versions/1/evaluate")
     other = browser.page.path.rpartition("/")[2]
     browser.go("/compare")
-    assert browser.page.form("/compare").choices["job"] == {trained}
+    assert browser.page.form("/compare").choices["id"] == {trained}
     page = browser.go(f"/compare?jobs={trained},{other}")
     assert page.status == 400
     assert f"{other} is not a training" in page.text

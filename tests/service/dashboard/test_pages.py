@@ -160,7 +160,7 @@ def test_lists_are_fast_with_thousands_of_jobs(
     page = browser.go("/jobs")
     assert page.html.count('href="/jobs/job_') == 50
     assert "3,001" in page.text
-    page = browser.go(page.links["Older"])
+    page = browser.go(page.links["Next page"])
     assert page.html.count('href="/jobs/job_') == 50
     assert f"job_{50:032x}" in page.html
 

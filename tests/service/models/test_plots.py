@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.charts.palette import CARD, COLORS, DARK, INK, LINE, SOFT
 from service.models.plots import ONLY_OF, PlotKind, file_name
-from service.models.plots.palette import CARD, COLORS, DARK, INK, LINE, SOFT
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import derived_files, job_trace

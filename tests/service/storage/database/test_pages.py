@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.storage.database import Database
-from service.storage.database.pages import Page, PageRequest, newest_first
+from service.storage.database.pages import Page, PageRequest, in_order
 from service.storage.database.tables import models
 from tests.backends import ON_ALL_BACKENDS
 
@@ -30,7 +30,7 @@ def _page(database: Database, request: PageRequest) -> Page[str]:
     statement = sa.select(models.c.name, models.c.number)
     with database.read() as connection:
         key = models.c.number, models.c.name
-        return newest_first(connection, statement, key, request, _name)
+        return in_order(connection, statement, key, request, _name)
 
 
 def test_pages_continue_after_the_last_item(database: Database) -> None:
