@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from service.web.frame import bar, frame_files
+
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "service" / "web" / "site"
 OWN_FILES = Path(__file__).parent / "site"
@@ -40,26 +42,30 @@ WORDS = {
     "choosing/": "Hyperparameters",
     "choosing/#what-c-does": "Overfitting, regularization",
     "choosing/#what-the-kernel-and-do": "Kernel, gamma",
-    "class-imbalance/": "Class imbalance",
+    "class-imbalance/": "Class imbalance, imbalanced, unbalanced",
     "client/#errors": "Retry",
     "evaluations-and-comparisons/#comparisons": "Grid search",
     "evaluations-and-comparisons/#evaluations": "Feature importance",
     "evaluations-and-comparisons/#validation-sets": "Cross validation, early stopping",
     "faq/#training": "GPU",
     "guide/#many-trainings": "Batch",
-    "guide/#predict": "Probability",
+    "guide/#predict": "Predict, probability",
+    "guide/#upload-data": "Upload",
     "models/#exports": "ONNX",
     "operations/#settings": "Port",
     "preparing-data/#groups-and-times-of-rows": "Group",
-    "preparing-data/#kinds-and-roles": "Categorical",
+    "preparing-data/#kinds-and-roles": "Categorical, label, target",
     "preparing-data/#texts": "Text",
     "preparing-data/#what-a-training-makes-of-the-columns": "Missing values, NaN",
     "preparing-data/#what-is-not-done": "Outliers",
-    "preparing-data/#what-is-read": "Sparse",
+    "preparing-data/#what-is-read": "File, CSV, Excel, sparse",
     "quickstart/#predict-a-number": "Regression",
-    "reading-results/#what-a-prediction-depends-on": "SHAP",
-    "scaling/": "Docker",
-    "security/#authentication-and-scopes": "API keys",
+    "reading-results/#is-the-model-any-good": "Accuracy, R²",
+    "reading-results/#where-is-it-wrong": "Confusion matrix",
+    "reading-results/#would-more-training-help": "Certificate",
+    "reading-results/#what-a-prediction-depends-on": "Explain, SHAP",
+    "scaling/": "Docker, several machines",
+    "security/#authentication-and-scopes": "API keys, login",
     "security/#limits-timeouts-and-rate-limits": "Timeout",
     "solvers/#data-larger-than-memory": "Memory",
 }
@@ -96,7 +102,7 @@ def build(site: Path) -> str:
         if done.returncode or "Warning" in said:
             raise RuntimeError(said)
         for page in (work / "site").rglob("*.html"):
-            page.write_text(_light(_accessible(page.read_text())))
+            page.write_text(_framed(_accessible(page.read_text())))
         _index(work / "site" / "search.json")
         shutil.rmtree(site, ignore_errors=True)
         shutil.copytree(work / "site", site)
@@ -117,20 +123,6 @@ def _settings(pages: Path, reference: list[str]) -> dict[str, Any]:
             ]
         },
         *LAST,
-        {"This service": "/"},
-    ]
-    schemes = [
-        {
-            "media": f"(prefers-color-scheme: {media})",
-            "scheme": scheme,
-            "primary": "teal",
-            "accent": "teal",
-            "toggle": {"icon": icon, "name": f"Switch to {other} mode"},
-        }
-        for media, scheme, icon, other in (
-            ("light", "default", "lucide/sun", "dark"),
-            ("dark", "slate", "lucide/moon", "light"),
-        )
     ]
     options = {
         "show_source": False,
@@ -150,8 +142,7 @@ def _settings(pages: Path, reference: list[str]) -> dict[str, Any]:
         "nav": navigation,
         "theme": {
             "font": False,  # nothing comes from another host
-            "palette": schemes,
-            "features": ["content.code.copy", "navigation.prune", "navigation.top"],
+            "features": ["navigation.prune"],
         },
         "extra_css": ["site.css"],
         "extra_javascript": ["site.js"],
@@ -172,12 +163,12 @@ def _index(file: Path) -> None:
     for item in index["items"]:
         place, name = item["location"], item["location"].rpartition(".")[2]
         is_class = place.startswith(PUBLIC) and name[:1].isupper() and not name.isupper()
-        if is_class or not place.startswith(LISTS) or place in LISTS:
+        if is_class or not place.startswith(("#", *LISTS)) or place in LISTS:
             kept[place] = {**item, "text": ""} if is_class else item
     for place, words in WORDS.items():
         if place not in kept:
             raise RuntimeError(f"{place} is not on the site")
-        kept[place]["title"] = f"{words}: {kept[place]['title']}"
+        kept[place]["answers"] = words.split(", ")
     file.write_text(json.dumps({**index, "items": list(kept.values())}))
 
 
@@ -196,12 +187,27 @@ def _accessible(html: str) -> str:
     )
 
 
-def _light(html: str) -> str:
-    """A page that loads the index of the search late."""
-    bundle = re.compile(r'<script src="([^"]*)assets/javascripts/bundle')
-    if bundle.search(html) is None:
-        raise RuntimeError("the builder has renamed its script")
-    return bundle.sub(r'<script src="\1search.js"></script>\g<0>', html)
+def _framed(html: str) -> str:
+    """A page with the bar of all pages, and without the builder's scripts, two thirds of its bytes:
+    `/search` searches, and all else works without.
+
+    Raises RuntimeError if the builder has changed its pages.
+    """
+    html = re.sub(r'<script(?! src="[^"]*site\.js").*?</script>', "", html, flags=re.DOTALL)
+    for part, by in (
+        (r'<link rel="icon"[^>]*>', frame_files()),
+        (r'<div data-md-component="skip">.*?</div>', ""),
+        (r'<header (?=class="md-header)', f"{bar('guide/', main='__skip')}\n<header role=none "),
+        (r'<a [^>]*class="md-header__button md-logo".*?</a>', ""),
+        (r"(?<=<span class=\"md-ellipsis\">)\s*svm-service", "Documentation"),
+        (r'<label class="md-header__button md-icon" for="__search">.*?</label>', ""),
+        (r'<div class="md-search".*?</div>', ""),
+    ):
+        place = re.search(part, html, re.DOTALL)
+        if place is None:
+            raise RuntimeError(f"a page has no {part}")
+        html = html[: place.start()] + by + html[place.end() :]
+    return html
 
 
 def _reference(pages: Path) -> list[str]:

@@ -10,6 +10,7 @@ from service.dashboard import (
     list_pages,
     model_pages,
     predict_pages,
+    search_page,
     training_pages,
 )
 from service.dashboard.page import ASSETS, PageContext, PageRoute, compile_templates
@@ -23,7 +24,7 @@ def mount(app: DocumentedAPI, context: PageContext) -> None:
     """Add the pages, styles and scripts to the application."""
     routes = Routes(route_class=PageRoute, include_in_schema=False)
     every = (list_pages, data_pages, training_pages, job_pages, chart_pages, compare_pages)
-    for pages in (*every, model_pages, predict_pages):
+    for pages in (*every, model_pages, predict_pages, search_page):
         pages.add(routes, context)
     app.add_routes(routes)
     app.mount("/assets", CompressedFiles(directory=ASSETS))

@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
@@ -26,13 +26,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from service.web import problems
 from service.web.access.scopes import SCHEME, Routes, requires_scope, scopes_of
+from service.web.frame import ASSETS as OWN_ASSETS
+from service.web.frame import asset, bar, frame_files
 from service.web.http.compression import CompressedFiles, versioned
 from service.web.http.headers import CSP, FOREVER, policy_with_scripts
 from service.web.problems import MEDIA_TYPE, PROBLEMS, ProblemRead, responses
 from service.web.repetitions import COMPONENTS, objects, shorten
 
 ASSETS = Path(fastapi_offline.__file__).parent / "static"
-OWN_ASSETS = Path(__file__).parent / "assets"
 REPLIES = OWN_ASSETS / "replies.json"
 """An example reply for each schema; `make docs` writes them."""
 _AUTHENTICATION = ("unauthorized", "forbidden", "rate-exceeded")
@@ -46,8 +47,6 @@ _JSON_BODY = ("malformed-json", "bad-encoding", "invalid-field")
 _GENERAL = {"invalid-parameter", "invalid-name", *_BODY, *_JSON_BODY}
 """Problems that a reply names last, after those of the route."""
 SITE = Path(__file__).parent / "site"
-SEARCH_STYLE = "sha256-NwSx/R2V/U4jnW0Tq5pQ53Y/rzPVJ4dqE7D6UTA/J1k="
-"""The style that a script of Zensical 0.0.73 inserts for its search; a test compares it."""
 _HASHED = re.compile(r"\.[0-9a-f]{8}\.min\.(js|css)$")
 
 
@@ -132,7 +131,7 @@ def mount(app: DocumentedAPI) -> None:
         title=f"{app.title}: documentation",
         swagger_js_url=_versioned("swagger-ui-bundle.js"),
         swagger_css_url=_versioned("swagger-ui.css"),
-        swagger_favicon_url="/docs/assets/favicon.png",
+        swagger_favicon_url=asset("icon.svg"),
         swagger_ui_parameters={
             "docExpansion": "none",  # our script opens the first sections
             "tryItOutEnabled": True,
@@ -161,15 +160,14 @@ def _versioned(name: str) -> str:
 
 
 def _with_own_parts(page: str, title: str, sections: Sequence[Mapping[str, Any]]) -> str:
-    """Our stylesheet and script, and what is shown until Swagger UI has been loaded."""
+    """The bar, our stylesheets and script, and what is shown until Swagger UI has been loaded."""
     names = "".join(f"<li>{escape(one['name'])}</li>" for one in sections)
     first = f'<div class="first"><h1>{escape(title)}</h1><p>Loading …</p><ul>{names}</ul></div>'
-    css, script = (
-        versioned(f"/docs/assets/own/{name}", OWN_ASSETS / name) for name in ("docs.css", "docs.js")
-    )
+    css, script = asset("docs.css"), asset("docs.js")
     for place, addition in (
         ("<html>", '<html lang="en">'),
-        ("</head>", f'<link rel="stylesheet" href="{css}"></head>'),
+        ("</head>", f'{frame_files()}<link rel="stylesheet" href="{css}"></head>'),
+        ("<body>", f"<body>{bar('docs', main='swagger-ui')}"),
         ('<div id="swagger-ui">', f'<div id="swagger-ui">{first}'),
         ("</body>", f'<script src="{script}"></script></body>'),
     ):
@@ -235,18 +233,10 @@ def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> d
 
 
 class Guide(CompressedFiles):
-    """The pages of the site, which `make site` builds and installed packages contain; only their
-    own inline scripts and styles apply."""
+    """The pages of the site, which `make site` builds and installed packages contain."""
 
     def __init__(self) -> None:
         super().__init__(directory=SITE, html=True)
 
     def headers_of(self, file: Path) -> dict[str, str]:
-        if file.suffix == ".html":
-            return {CSP: _policy(file)}
         return {"Cache-Control": FOREVER} if _HASHED.search(file.name) else {}
-
-
-@cache
-def _policy(page: Path) -> str:
-    return f"{policy_with_scripts(page.read_bytes())}; style-src 'self' '{SEARCH_STYLE}'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from html import escape
 from pathlib import Path
 
 from service.web.http.compression import versioned
@@ -53,4 +54,7 @@ def bar(current: str = "", words: str = "", main: str = "main") -> str:
 <nav aria-label="Pages">
 {links}
 </nav>
+<form action="/search" role="search" aria-label="The whole service">
+<label><input type="search" name="q" value="{escape(words)}" \
+aria-label="Search" placeholder="Search" maxlength="200" required></label></form>
 </div></header>"""

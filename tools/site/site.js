@@ -1,14 +1,18 @@
-// What scrolls sideways can be reached with the keyboard; the theme adds it as the page is shown.
+// A button that copies each block of code; and what scrolls sideways can be reached by keyboard.
 "use strict";
 
-function reach() {
-  for (const table of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])")) {
-    table.tabIndex = 0;
-  }
-  for (const buttons of document.querySelectorAll("nav.md-code__nav:not([role])")) {
-    buttons.setAttribute("role", "none"); // one landmark for each block of code would be many
-  }
+for (const code of document.querySelectorAll(".highlight pre")) {
+  const button = document.createElement("button");
+  button.className = "copy";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(code.innerText);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  if (navigator.clipboard) code.parentElement.append(button); // which only secure origins have
 }
 
-reach();
-new MutationObserver(reach).observe(document.body, { childList: true, subtree: true });
+for (const wide of document.querySelectorAll(".md-typeset pre > code, .md-typeset table:not([class])")) {
+  if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
+}

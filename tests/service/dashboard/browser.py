@@ -92,6 +92,8 @@ class Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag, f"</{tag}> closes another element in {self.path}"
         match tag:
+            case "form" if self.forms[-1].action == "/search":
+                self.forms.pop()  # every page has it
             case "a":
                 assert self._link is not None
                 self.links[" ".join("".join(self._link).split())] = self._href

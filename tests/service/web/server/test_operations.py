@@ -136,10 +136,10 @@ def test_docs_page_loads_nothing_from_other_hosts(client: TestClient) -> None:
     """Scripts, styles and icons of `/docs` are served by this service."""
     page = client.get("/docs").text
     assert "//" not in page.replace("<!--", "").replace("/* ", "").split("<script>")[0]
-    for asset in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"):
+    for asset in ("swagger-ui-bundle.js", "swagger-ui.css"):
         assert f"/docs/assets/{asset}" in page
         assert client.get(f"/docs/assets/{asset}").status_code == 200
-    for asset in ("docs.css", "docs.js"):
+    for asset in ("docs.css", "docs.js", "frame.css", "icon.svg"):
         assert f"/docs/assets/own/{asset}" in page
         assert client.get(f"/docs/assets/own/{asset}").status_code == 200
 
