@@ -16,7 +16,6 @@ from service.cli import client_commands, resource_commands  # noqa: F401  (they 
 from service.cli.output import InputFile, Json, end_quietly_if_cut, service_commands
 
 cli = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli import showing
+from service.cli import completion, showing
 from service.cli.output import (
     Call,
     InputFile,
@@ -36,9 +36,19 @@ Settings = Annotated[
         help="Any other field of the request, such as solver.C=10 or stopping.duality_gap=1e-4.",
     ),
 ]
-ModelReference = Annotated[str, typer.Argument(help="Such as iris, iris/3 or iris/champion.")]
-NewVersionOf = Annotated[str, typer.Argument(help="Name of the model that gets a new version.")]
-DatasetId = Annotated[str, typer.Option(help="Id of a dataset, or `latest`.")]
+ModelReference = Annotated[
+    str,
+    typer.Argument(help="Such as iris, iris/3 or iris/champion.", autocompletion=completion.models),
+]
+NewVersionOf = Annotated[
+    str,
+    typer.Argument(
+        help="Name of the model that gets a new version.", autocompletion=completion.models
+    ),
+]
+DatasetId = Annotated[
+    str, typer.Option(help="Id of a dataset, or `latest`.", autocompletion=completion.datasets)
+]
 Scaling = Annotated[
     str | None, typer.Option(help="Default: standardize, of sparse data none or max-abs.")
 ]
@@ -107,7 +117,9 @@ def _job_id(text: str) -> str:
     return text
 
 
-JobId = Annotated[str, typer.Argument(help="Id of a job.", callback=_job_id)]
+JobId = Annotated[
+    str, typer.Argument(help="Id of a job.", callback=_job_id, autocompletion=completion.jobs)
+]
 
 
 @calls_service(sent=_READING)
@@ -296,7 +308,10 @@ def predict(
     """Predict the rows of a file and print CSV."""
     if "explanation" in (output or ()) and not call.as_json:
         raise ValueError("an explanation is not a table: add --json")
-    answer = call.client.predict(model, file, output or [], coverage=coverage, withheld=withheld)
+    outputs = call.client.predict(model, file, output or [], coverage=coverage, withheld=withheld)
+    answer = {
+        name: one.tolist() if hasattr(one, "tolist") else one for name, one in outputs.items()
+    }
     call.show(answer, showing.print_predictions)
 
 
@@ -316,7 +331,7 @@ def evaluate(
 ) -> None:
     """Measure a model on labeled data: accuracy, recall, ROC, or errors of numbers."""
     job = call.client.evaluate(
-        dataset, model, importance=importance, leave_out_trained=leave_out_trained
+        model, dataset, importance=importance, leave_out_trained=leave_out_trained
     )
     job = _wait(call, job)
     call.show(job.results(), showing.print_evaluation)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli import showing
+from service.cli import completion, showing
 from service.cli.client_commands import ModelReference, NewVersionOf
 from service.cli.output import Call, InputFile, calls_service, print_json, print_table, say
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 DATASET, JOB = "ds_", "job_"
 """Beginnings of ids; no name of a model has an underscore."""
-DatasetReference = Annotated[str, typer.Argument(help="Id of a dataset, or `latest`.")]
+DatasetReference = Annotated[
+    str, typer.Argument(help="Id of a dataset, or `latest`.", autocompletion=completion.datasets)
+]
 Limit = Annotated[int, typer.Option(min=1, help="Number of entries, the newest first.")]
 
 
@@ -60,7 +62,11 @@ def split(
 def download(
     call: Call,
     source: Annotated[
-        str, typer.Argument(help="Id of a dataset, `latest`, or id of a batch prediction's job.")
+        str,
+        typer.Argument(
+            help="Id of a dataset, `latest`, or id of a batch prediction's job.",
+            autocompletion=completion.datasets,
+        ),
     ],
     file: Annotated[
         Path,
@@ -183,7 +189,10 @@ def audit(
 @calls_service()
 def models(
     call: Call,
-    name: Annotated[str | None, typer.Argument(help="Show the versions of this model.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show the versions of this model.", autocompletion=completion.models),
+    ] = None,
     alias: Annotated[
         str | None,
         typer.Option(metavar="ALIAS=VERSION", help="Point an alias of the model to this version."),

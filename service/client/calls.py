@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from service.client.fields import AnyDataset, reference
+from service.client.fields import AnyDataset, AnyModel, DatasetFields, reference
 
 JSON = "application/json"
 Content: TypeAlias = bytes | Path | tuple[bytes | Path, ...]
@@ -161,6 +161,14 @@ def training(
         "solver": _setting(solver),
         **_settings(spec),
     }
+
+
+def measured(model: AnyModel, dataset: AnyDataset) -> dict[str, str]:
+    """Model and dataset in a body. Raises ValueError if they are in the other order: no name of a
+    model begins like the id of a dataset."""
+    if isinstance(model, DatasetFields) or (isinstance(model, str) and model.startswith("ds_")):
+        raise ValueError("the model comes first, then the dataset")
+    return {"model": reference(model), "dataset_id": reference(dataset)}
 
 
 def comparison(

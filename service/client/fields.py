@@ -107,6 +107,14 @@ class ModelFields(ModelMembers, Resource):
 class ModelVersionFields(ModelVersionMembers, Resource):
     """A trained model and its origin."""
 
+    @property
+    def classes_(self) -> Any:
+        """(n_classes,) as scikit-learn's estimators have them: the columns of `predict_proba` and,
+        of more than two classes, of `decision_function`."""
+        import numpy as np
+
+        return np.array(self.classes)
+
     def _repr_html_(self) -> str:
         return notebook.version(self.data)
 

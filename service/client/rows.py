@@ -46,6 +46,7 @@ class Shares(TypedDict, total=False):
 
 
 OR_NONE = "label_or_none"
+IN_ARRAYS = ("label", "decision", "probability", "values", "intervals")
 ARROW = "application/vnd.apache.arrow.stream"
 CSV = "text/csv"
 JSON = "application/json"
@@ -274,6 +275,16 @@ def read_output(content: bytes, output: str | Outputs | None) -> Array:
         return np.array(json.loads(content)[OR_NONE], dtype=object)
     array: npt.NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
     return array
+
+
+def read_outputs(reply: dict[str, Any]) -> dict[str, Any]:
+    """The reply to several outputs, those of one entry or row of numbers for each row as arrays."""
+    import numpy as np
+
+    arrays = {name: np.array(reply[name]) for name in IN_ARRAYS if name in reply}
+    if OR_NONE in reply:
+        arrays[OR_NONE] = np.array(reply[OR_NONE], dtype=object)
+    return {**reply, **arrays}
 
 
 def score(reply: Mapping[str, Any], y: Any) -> float:

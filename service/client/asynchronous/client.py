@@ -27,6 +27,7 @@ from service.client.rows import (
     predict_call,
     read_arrays,
     read_output,
+    read_outputs,
     score,
     upload_call,
 )
@@ -127,8 +128,8 @@ class AsyncModel(fields.ModelFields, AsyncPredictor):
         async for data in self._session.pages(calls.get(self._path("versions")), "versions"):
             yield AsyncModelVersion(self._session, data)
 
-    async def version(self, number: int) -> AsyncModelVersion:
-        data = await self._session.json(calls.get(self._path("versions", number)))
+    async def version(self, version: int) -> AsyncModelVersion:
+        data = await self._session.json(calls.get(self._path("versions", version)))
         return AsyncModelVersion(self._session, data)
 
     async def set_alias(self, alias: str, version: int) -> None:
@@ -173,10 +174,10 @@ async def predict(
     outputs: str | Outputs | None,
     shares: Shares,
 ) -> Array | dict[str, Any]:
-    """One output as an array, sent in binary; several as a dict from JSON."""
+    """One output as an array, sent in binary; several as a dict of arrays, from JSON."""
     call, single = predict_call(model, rows, outputs, shares)
     reply = await session.send(call)
-    return read_output(reply.content, outputs) if single else dict(reply.json())
+    return read_output(reply.content, outputs) if single else read_outputs(reply.json())
 
 
 class AsyncDataset(fields.DatasetFields):
@@ -242,7 +243,7 @@ class AsyncJob(fields.JobFields):
 
     _session: AsyncSession
 
-    async def refresh(self, wait_s: float = 0) -> AsyncJob:
+    async def refresh(self, *, wait_s: float = 0) -> AsyncJob:
         """Read its state, now or when it has ended, after at most `wait_s` (≤ 60)."""
         call = calls.get(self._path(), wait_s=wait_s or None)
         self.data = await self._session.json(replace(call, wait_s=wait_s))
@@ -268,7 +269,7 @@ class AsyncJob(fields.JobFields):
                 left = POLL_S if until is None else until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"{self.id} is {self.state} after {timeout_s} s")
-                await self.refresh(min(left, REFRESH_S if has_bar else POLL_S))
+                await self.refresh(wait_s=min(left, REFRESH_S if has_bar else POLL_S))
                 show(*notebook.job_progress(self))
         if self.state == "canceled":
             raise JobCanceled(self.id, "canceled", "the job was canceled", None, self)
@@ -280,7 +281,7 @@ class AsyncJob(fields.JobFields):
             )
         return self
 
-    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+    async def events(self, *, after: int = 0) -> AsyncIterator[Event]:
         """All past and future events after event `after`, each once, until its end. Reconnects
         after a lost connection, without missing events."""
         failures = 0
@@ -512,13 +513,12 @@ class AsyncClient:
         *,
         state: str | None = None,
         model_name: str | None = None,
-        dataset_id: str | None = None,
+        dataset: AnyDataset | None = None,
         tag: str | None = None,
     ) -> AsyncIterator[AsyncJob]:
         """Matching jobs, newest first, without metrics and certificates."""
-        call = calls.get(
-            "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, tag=tag
-        )
+        id = None if dataset is None else reference(dataset)
+        call = calls.get("/v1/jobs", state=state, model_name=model_name, dataset_id=id, tag=tag)
         async for data in self._session.pages(call, "jobs"):
             yield AsyncJob(self._session, data)
 
@@ -591,16 +591,16 @@ class AsyncClient:
         labels of known classes, by default 0.05. Models of numbers have `value`, the default,
         (n_samples,), and `interval`, (n_samples, 2), that has the target of a share `coverage` of
         new rows inside, by default 0.9. Several (an empty list: the default one), or an
-        `explanation`, are returned as a dict with `model`, `classes`, and an entry for each output,
-        `values` and `intervals` for numbers; with `probability` also `warnings`, if labels are not
-        the class with the largest probability.
+        `explanation`, are returned as a dict with `model`, `classes`, and an entry for each output:
+        an array, `values` and `intervals` for numbers, or the mappings of the `explanation`; with
+        `probability` also `warnings`, if labels are not the class with the largest probability.
         """
         return await predict(self._session, reference(model), rows, outputs, shares)
 
     async def predict_dataset(
         self,
-        dataset: AnyDataset,
         model: AnyModel,
+        dataset: AnyDataset,
         outputs: Sequence[str] | None = None,
         *,
         format: str = "csv",
@@ -613,8 +613,7 @@ class AsyncClient:
         or `value` of a model of numbers; `coverage` is that of an `interval`, `withheld` that of
         `label_or_none`."""
         body = {
-            "dataset_id": reference(dataset),
-            "model": reference(model),
+            **calls.measured(model, dataset),
             "outputs": None if outputs is None else list(outputs),
             "format": format,
             "tags": dict(tags or {}),
@@ -625,8 +624,8 @@ class AsyncClient:
 
     async def evaluate(
         self,
-        dataset: AnyDataset,
         model: AnyModel,
+        dataset: AnyDataset,
         *,
         importance: bool = False,
         leave_out_trained: bool = False,
@@ -637,9 +636,9 @@ class AsyncClient:
         confusion matrix, precision and recall, ROC curves, margins and calibration; with
         `importance` also how much the accuracy depends on each column. `leave_out_trained`: without
         rows that are equal to training rows."""
-        about = {"dataset_id": reference(dataset), "model": reference(model)}
         asked = {"importance": importance, "leave_out_trained": leave_out_trained}
-        body = {**about, **asked, "tags": dict(tags or {}), "callback": callback}
+        about = {**calls.measured(model, dataset), **asked}
+        body = {**about, "tags": dict(tags or {}), "callback": callback}
         return await self._queue("/v1/evaluations", body)
 
     async def compare(
@@ -661,10 +660,10 @@ class AsyncClient:
         body = calls.comparison(dataset, solvers, grid, options)
         return await self._queue("/v1/comparisons", body)
 
-    async def import_model(self, name: str, path: str | Path) -> AsyncModelVersion:
-        """Import a model that was exported as JSON or NPZ as the next version of `name`."""
+    async def import_model(self, model_name: str, path: str | Path) -> AsyncModelVersion:
+        """Import a model that was exported as JSON or NPZ as the next version of `model_name`."""
         path = Path(path)
-        versions = calls.path_of("v1", "models", name, "versions")
+        versions = calls.path_of("v1", "models", model_name, "versions")
         call = calls.create(versions, path, media_type_of(path))
         return AsyncModelVersion(self._session, await self._session.json(call))
 

@@ -26,6 +26,7 @@ from service.client.rows import (
     predict_call,
     read_arrays,
     read_output,
+    read_outputs,
     score,
     upload_call,
 )
@@ -125,8 +126,8 @@ class Model(fields.ModelFields, Predictor):
         for data in self._session.pages(calls.get(self._path("versions")), "versions"):
             yield ModelVersion(self._session, data)
 
-    def version(self, number: int) -> ModelVersion:
-        data = self._session.json(calls.get(self._path("versions", number)))
+    def version(self, version: int) -> ModelVersion:
+        data = self._session.json(calls.get(self._path("versions", version)))
         return ModelVersion(self._session, data)
 
     def set_alias(self, alias: str, version: int) -> None:
@@ -171,10 +172,10 @@ def predict(
     outputs: str | Outputs | None,
     shares: Shares,
 ) -> Array | dict[str, Any]:
-    """One output as an array, sent in binary; several as a dict from JSON."""
+    """One output as an array, sent in binary; several as a dict of arrays, from JSON."""
     call, single = predict_call(model, rows, outputs, shares)
     reply = session.send(call)
-    return read_output(reply.content, outputs) if single else dict(reply.json())
+    return read_output(reply.content, outputs) if single else read_outputs(reply.json())
 
 
 class Dataset(fields.DatasetFields):
@@ -240,7 +241,7 @@ class Job(fields.JobFields):
 
     _session: Session
 
-    def refresh(self, wait_s: float = 0) -> Job:
+    def refresh(self, *, wait_s: float = 0) -> Job:
         """Read its state, now or when it has ended, after at most `wait_s` (≤ 60)."""
         call = calls.get(self._path(), wait_s=wait_s or None)
         self.data = self._session.json(replace(call, wait_s=wait_s))
@@ -264,7 +265,7 @@ class Job(fields.JobFields):
                 left = POLL_S if until is None else until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"{self.id} is {self.state} after {timeout_s} s")
-                self.refresh(min(left, REFRESH_S if has_bar else POLL_S))
+                self.refresh(wait_s=min(left, REFRESH_S if has_bar else POLL_S))
                 show(*notebook.job_progress(self))
         if self.state == "canceled":
             raise JobCanceled(self.id, "canceled", "the job was canceled", None, self)
@@ -276,7 +277,7 @@ class Job(fields.JobFields):
             )
         return self
 
-    def events(self, after: int = 0) -> Iterator[Event]:
+    def events(self, *, after: int = 0) -> Iterator[Event]:
         """All past and future events after event `after`, each once, until its end. Reconnects
         after a lost connection, without missing events."""
         failures = 0
@@ -504,13 +505,12 @@ class Client:
         *,
         state: str | None = None,
         model_name: str | None = None,
-        dataset_id: str | None = None,
+        dataset: AnyDataset | None = None,
         tag: str | None = None,
     ) -> Iterator[Job]:
         """Matching jobs, newest first, without metrics and certificates."""
-        call = calls.get(
-            "/v1/jobs", state=state, model_name=model_name, dataset_id=dataset_id, tag=tag
-        )
+        id = None if dataset is None else reference(dataset)
+        call = calls.get("/v1/jobs", state=state, model_name=model_name, dataset_id=id, tag=tag)
         for data in self._session.pages(call, "jobs"):
             yield Job(self._session, data)
 
@@ -583,16 +583,16 @@ class Client:
         labels of known classes, by default 0.05. Models of numbers have `value`, the default,
         (n_samples,), and `interval`, (n_samples, 2), that has the target of a share `coverage` of
         new rows inside, by default 0.9. Several (an empty list: the default one), or an
-        `explanation`, are returned as a dict with `model`, `classes`, and an entry for each output,
-        `values` and `intervals` for numbers; with `probability` also `warnings`, if labels are not
-        the class with the largest probability.
+        `explanation`, are returned as a dict with `model`, `classes`, and an entry for each output:
+        an array, `values` and `intervals` for numbers, or the mappings of the `explanation`; with
+        `probability` also `warnings`, if labels are not the class with the largest probability.
         """
         return predict(self._session, reference(model), rows, outputs, shares)
 
     def predict_dataset(
         self,
-        dataset: AnyDataset,
         model: AnyModel,
+        dataset: AnyDataset,
         outputs: Sequence[str] | None = None,
         *,
         format: str = "csv",
@@ -605,8 +605,7 @@ class Client:
         or `value` of a model of numbers; `coverage` is that of an `interval`, `withheld` that of
         `label_or_none`."""
         body = {
-            "dataset_id": reference(dataset),
-            "model": reference(model),
+            **calls.measured(model, dataset),
             "outputs": None if outputs is None else list(outputs),
             "format": format,
             "tags": dict(tags or {}),
@@ -617,8 +616,8 @@ class Client:
 
     def evaluate(
         self,
-        dataset: AnyDataset,
         model: AnyModel,
+        dataset: AnyDataset,
         *,
         importance: bool = False,
         leave_out_trained: bool = False,
@@ -629,9 +628,9 @@ class Client:
         confusion matrix, precision and recall, ROC curves, margins and calibration; with
         `importance` also how much the accuracy depends on each column. `leave_out_trained`: without
         rows that are equal to training rows."""
-        about = {"dataset_id": reference(dataset), "model": reference(model)}
         asked = {"importance": importance, "leave_out_trained": leave_out_trained}
-        body = {**about, **asked, "tags": dict(tags or {}), "callback": callback}
+        about = {**calls.measured(model, dataset), **asked}
+        body = {**about, "tags": dict(tags or {}), "callback": callback}
         return self._queue("/v1/evaluations", body)
 
     def compare(
@@ -653,10 +652,10 @@ class Client:
         body = calls.comparison(dataset, solvers, grid, options)
         return self._queue("/v1/comparisons", body)
 
-    def import_model(self, name: str, path: str | Path) -> ModelVersion:
-        """Import a model that was exported as JSON or NPZ as the next version of `name`."""
+    def import_model(self, model_name: str, path: str | Path) -> ModelVersion:
+        """Import a model that was exported as JSON or NPZ as the next version of `model_name`."""
         path = Path(path)
-        versions = calls.path_of("v1", "models", name, "versions")
+        versions = calls.path_of("v1", "models", model_name, "versions")
         call = calls.create(versions, path, media_type_of(path))
         return ModelVersion(self._session, self._session.json(call))
 

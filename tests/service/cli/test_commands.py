@@ -203,7 +203,7 @@ def test_dataset_is_split_and_downloaded(run: Run) -> None:
     assert len(copied) == 151
     run("train", "downloaded", "--dataset", upload["id"], "--watch")
     with Client() as client:
-        job = client.predict_dataset(upload["id"], "downloaded").wait(60)
+        job = client.predict_dataset("downloaded", upload["id"]).wait(60)
     assert run("download", job.id, "predictions.csv").returncode == 0
     assert Path("predictions.csv").read_text().count("setosa") >= 40
     assert run("download", upload["id"], "notes.md").returncode == 2
@@ -403,3 +403,31 @@ def test_files_are_checked_without_a_service(spawned: Run, monkeypatch: pytest.M
     assert sorted(path.name for path in Path().iterdir()) == [
         *("broken.csv", "copy.csv", "iris.csv", "rows.csv")
     ]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete(
+    server: Server, spawned: Run, shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands, options, and names that the service has; without a service nothing, at once."""
+    with Client(server.url) as client:
+        dataset = client.upload(Path("iris.csv"))
+        client.train(dataset, "completed").wait(60)
+
+    def completed(line: str) -> str:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        words |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+        words["_SVM_SERVICE_COMPLETE"] = f"complete_{shell}"
+        for name, value in words.items():
+            monkeypatch.setenv(name, value)
+        done = spawned()
+        assert "Traceback" not in done.stderr
+        return str(done.stdout)
+
+    assert "predict" in completed("svm-service pre")
+    assert "--coverage" in completed("svm-service predict --cov")
+    assert "completed" in completed("svm-service predict compl")
+    assert "completed/latest" in completed("svm-service predict completed/")
+    assert str(dataset.id) in completed("svm-service split ds_")
+    monkeypatch.setenv("SVM_URL", "http://127.0.0.1:9")
+    assert "completed" not in completed("svm-service predict compl")

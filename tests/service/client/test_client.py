@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import bz2
+import inspect
 import io
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,14 @@ from service.client import (
     AsyncClient,
     Client,
     Conflict,
+    Dataset,
     InvalidContent,
     InvalidRequest,
+    Job,
     JobCanceled,
     JobFailed,
+    Model,
+    ModelVersion,
     NotFound,
     Problem,
 )
@@ -83,7 +88,7 @@ def test_plan_of_a_training(client: Client) -> None:
     plan = client.plan(dataset, "planned", "newton", classes=two)
     assert (plan["n_samples"], plan["spread"]["bytes_once"]) == (100, 100 + 19)
     assert client.plan(dataset, "planned", "smo", classes=two)["spread"] is None
-    assert list(client.jobs(model_name="planned")) == []
+    assert list(client.jobs(model_name="planned", dataset=dataset)) == []
     with pytest.raises(InvalidContent):
         client.plan(dataset, "planned", "no")
 
@@ -128,8 +133,33 @@ def test_outputs(client: Client, iris: str) -> None:
     both = client.predict(iris, X[:2], ("label", "probability"))
     assert both["model"]["name"] == iris
     assert np.array_equal(both["probability"], probability[:2])
+    assert both["label"].tolist() == SPECIES[:2].tolist()
+    version = client.model(iris).version(1)
+    assert version.classes_.tolist() == sorted(set(SPECIES.tolist()))
+    assert (version.classes_[probability.argmax(axis=1)] == SPECIES).mean() > 0.9
     explanation = client.predict(iris, X[:1], "explanation")
     assert set(explanation["explanation"][0][0]["terms"]) == set(NAMES)
+
+
+def test_order_of_arguments(client: Client) -> None:
+    """One order for all methods: a model, data, then options by keyword; a reversed call is refused
+    before anything is sent."""
+    resources = {"self", "model", "model_name", "name", "dataset", "id", "version", "alias"}
+    data = {"data", "rows", "y", "labels", "path", "trainings", "kind", "fraction", "timeout_s"}
+    rest = {"solver", "solvers", "outputs"}
+    for kind in (Client, Job, Dataset, Model, ModelVersion):
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if name.startswith("_"):
+                continue
+            every = inspect.signature(method).parameters.values()
+            named = [one.name for one in every if one.kind is one.POSITIONAL_OR_KEYWORD]
+            ranks = [[one in resources, one in data, one in rest].index(True) for one in named]
+            assert ranks == sorted(ranks), f"{kind.__name__}.{name}{named}"
+            if "model" in named:
+                assert named[1] == "model", f"{kind.__name__}.{name}{named}"
+    for call in (client.evaluate, client.predict_dataset):
+        with pytest.raises(ValueError, match="the model comes first, then the dataset"):
+            call(f"ds_{'0' * 32}", "iris")
 
 
 def test_models_have_the_methods_of_estimators(client: Client, iris: str) -> None:
@@ -173,7 +203,7 @@ def test_labels_that_are_withheld(client: Client) -> None:
     assert all(one in (None, label) for one, label in zip(few, labels, strict=True))
     assert {type(one) for one in few} == {int, type(None)}
     both = client.model("flowers").predict(X[:9], ["label", "label_or_none"], withheld=0.5)
-    assert (both["label_or_none"], both["withheld"]) == (many[:9].tolist(), 0.5)
+    assert (both["label_or_none"].tolist(), both["withheld"]) == (many[:9].tolist(), 0.5)
 
 
 def test_score_of_numbers_is_r2() -> None:
@@ -375,7 +405,7 @@ def test_datasets_are_made_from_others(client: Client, tmp_path: Path) -> None:
 def test_predictions_of_a_dataset(client: Client, iris: str, tmp_path: Path) -> None:
     """A batch prediction is a job; its file has the same predictions."""
     dataset = client.upload(X, columns=NAMES)
-    job = client.predict_dataset(dataset, f"{iris}/1", ["decision"], format="npy").wait()
+    job = client.predict_dataset(f"{iris}/1", dataset, ["decision"], format="npy").wait()
     path = job.download_results(tmp_path / "decision.npy")
     assert np.array_equal(np.load(path), client.predict(f"{iris}/1", X, "decision"))
 
@@ -383,7 +413,7 @@ def test_predictions_of_a_dataset(client: Client, iris: str, tmp_path: Path) -> 
 def test_evaluation_of_a_model(client: Client, iris: str) -> None:
     """An evaluation is a job with results."""
     dataset = client.upload(X, SPECIES, columns=NAMES)
-    metrics = client.evaluate(dataset, f"{iris}/1").wait().results()["metrics"]
+    metrics = client.evaluate(f"{iris}/1", dataset).wait().results()["metrics"]
     assert metrics["accuracy"] == np.mean(client.predict(f"{iris}/1", X) == SPECIES)
 
 

@@ -29,7 +29,7 @@ slow = {"duality_gap": 1e-12, "max_epochs": 10**7, "time_budget_s": 1.5}
 job = client.train(dataset, "noted", "pegasos", validation={"fraction": 0.25}, stopping=slow)
 job.wait()
 ---
-client.evaluate(dataset, "noted").wait().results()
+client.evaluate("noted", dataset).wait().results()
 ---
 client.compare(dataset, ["newton", "smo"]).wait().results()
 ---

@@ -92,7 +92,7 @@ def test_tables_are_the_same_dataset_and_the_same_predictions(client: Client) ->
     labeled = frame_of().assign(label=LABELS)
     reply = client.predict("people", labeled, outputs=["label", "decision"])
     assert reply["ignored_columns"] == ["label"]
-    assert reply["decision"] == expected.tolist()
+    assert np.array_equal(reply["decision"], expected)
     whole = client.upload(labeled)
     assert whole.data["matrix_digest"] == dataset.data["matrix_digest"]
 
@@ -258,7 +258,7 @@ def test_roles_of_columns(client: Client) -> None:
     labels = client.predict("people", people.drop(columns="k"))
     assert len(labels) == N
     assert client.predict("people", frame_of()).tolist() == labels.tolist()
-    assert client.evaluate(dataset, "people").wait().state == "succeeded"
+    assert client.evaluate("people", dataset).wait().state == "succeeded"
 
 
 @pytest.mark.parametrize(
