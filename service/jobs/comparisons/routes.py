@@ -102,7 +102,7 @@ def _add_plot(collection: Collection, form: Form) -> None:
         kind: Annotated[
             SizePlot, Path(description="Kind of the plot.", examples=["time-by-support-vectors"])
         ],
-        format: Annotated[ChartFormat, Path(examples=["svg"])],
+        format: Annotated[ChartFormat, Path(description="Picture or points.", examples=["svg"])],
     ) -> Response:
         shown = form.read(collection.get(request, id))
         assert isinstance(shown, schemas.ComparisonRead)

@@ -120,7 +120,7 @@ def _add_plots(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -
         name: ModelName,
         version: Version,
         kind: Annotated[PlotKind, Path(description="Kind of the plot.", examples=["boundary"])],
-        format: Annotated[ChartFormat, Path(examples=["svg"])],
+        format: Annotated[ChartFormat, Path(description="Picture or points.", examples=["svg"])],
     ) -> Response:
         model_version = await run_sync(registry.get_version, name, version)
         row, content = await renderer.open(model_version, file_name(kind, format))
