@@ -39,7 +39,7 @@ docs: $(VENV)/.test ## Make the tables in docs/, and the replies that /docs show
 
 site: $(VENV)/.site ## Build the documentation that the service shows at /guide
 
-generated: $(VENV)/.test ## Make a client of the OpenAPI document, and have it go the whole way
+generated: $(VENV)/.test ## Make clients of the OpenAPI document in Python and TypeScript, and have them go the whole way
 	$(BIN)/python -m pytest -m generated
 
 long: $(VENV)/.test $(VENV)/.site ## Run tests of processes that take seconds, and the cases that `make test` leaves out

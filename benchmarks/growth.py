@@ -16,22 +16,17 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.style import context
 from threadpoolctl import threadpool_limits
 
 from benchmarks.alternate import cpu_seconds
 from benchmarks.problems import image_like
+from service import charts
+from service.charts.chart import Axis, Chart, Panel, Series
 from svm import GaussianKernel, KernelPegasos, Pegasos, Pipeline, Training
 from svm.data.matrices import Vector
 from svm.solvers.kernel_pegasos import KernelPegasosState
 
 FOLDER = Path(__file__).parent / "results"
-STYLE = {
-    "svg.hashsalt": "growth",  # the same measurement gives the same file
-    "svg.fonttype": "none",  # text stays text
-    "path.simplify": True,
-}
 
 
 @dataclass(frozen=True)
@@ -119,29 +114,20 @@ def kernel_pegasos_support_vectors(sizes: Sequence[int], rounds: int) -> Curve:
 
 def draw(curve: Curve, path: Path) -> None:
     """Both axes logarithmic; the line is the fit."""
-    with context(STYLE):
-        figure = Figure(figsize=(5.0, 3.4), layout="constrained")
-        axes = figure.subplots()
-        sizes, times = curve.sizes, curve.microseconds
-        (exponent, factor), upper = curve.fit, sizes[len(sizes) // 2 :]
-        axes.loglog(sizes, times, "o", color="#1f4e79", label="measured")
-        axes.loglog(
-            upper,
-            factor * upper**exponent,
-            color="#c55a11",
-            label=f"fit: exponent {exponent:.2f}, expected {curve.expected}",
-        )
-        axes.set_title(curve.title)
-        axes.set_xlabel(curve.size)
-        axes.set_ylabel("CPU time of an update, µs")
-        # A flat curve looks flat: never less than two decades.
-        middle = float(np.sqrt(times.min() * times.max()))
-        axes.set_ylim(min(times.min() / 2, middle / 10), max(times.max() * 2, middle * 10))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("")
-        axes.grid(True, which="major", alpha=0.3)
-        axes.legend()
-        figure.savefig(path, metadata={"Date": None, "Creator": None})
+    sizes, times = curve.sizes, curve.microseconds
+    (exponent, factor), upper = curve.fit, sizes[len(sizes) // 2 :]
+    fit = f"fit: exponent {exponent:.2f}, expected {curve.expected}"
+    series = [
+        Series(sizes, times, "measured", 0, "dots"),
+        Series(upper, factor * upper**exponent, fit, 1),
+    ]
+    # A flat curve looks flat: never less than two decades.
+    middle = float(np.sqrt(times.min() * times.max()))
+    low = min(times.min() / 2, middle / 10)
+    high = max(times.max() * 2, middle * 10)
+    y = Axis("CPU time of an update (µs)", "log", low=float(low), high=float(high))
+    chart = Chart(curve.title, fit, Axis(curve.size, "log"), [Panel(y, series)])
+    path.write_text(charts.write(chart, "svg"))
 
 
 def _measured(

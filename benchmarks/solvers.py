@@ -27,15 +27,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.style import context
 from threadpoolctl import threadpool_limits
 
 from benchmarks import peers
 from benchmarks.efforts import Ladder, cost, efforts_to
-from benchmarks.growth import STYLE
 from benchmarks.peers import LinearFit
 from benchmarks.solver_cases import Case, all_cases
+from service import charts
+from service.charts.chart import Axis, Chart, Panel, Series
 from svm import (
     SMO,
     Auto,
@@ -238,21 +237,26 @@ def _print(rows: Sequence[Row]) -> None:
 
 
 def draw(name: str, rows: Sequence[Row], folder: Path) -> None:
-    """The times of one case as bars, an SVG file for each gap."""
+    """The times of one case as dots, an SVG file for each gap."""
     folder.mkdir(parents=True, exist_ok=True)
     for gap in dict.fromkeys(row.gap for row in rows):
         some = [row for row in rows if row.gap == gap and row.seconds is not None]
         some.sort(key=lambda row: row.seconds or 0.0, reverse=True)
-        with context(STYLE):
-            figure = Figure(figsize=(6.0, 0.8 + 0.3 * len(some)), layout="constrained")
-            axes = figure.subplots()
-            colors = ["#1f4e79" if row.ours else "#c55a11" for row in some]
-            axes.barh([r.candidate for r in some], [r.seconds or 0.0 for r in some], color=colors)
-            axes.set_xscale("log")
-            axes.set_xlabel(f"seconds to {gap:.1%}")
-            axes.set_title(name)
-            words = re.sub(r"[^a-z0-9.]+", "-", f"{name} to {gap:.1%}".lower()).strip("-")
-            figure.savefig(folder / f"{words}.svg", metadata={"Date": None, "Creator": None})
+        title, names = f"{name} to {gap:.1%}", [row.candidate for row in some]
+        series = [
+            Series(
+                [row.seconds or 0.0 for row in some if row.ours is ours],
+                [k for k, row in enumerate(some) if row.ours is ours],
+                whose,
+                color,
+                "dots",
+            )
+            for whose, ours, color in (("svm", True, 0), ("peers", False, 1))
+        ]
+        panel = Panel(Axis("", names=names), series, height=20 + 20 * len(some))
+        chart = Chart(title, title, Axis(f"seconds to {gap:.1%}", "log"), [panel])
+        words = re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-")
+        (folder / f"{words}.svg").write_text(charts.write(chart, "svg"))
 
 
 if __name__ == "__main__":

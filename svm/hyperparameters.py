@@ -84,6 +84,8 @@ class ByName:
         return {**given, "name": self.others.get(name, name)} if isinstance(name, str) else given
 
 
+DEFAULT_C = 1.0
+"""If neither C nor λ is given."""
 _LOSSES = Doc(
     "Of classes `hinge`, max(0, 1 - y f(x)), the default but for texts. Of numbers "
     "`epsilon-insensitive`, max(0, |t - f(x)| - ε), the default. `squared-…` are their squares."
@@ -249,7 +251,7 @@ class Hyperparameters(Checked):
         `svm.problem.objectives`)."""
         if self.lambda_ is not None:
             return float(self.lambda_)
-        return 1.0 / (n_samples * (1.0 if self.C is None else self.C))
+        return 1.0 / (n_samples * (DEFAULT_C if self.C is None else self.C))
 
 
 def by_name(union: Any) -> dict[str, Any]:

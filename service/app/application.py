@@ -209,6 +209,7 @@ def create_app(
         loaded_models=loaded_models,
         predictor=predictor,
         distributions=Distributions(dataset_store),
+        has_workers=settings.workers > 0 or not settings.sqlite_file,
     )
     sweeper = Sweeper(database, blobs)
     reservations = Reservations(database, settings.lease_s)

@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import Columns, print_fields, print_rows, print_table
+from service.common import phases
 from service.common.figures import figure
 
 if TYPE_CHECKING:
@@ -79,7 +80,9 @@ def print_job(job: Job) -> None:
             "dataset": job.dataset_id,
             "model": _model(job),
             "cancel": "requested" if job.cancel_requested and not job.ended else None,
+            "now": phases.now(job.progress) or None,
             "ended": job.stop_reason and f"{job.stop_reason} after {job.elapsed_s:.3g} s",
+            "phases": phases.told(job.progress) or None,
             "certificate": _certificate(job.certificate),
             **{
                 f"{part} {'error' if 'mae' in measured else 'accuracy'}": _quality(measured)

@@ -118,9 +118,10 @@ class JobMembers:
     a kernel), `exact` (the values of the model with the kernel itself, if they are known),
     `summary` (a sentence), and `pairs`."""
     search: dict[str, Any] | None
-    """What `auto` compared, null if nothing: `summary` (a sentence), `score` (accuracy, of numbers
-    `mae`) that is expected on new rows, and the settings `tried` with their scores. Metrics of
-    `folds` are of the setting that was chosen on these rows, and too good: take `score`."""
+    """What `auto` compared, or has compared so far, null if nothing: `summary` (a sentence),
+    `score` (accuracy, of numbers `mae`; null until the end) that is expected on new rows, and the
+    settings `tried` with their scores. Metrics of `folds` are of the setting that was chosen on
+    these rows, and too good: take `score`."""
 
 
 class ModelMembers:

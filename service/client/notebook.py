@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from service.client.members import JobMembers
+from service.common import phases
 
 GOOD, WARN, BAD = "#2e9e4f", "#d08700", "#d1434b"
 STATUS = {
@@ -28,8 +29,8 @@ ENDED = ("succeeded", "failed", "canceled")
 """States of jobs that do not change."""
 MANY = 20
 """Most classes and entries that are listed."""
-Show: TypeAlias = Callable[[str, float, str], None]
-"""Shows what is done: its title, the fraction of it, and details."""
+Show: TypeAlias = Callable[[str, float | None, str], None]
+"""Shows what is done: its title, the fraction of it, None if that is not known, and details."""
 
 
 def in_kernel() -> bool:
@@ -52,13 +53,14 @@ class Display:
         self._handle.update(self._html(html))
 
 
-def bar(title: str, fraction: float, detail: str) -> str:
-    """`fraction` from 0 to 1."""
-    percent = f"{100 * min(max(fraction, 0.0), 1.0):.0f}"
+def bar(title: str, fraction: float | None, detail: str) -> str:
+    """`fraction` from 0 to 1; None if it is not known."""
+    percent = None if fraction is None else f"{100 * min(max(fraction, 0.0), 1.0):.0f}"
+    value, after = ("", "") if percent is None else (f' value="{percent}"', f"{percent} % ")
     return (
         f"<div>{escape(title)} "
-        f'<progress value="{percent}" max="100" style="vertical-align: middle"></progress> '
-        f"{percent} % <small>{escape(detail)}</small></div>"
+        f'<progress{value} max="100" style="vertical-align: middle"></progress> '
+        f"{after}<small>{escape(detail)}</small></div>"
     )
 
 
@@ -93,6 +95,7 @@ def job(data: Mapping[str, Any]) -> str:
             "model": _version(model) if model else data["spec"].get("model_name"),
             "dataset": data.get("dataset_id"),
             "progress": None if ended else f"{100 * (progress.get('fraction') or 0):.0f} %",
+            "phases": phases.told(progress) or None,
             "ended": data.get("stop_reason"),
             **_accuracies(data.get("metrics")),
             "error": error and f"{error['detail']} ({error['code']})",
@@ -259,7 +262,7 @@ def show_bar(wanted: bool, title: str) -> Iterator[Show]:
     if in_kernel():
         display = Display(bar(title, 0.0, ""))
 
-        def show(title: str, fraction: float, detail: str) -> None:
+        def show(title: str, fraction: float | None, detail: str) -> None:
             elapsed = f"{time.monotonic() - began:.1f} s"
             display.show(bar(title, fraction, ", ".join(filter(None, (detail, elapsed)))))
 
@@ -272,10 +275,13 @@ def show_bar(wanted: bool, title: str) -> Iterator[Show]:
     texts = TextColumn("{task.description}"), TextColumn("{task.fields[detail]}")
     columns = texts[0], BarColumn(), TaskProgressColumn(), texts[1], Elapsed()
     with Progress(*columns, console=Console(stderr=True)) as rich:
-        task = rich.add_task(title, total=1.0, detail="")
-        yield lambda title, fraction, detail: rich.update(
-            task, description=title, completed=fraction, detail=detail
-        )
+        task = rich.add_task(title, total=None, detail="")
+
+        def update(title: str, fraction: float | None, detail: str) -> None:
+            total = None if fraction is None else 1.0
+            rich.update(task, description=title, total=total, completed=fraction, detail=detail)
+
+        yield update
 
 
 def job_title(job: JobMembers) -> str:
@@ -283,9 +289,9 @@ def job_title(job: JobMembers) -> str:
     return f"{what} {job.state}"
 
 
-def job_progress(job: JobMembers) -> tuple[str, float, str]:
+def job_progress(job: JobMembers) -> tuple[str, float | None, str]:
     """What a bar shows of a job."""
-    done = 1.0 if job.state == "succeeded" else job.progress.get("fraction") or 0.0
+    done = 1.0 if job.state == "succeeded" else job.progress.get("fraction") or None
     return job_title(job), done, _detail(job)
 
 
@@ -296,15 +302,11 @@ def upload_progress(name: str, n_bytes: int, size: int, seconds: float) -> tuple
 
 
 def _detail(job: JobMembers) -> str:
-    texts = []
-    if job.state not in ENDED and job.progress.get("compiling"):
-        texts.append("compiling for this machine, once")
-    if job.state not in ENDED and job.progress.get("comparing"):
-        texts.append("comparing settings")
+    if job.state in ENDED:
+        return phases.told(job.progress)
+    texts = [phases.now(job.progress)]
     if epoch := job.progress.get("epoch"):
         texts.append(f"epoch {epoch:,}")
     if (gap := job.progress.get("relative_gap")) is not None:
         texts.append(f"gap {100 * gap:.3g} %")
-    if job.state not in ENDED and (eta := job.progress.get("eta_s")) is not None:
-        texts.append(f"{eta:.0f} s left")
-    return ", ".join(texts)
+    return ", ".join(filter(None, texts))

@@ -1,30 +1,34 @@
-"""What charts show: learning curves from traces of jobs, curves of precision and recall, and
-histograms of a dataset's columns by class."""
+"""What the charts of pages show: learning curves from traces of jobs, evaluations, costs of a
+comparison, and histograms of a dataset's columns by class."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from service.charts import views
+from service.charts.chart import SHOWN_CLASSES, Chart
+from service.charts.views import Against
 from service.dashboard.formatting import number, percent
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
+from service.errors import NotFound
+from service.jobs.collection.schemas import JobRead
+from service.jobs.comparisons.schemas import ComparisonRead
+from service.jobs.comparisons.size_plot import entry_title
+from service.jobs.core.job import FINAL
+from service.jobs.evaluations.schemas import EvaluationMetricsRead
 from svm.problem.certificate import relative_gap
 
 COLUMNS = ("epoch", "updates", "elapsed_s", "primal", "dual", "train_error", "validation_error")
-STEPS = 4
-"""Points of a curve of precision and recall for each of the ROC curve."""
 MAX_VALUES = 4_000_000
 """Larger datasets have no histograms: the page shows minimum, mean and maximum."""
 BINS = 24
-MAX_CLASSES = 10
-"""With more classes than colors, all rows have the same color."""
 CACHED = 32
 
 
@@ -56,24 +60,6 @@ class Curve:
         return relative_gap(primal, dual)
 
 
-def precision_recall(
-    false_positive_rate: Sequence[float],
-    true_positive_rate: Sequence[float],
-    positive: int,
-    negative: int,
-) -> list[tuple[float, float]]:
-    """(recall, precision) along a ROC curve, as the threshold falls; of the numbers of rows of the
-    class and of the others. A straight line there is a bent one here, so it has several points."""
-    points = []
-    for (f0, t0), (f1, t1) in pairwise(zip(false_positive_rate, true_positive_rate, strict=True)):
-        for step in range(1, STEPS + 1):
-            share = step / STEPS
-            recall = t0 + share * (t1 - t0)
-            hits, wrong = recall * positive, (f0 + share * (f1 - f0)) * negative
-            points.append((recall, hits / (hits + wrong)))
-    return [(0.0, points[0][1]), *points]
-
-
 def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
     """From the rows of `JobStore.trace`; the problem with the largest gap first."""
     by_pair: dict[int, Curve] = {}
@@ -85,6 +71,64 @@ def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
         for name, points in curve.points.items():
             points.append(row[name])
     return sorted(by_pair.values(), key=lambda curve: -curve.relative_gap)
+
+
+def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None:
+    """The learning curve of a job, of the problem with the largest gap, and what is known of a
+    running job since its last point; None of a job that has ended without points."""
+    curve = curves[0] if curves else Curve("")
+    now, points, running = job.progress, curve.points, job.state not in FINAL
+    if not (running or curves):
+        return None
+    latest = {"primal": now.primal, "dual": now.dual, "epoch": now.epoch, "updates": now.updates}
+    if running and len(curves) < 2 and None not in latest.values():
+        newest = dict.fromkeys(COLUMNS) | latest | {"elapsed_s": job.elapsed_s}
+        points = {name: [*values, newest[name]] for name, values in points.items()}
+    of = f" of the problem {curve.title}, the widest of {len(curves)}," if len(curves) > 1 else ""
+    return views.learning_curve("Cost and bound", points, by, of)
+
+
+def evaluation_charts(metrics: EvaluationMetricsRead) -> dict[str, Chart]:
+    """ROC curves, precision against recall, and margins, by the names of their files."""
+    classes = metrics.classes
+    rates = {
+        classes.index(one.label): (one.false_positive_rate, one.true_positive_rate, one.auc)
+        for one in metrics.roc
+    }
+    counts = [sum(row) for row in metrics.confusion_matrix]
+    caption = (
+        "Signed distances of rows from the boundary; rows left of the boundary are predicted "
+        "wrongly."
+    )
+    shown = metrics.margins.counts
+    bars: dict[str, tuple[int, Any]] = {
+        str(label): (k, values)
+        for k, (label, values) in enumerate(zip(classes, shown, strict=True))
+    }
+    if len(classes) > SHOWN_CLASSES:
+        bars = {"": (0, np.sum(shown, axis=0))}
+    charts = {"margins": views.margins("Margins", caption, metrics.margins.edges, bars)}
+    if rates:
+        pairs = {k: (x, y) for k, (x, y, _) in rates.items()}
+        charts["roc"] = views.roc("ROC", rates, classes)
+        charts["precision-recall"] = views.precision_recall(
+            "Precision and recall", pairs, classes, counts
+        )
+    return charts
+
+
+def objective_chart(comparison: ComparisonRead, number: int) -> Chart:
+    """Costs of the entries of a comparison that minimize one function. Raises NotFound."""
+    objective = next((one for one in comparison.objectives if one.number == number), None)
+    if objective is None or objective.dual <= 0:
+        raise NotFound("not-found", f"the comparison has no chart of the objective {number}")
+    lines = []
+    for entry in comparison.entries:
+        if entry.objective == number and entry.trace and entry.trace.rows:
+            rows = np.array(entry.trace.rows, dtype=float)
+            excess = rows[:, 1] / objective.dual - 1
+            lines.append((entry_title(entry.spec), rows[:, 0], excess))
+    return views.relative_costs("Cost against time", lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +161,7 @@ class Distributions:
         if histograms is None:
             data = self._store.load(dataset)
             n_classes = len(dataset.classes or ())
-            codes = data.codes if n_classes <= MAX_CLASSES else None
+            codes = data.codes if n_classes <= SHOWN_CLASSES else None
             X = np.asarray(data.X)[:, first : first + count]
             kinds = dataset.kinds[first : first + count]
             histograms = [

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 from urllib.parse import urlencode
 
+import numpy as np
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.charts.chart import Chart, ChartFormat
+from service.charts.views import relative_costs
 from service.common.callers import caller_of
 from service.common.names import NAME, DatasetId, JobId
+from service.dashboard.chart_pages import file_of
 from service.dashboard.charts import Curve, curves_of
 from service.dashboard.differences import Side, parts_of, verdict
+from service.dashboard.formatting import short
 from service.dashboard.page import PageContext, back, check, form_of, page, queue
 from service.dashboard.schema_forms import number_in
 from service.dashboard.training_pages import name_for
@@ -65,6 +70,13 @@ def add(routes: APIRouter, context: PageContext) -> None:
         if models:
             return await _show_difference(request, context, models)
         return await run_sync(_show_curves, request, context, _ids(jobs), dataset_id, pair)
+
+    @routes.get("/compare/costs.{format}")
+    def costs(format: ChartFormat, jobs: str, pair: str | None = None) -> Response:
+        traced, _, title = _traced(context, _ids(jobs), pair)
+        if title is None:
+            raise NotFound("not-found", "these jobs have no curves to compare")
+        return file_of(_chart(_compare(traced, title)), format)
 
     @routes.post("/compare")
     @requires_scope("read")
@@ -154,15 +166,15 @@ def _show_curves(
     dataset_id: str | None,
     pair: str | None,
 ) -> Response:
-    traced = [(_training(context, id), curves_of(context.jobs.trace(id))) for id in chosen]
-    titles = _common(traced)
-    title = pair if pair in titles else next(iter(titles), None)
+    traced, titles, title = _traced(context, chosen, pair)
+    compared = _compare(traced, title) if title is not None else []
     job_filter = JobFilter(kind=TRAINING.name, dataset_id=dataset_id)
     offered = context.jobs.page(job_filter, OFFERED).items
     return page(
         request,
         "compare.html",
-        compared=_compare(traced, title) if title is not None else [],
+        compared=compared,
+        chart=_chart(compared),
         missing=[job for job, curves in traced if title not in {c.title for c in curves}],
         differences=_differences([job for job, _ in traced]),
         titles=titles,
@@ -268,6 +280,27 @@ def _common(traced: Traced) -> list[str]:
     counts = Counter(curve.title for _, curves in traced for curve in curves)
     most = max(counts.values(), default=0)
     return [title for title, count in counts.items() if count == most]
+
+
+def _traced(
+    context: PageContext, ids: Sequence[str], pair: str | None
+) -> tuple[Traced, list[str], str | None]:
+    """(the jobs with their curves, the titles of binary problems, the one to show)."""
+    traced = [(_training(context, id), curves_of(context.jobs.trace(id))) for id in ids]
+    titles = _common(traced)
+    return traced, titles, pair if pair in titles else next(iter(titles), None)
+
+
+def _chart(compared: Sequence[Compared]) -> Chart:
+    lines = [
+        (
+            f"{one.job.spec['solver']['name']} {short(one.job.id)}",
+            np.asarray(one.curve.points["elapsed_s"], dtype=float),
+            np.asarray(one.excess, dtype=float),
+        )
+        for one in compared
+    ]
+    return relative_costs("Cost against time", lines)
 
 
 def _compare(traced: Traced, title: str) -> list[Compared]:

@@ -21,6 +21,7 @@ from service.common.names import DatasetId
 from service.dashboard.formatting import day, number, without_location
 from service.dashboard.list_pages import with_latest
 from service.dashboard.page import HERE, PageContext, go, page
+from service.dashboard.row_pages import STEP, TESTS, Asked, view_of
 from service.datasets.dataset import SENT, Dataset
 from service.datasets.schemas import MAX_NAME, ColumnRead, DatasetRead, UploadOptions
 from service.datasets.upload_routes import Upload, read_limits, receive
@@ -191,23 +192,32 @@ def _name_of(upload: Upload) -> str | None:
 def _add_dataset(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/datasets/{id}")
     def dataset(
-        request: Request, id: DatasetId, first: Annotated[int, Query(ge=0, le=10_000_000)] = 0
+        request: Request,
+        id: DatasetId,
+        asked: Asked,
+        first: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     ) -> Response:
         row = context.datasets.get(id)
         read = DatasetRead.of(row)
         columns = read.columns
         shown = None if columns is None else columns[first : first + COLUMNS]
         jobs = context.jobs.page(JobFilter(dataset_id=id), RECENT).items
+        view = view_of(context, row, asked, first, COLUMNS)
         return page(
             request,
             "dataset.html",
+            view.error,
             dataset=row,
+            view=view,
+            tests=TESTS,
+            step=STEP,
+            left_out=((row.reading or {}).get("unlabeled") or {}).get("count", 0),
             columns=shown,
             values=[values_of(column) for column in shown or ()],
             ignored=read.ignored_columns,
             reading=reading_in_words(read.reading),
             first=first,
-            step=COLUMNS,
+            columns_step=COLUMNS,
             bars=context.distributions.of(row, first, COLUMNS) if shown else None,
             jobs=[JobRead.of(job) for job in jobs],
             target_statistics=read.target_statistics,

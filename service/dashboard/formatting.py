@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +19,8 @@ from service.models.expected import expected_beside as expected_beside
 from svm.model.measures import interval
 
 NOTHING = "–"
+LONGEST_CELL = 200
+"""Characters of a text in a table of rows."""
 FILTERS = (
     *("number", "counted", "percent", "duration", "between", "roughly", "size"),
     *(
@@ -29,7 +32,7 @@ FILTERS = (
         "code",
         "without_location",
     ),
-    *("faults_csv", "short"),
+    *("faults_csv", "short", "plain", "wrong_pairs", "wrong_count"),
 )
 """Functions of this module that templates use."""
 _BYTES = ("B", "kB", "MB", "GB", "TB")
@@ -44,6 +47,15 @@ def number(value: float | int | None) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return figure(value)
+
+
+def plain(cell: Any) -> str:
+    """A cell of a row as it was sent: all digits of a number, and `true` as data have it."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53
+    text = str(int(cell) if whole else cell)
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -110,6 +122,35 @@ def hardest_class(confusion: Sequence[Sequence[int]], classes: Sequence[str]) ->
     total, hits, row[i] = sum(row), row[i], -1
     often = "" if len(classes) == 2 else f", most often as {classes[row.index(max(row))]}"
     return f"{classes[i]} ({total - hits:,} of {counted(total, 'row')} predicted wrongly{often})"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongPair:
+    """Rows of one class that are taken for another one."""
+
+    id: str
+    """The numbers of both classes."""
+    rows: list[Any]
+    """Some of them, as an evaluation has them."""
+    count: int
+
+
+def wrong_pairs(metrics: Any) -> list[WrongPair]:
+    """The wrong rows of an evaluation by the true and the predicted class, the most frequent pair
+    first; empty for other metrics."""
+    by_pair: dict[tuple[int, int], list[Any]] = {}
+    for one in getattr(metrics, "wrong_rows", None) or ():
+        pair = metrics.classes.index(one.actual), metrics.classes.index(one.predicted)
+        by_pair.setdefault(pair, []).append(one)
+    pairs = [
+        WrongPair(f"{i}-{j}", rows, metrics.confusion_matrix[i][j])
+        for (i, j), rows in by_pair.items()
+    ]
+    return sorted(pairs, key=lambda pair: -pair.count)
+
+
+def wrong_count(confusion: Sequence[Sequence[int]]) -> int:
+    return sum(sum(row) - row[i] for i, row in enumerate(confusion))
 
 
 def sentence(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 from anyio.to_thread import run_sync
@@ -9,15 +10,18 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.charts.views import Against
 from service.common.names import JobId
-from service.dashboard.charts import curves_of
+from service.common.phases import COMPARING, expected
+from service.dashboard.charts import chart_of, curves_of
+from service.dashboard.job_progress import forecast_of, fraction_of, steps_of
 from service.dashboard.page import PageContext, back, form_of, go, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.routes import comparison
 from service.jobs.core.job import FINAL, Job
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.kinds import COMPARISON, EVALUATION
+from service.jobs.kinds import COMPARISON, EVALUATION, TRAINING
 from service.web.access.scopes import requires_scope
 from svm.data.splitting import held_out_rows
 
@@ -30,15 +34,23 @@ def add(routes: APIRouter, context: PageContext) -> None:
 
 def _add_read(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/jobs/{id}")
-    def job(request: Request, id: JobId) -> Response:
+    def job(request: Request, id: JobId, against: Against = "time") -> Response:
         row = context.jobs.get(id)
+        curves = curves_of(context.jobs.trace(id)) if row.kind == TRAINING.name else []
         return page(
             request,
             "job.html",
             job=JobRead.of(row),
             final=row.state in FINAL,
+            steps=steps_of(row),
+            forecast=forecast_of(row, context.jobs, has_workers=context.has_workers),
+            fraction=fraction_of(row),
+            compares=COMPARING in expected(row.kind, row.spec) and row.state not in FINAL,
+            now=time.time(),
             name=context.datasets.names([row.dataset_id]).get(row.dataset_id),
-            curves=curves_of(context.jobs.trace(id)),
+            curves=curves,
+            chart=chart_of(curves, JobRead.of(row), against),
+            against=against,
             comparison=comparison(context.jobs, row) if row.kind == COMPARISON.name else None,
             tested=_tested_rows(context, row) if row.kind == COMPARISON.name else None,
             evaluation=evaluation(context.jobs, row) if row.kind == EVALUATION.name else None,

@@ -21,9 +21,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from service import __version__
+from service.charts import svg
 from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
-from service.dashboard.charts import Distributions, precision_recall
+from service.dashboard.charts import Distributions, evaluation_charts, objective_chart
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
 from service.jobs.collection.submission import Body, Stores, Submission
 from service.jobs.kinds import KINDS
@@ -34,6 +35,7 @@ from service.rows.parser import Parser
 from service.storage.blobs import Blobs
 from service.web.bodies.control_bodies import read_control_body, validated
 from service.web.bodies.validation import parameter_error
+from service.web.frame import bar, frame_files
 from service.web.http.compression import versioned
 from service.web.problems import PROBLEMS, status_of
 from svm.audit.findings import told
@@ -55,6 +57,8 @@ class PageContext(Stores):
     loaded_models: LoadedModels
     predictor: Predictor
     distributions: Distributions
+    has_workers: bool
+    """Whether this service has workers, or those of others may take its jobs."""
 
 
 @cache
@@ -78,6 +82,10 @@ class _Environment(jinja2.Environment):
         return obj.get(argument) if isinstance(obj, Mapping) else super().getitem(obj, argument)
 
 
+def _bar(current: str, words: str) -> Markup:
+    return Markup(bar(current, words))
+
+
 def _environment() -> jinja2.Environment:
     environment = _Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
@@ -87,10 +95,12 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals.update(asset=asset, release=__version__, families=TITLES)
+    environment.globals.update(asset=asset, release=__version__, families=TITLES, words="")
+    environment.globals.update(frame_files=Markup(frame_files()), bar=_bar)
     environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
     environment.tests["of_numbers"] = formatting.are_of_numbers
-    environment.filters["precision_recall"] = precision_recall
+    environment.filters["drawn"] = lambda chart: Markup(svg.write(chart, page=True))
+    environment.filters |= {"charts_of": evaluation_charts, "costs_of": objective_chart}
     environment.filters["problem"] = PROBLEMS.get
     environment.filters["told"] = told
     environment.filters["job_title"] = lambda job: KINDS[job.kind].title(job.spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.dashboard import (
+    chart_pages,
     compare_pages,
     data_pages,
     job_pages,
@@ -20,7 +21,8 @@ from service.web.http.compression import CompressedFiles
 def mount(app: DocumentedAPI, context: PageContext) -> None:
     """Add the pages, styles and scripts to the application."""
     routes = Routes(route_class=PageRoute, include_in_schema=False)
-    for pages in (list_pages, data_pages, training_pages, job_pages, compare_pages, model_pages):
+    every = (list_pages, data_pages, training_pages, job_pages, chart_pages, compare_pages)
+    for pages in (*every, model_pages):
         pages.add(routes, context)
     app.add_routes(routes)
     app.mount("/assets", CompressedFiles(directory=ASSETS))

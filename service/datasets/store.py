@@ -80,27 +80,27 @@ class DatasetFiles:
         return StoredRows(
             data=data,
             indices=indices[0] if indices else None,
-            indptr=self._array(dataset, "indptr") if dataset.sparse else None,
+            indptr=self.array(dataset, "indptr") if dataset.sparse else None,
             n_rows=dataset.n_samples,
             n_features=dataset.n_features,
             digest=dataset.matrix_digest,
-            texts=self._texts(dataset, self._array_in_file),
+            texts=self.texts(dataset, self._array_in_file),
             scratch=self._blobs.scratch,
         )
 
     def _dense(self, dataset: Dataset) -> npt.NDArray[np.float64]:
         """(n_samples, n_features): numbers, or raw values, which carry their texts."""
-        arrays = [self._array(dataset, name) for name in ("X", "codes") if name in dataset.arrays]
+        arrays = [self.array(dataset, name) for name in ("X", "codes") if name in dataset.arrays]
         X = raw_values(arrays, coded_positions(dataset.table))
-        texts = self._texts(dataset, self._array)
+        texts = self.texts(dataset, self.array)
         return X if texts is None else with_texts(X, texts)
 
-    def _texts(
+    def texts(
         self, dataset: Dataset, read: Callable[[Dataset, str], npt.NDArray[Any] | StoredArray]
     ) -> StoredTexts | None:
         if "texts" not in dataset.arrays:
             return None
-        return StoredTexts(read(dataset, "texts"), self._array(dataset, "text_ends"))
+        return StoredTexts(read(dataset, "texts"), self.array(dataset, "text_ends"))
 
     def _raw_in_file(self, dataset: Dataset) -> StoredArray:
         """Raw values in a file without a name."""
@@ -115,10 +115,10 @@ class DatasetFiles:
             file.flush()
             return StoredArray(file, np.dtype("<f8"))
 
-    def _array_if_any(self, dataset: Dataset, name: str) -> npt.NDArray[Any] | None:
-        return self._array(dataset, name) if name in dataset.arrays else None
+    def array_if_any(self, dataset: Dataset, name: str) -> npt.NDArray[Any] | None:
+        return self.array(dataset, name) if name in dataset.arrays else None
 
-    def _array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
+    def array(self, dataset: Dataset, name: str) -> npt.NDArray[Any]:
         with self._open(dataset, name) as file:
             shape, dtype = _header(file)
             if math.prod(shape) * dtype.itemsize <= KEPT_BYTES:
@@ -326,7 +326,7 @@ class DatasetStore(DatasetFiles):
             return LoadedData(self._dense(dataset), **labels)
         from scipy.sparse import csr_array
 
-        parts = tuple(self._array(dataset, name) for name in ("data", "indices", "indptr"))
+        parts = tuple(self.array(dataset, name) for name in ("data", "indices", "indptr"))
         shape = (dataset.n_samples, dataset.n_features)
         return LoadedData(csr_array(parts, shape=shape), **labels)
 
@@ -335,10 +335,10 @@ class DatasetStore(DatasetFiles):
         return DataInFiles(self.rows_in_files(dataset), **self._labels(dataset))
 
     def _labels(self, dataset: Dataset) -> dict[str, Any]:
-        stored = (self._array_if_any(dataset, name) for name in ("y", "values"))
+        stored = (self.array_if_any(dataset, name) for name in ("y", "values"))
         codes, values = dataset.labels_of(*stored)
         weights, groups, times = (
-            self._array_if_any(dataset, name) for name in ("weights", "groups", "times")
+            self.array_if_any(dataset, name) for name in ("weights", "groups", "times")
         )
         groups = None if groups is None else own_numbers(groups)
         beside = {"weights": weights, "groups": groups, "times": times}
@@ -347,7 +347,7 @@ class DatasetStore(DatasetFiles):
     def group_names(self, dataset: Dataset, groups: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """The names of some rows' groups, in order, of a dataset that has groups; without rows that
         have none. Raises Corrupt."""
-        names = orjson.loads(self._array(dataset, "group_names").tobytes())
+        names = orjson.loads(self.array(dataset, "group_names").tobytes())
         numbers = np.unique(groups)
         return np.array(names, dtype=object)[numbers[numbers < len(names)]]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from service.common.phases import SCORING
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt, Work
 from service.jobs.core.leases import CANCELED
@@ -136,6 +137,7 @@ def score(
     """
     scoring = Scoring(context, attempt)
     run = _Run(context, attempt, scoring)
+    attempt.begin(SCORING)
 
     def work() -> None:
         run.score()
@@ -178,6 +180,7 @@ class _Run:
                 some = {name: values[start : start + count] for name, values in saved.items()}
                 self._keep(piece, some)
                 start += count
+        self._began = attempt.elapsed_s, sum(self._done) / scoring.dataset.n_samples
 
     def score(self) -> None:
         """Score all rows. Raises as `score`."""
@@ -226,8 +229,10 @@ class _Run:
         lent = self._lending.fractions
         pieces = self._scoring.pieces
         done = sum(self._done) + sum(len(pieces[k]) * share for k, share in lent.items())
-        n = self._scoring.dataset.n_samples
-        self._attempt.show({"fraction": min(1.0, done / n), "parts": len(lent)})
+        fraction = min(1.0, done / self._scoring.dataset.n_samples)
+        spent_s, new = self._attempt.elapsed_s - self._began[0], fraction - self._began[1]
+        eta_s = spent_s * (1.0 - fraction) / new if new > 0.0 else None
+        self._attempt.show({"fraction": fraction, "parts": len(lent), "eta_s": eta_s})
 
     def packed(self) -> Arrays:
         starts = [rows.start for rows in self._scoring.pieces]

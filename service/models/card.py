@@ -440,10 +440,7 @@ def _levels(column: dict[str, Any]) -> str:
 def _settings(version: ModelVersion) -> list[str]:
     if not version.spec:
         return []
-    spec, solver = version.spec, version.spec.get("solver", {})
-    if solver.get("C", 0) is None and solver.get("lambda") is None:
-        spec = {**spec, "solver": {**solver, "C": 1.0}}  # which was trained
-    return ["## Settings", _fence(json.dumps(spec, indent=2, ensure_ascii=False))]
+    return ["## Settings", _fence(json.dumps(version.spec, indent=2, ensure_ascii=False))]
 
 
 def _lineage(version: ModelVersion) -> str:

@@ -277,7 +277,7 @@ def _rows_of_cells(stored: Stored) -> Iterator[list[tuple[Any, ...]]]:
     columns, texts = [*(stored.table or numbers), *columns_beside(stored)[0]], _texts_of(stored)
     for block in _whole_blocks(stored):
         kinds = enumerate(columns)
-        yield list(zip(*(_cells(block[:, i], column, texts) for i, column in kinds), strict=True))
+        yield list(zip(*(cells_of(block[:, i], column, texts) for i, column in kinds), strict=True))
 
 
 def _libsvm_beside(stored: Stored) -> list[list[bytes]]:
@@ -286,7 +286,7 @@ def _libsvm_beside(stored: Stored) -> list[list[bytes]]:
     written = []
     for column, some in zip(columns, values.T, strict=True):
         what = b" qid:" if column["kind"] == "category" else b" cost:"
-        cells = (_csv_cell(cell).encode() for cell in _cells(some, column, TextList()))
+        cells = (_csv_cell(cell).encode() for cell in cells_of(some, column, TextList()))
         written.append([what + cell if cell else b"" for cell in cells])
     return written[::-1]  # SVMlight begins with `qid`
 
@@ -299,7 +299,8 @@ def _texts_of(stored: Stored) -> Texts:
     return StoredTexts(data, np.load(stored.path("text_ends")))
 
 
-def _cells(values: npt.NDArray[np.float64], column: TableColumn, texts: Texts) -> list[Any]:
+def cells_of(values: npt.NDArray[np.float64], column: TableColumn, texts: Texts) -> list[Any]:
+    """Raw values of one column as JSON has them; None for a missing cell."""
     missing = np.isnan(values)
     if column["kind"] == "text":
         given = iter(texts.take(values[~missing].astype(np.int64).tolist()))
@@ -345,7 +346,7 @@ def _array(values: npt.NDArray[np.float64], column: TableColumn, texts: Texts) -
     missing = np.isnan(values)
     whole = np.where(missing, 0, values)
     if column["kind"] in ("category", "text"):
-        return np.array(_cells(values, column, texts), dtype=object)
+        return np.array(cells_of(values, column, texts), dtype=object)
     if column["kind"] == "date":
         days = np.round(whole * 86_400_000_000).astype("datetime64[us]")
         days[missing] = np.datetime64("NaT")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
 from html import escape
 from http import HTTPStatus
@@ -30,12 +29,12 @@ from service.web.access.scopes import SCHEME, Routes, requires_scope, scopes_of
 from service.web.http.compression import CompressedFiles, versioned
 from service.web.http.headers import CSP, FOREVER, policy_with_scripts
 from service.web.problems import MEDIA_TYPE, PROBLEMS, ProblemRead, responses
+from service.web.repetitions import COMPONENTS, objects, shorten
 
 ASSETS = Path(fastapi_offline.__file__).parent / "static"
 OWN_ASSETS = Path(__file__).parent / "assets"
 REPLIES = OWN_ASSETS / "replies.json"
 """An example reply for each schema; `make docs` writes them."""
-COMPONENTS = "#/components/schemas/"
 _AUTHENTICATION = ("unauthorized", "forbidden", "rate-exceeded")
 """Problems of every route that requires a key."""
 _BODY = (
@@ -44,8 +43,8 @@ _BODY = (
 )
 """Problems of every route with a body."""
 _JSON_BODY = ("malformed-json", "bad-encoding", "invalid-field")
-SHORTEST = 70
-"""Characters of JSON; a reference has about half as many."""
+_GENERAL = {"invalid-parameter", "invalid-name", *_BODY, *_JSON_BODY}
+"""Problems that a reply names last, after those of the route."""
 SITE = Path(__file__).parent / "site"
 SEARCH_STYLE = "sha256-NwSx/R2V/U4jnW0Tq5pQ53Y/rzPVJ4dqE7D6UTA/J1k="
 """The style that a script of Zensical 0.0.73 inserts for its search; a test compares it."""
@@ -200,8 +199,8 @@ def _add_problems(operation: dict[str, Any], path: str) -> None:
         examples = reply["content"][media_type]["examples"]
         new = [code for code in content["examples"] if code not in examples]
         examples |= {code: content["examples"][code] for code in new}
-        titles = [reply["description"], *(f"`{code}`: {PROBLEMS[code].title}" for code in new)]
-        reply["description"] = "; ".join(filter(None, titles))
+        in_order = sorted(examples, key=lambda code: (code in _GENERAL, code))
+        reply["description"] = "; ".join(f"`{code}`: {PROBLEMS[code].title}" for code in in_order)
 
 
 def _show_example(content: dict[str, Any], replies: Collection[str]) -> None:
@@ -215,20 +214,10 @@ def _show_example(content: dict[str, Any], replies: Collection[str]) -> None:
 def _describe_defaults(schemas: dict[str, Any]) -> None:
     """Move defaults that are objects into descriptions: client generators support only plain
     defaults, and leave out properties with others."""
-    for schema in _objects(schemas):
+    for schema in objects(schemas):
         if isinstance(schema.get("default"), dict) and {"$ref", "anyOf", "oneOf"} & schema.keys():
             default = f"Default: `{json.dumps(schema.pop('default'))}`."
             schema["description"] = f"{schema.get('description', '')} {default}".strip()
-
-
-def _objects(part: Any) -> Iterator[dict[str, Any]]:
-    """All objects in a part of the document, an outer one before those in it."""
-    if isinstance(part, dict):
-        yield part
-        part = list(part.values())
-    if isinstance(part, list):
-        for below in part:
-            yield from _objects(below)
 
 
 def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, str]:
@@ -243,79 +232,6 @@ def _move_to_components(schema: dict[str, Any], components: dict[str, Any]) -> d
         if components.setdefault(name, part) != part:
             raise ValueError(f"two schemas are called {name}")
     return {"$ref": COMPONENTS + title}
-
-
-def shorten(document: dict[str, Any]) -> None:
-    """Shorten the document to a third: it is served without repetitions.
-
-    Responses, parameters and bodies that several operations have become components; each use is a
-    reference. Left out is what readers have elsewhere: examples of problems (a response names its
-    problems, `/problems` explains each), titles that repeat the name of a plain member, and a
-    parameter's description in its schema.
-    """
-    for operation in _operations(document):
-        for parameter in operation.get("parameters", ()):
-            if parameter["schema"].get("description") == parameter.get("description"):
-                parameter["schema"].pop("description", None)
-        for status, response in operation["responses"].items():
-            if not status.startswith("2"):
-                for content in response.get("content", {}).values():
-                    content.pop("examples", None)
-    _remove_titles(document["paths"])
-    _remove_titles(document["components"]["schemas"])
-    _name_repeats(document)
-    used = set(re.findall(r"#/components/examples/([\w.-]+)", json.dumps(document)))
-    examples = document["components"]["examples"]
-    document["components"]["examples"] = {name: examples[name] for name in sorted(used)}
-
-
-def _remove_titles(part: dict[str, Any]) -> None:
-    """Of members that are plain or one of several types: generators name only the others by it."""
-    for member in _objects(part):
-        plain = member.get("type", "object") != "object" or "anyOf" in member
-        if isinstance(member.get("title"), str) and plain and "enum" not in member:
-            del member["title"]
-
-
-def _name_repeats(document: dict[str, Any]) -> None:
-    uses = Counter((kind, _text(owner[key])) for kind, owner, key, _ in _places(document))
-    names: dict[tuple[str, str], str] = {}
-    same_name: Counter[tuple[str, str]] = Counter()
-    for kind, owner, key, wanted in _places(document):
-        text = _text(owner[key])
-        if uses[kind, text] < 2 or len(text) < SHORTEST:
-            continue
-        if (kind, text) not in names:
-            same_name[kind, wanted] += 1
-            number = same_name[kind, wanted]
-            names[kind, text] = name = wanted if number == 1 else f"{wanted}-{number}"
-            document["components"].setdefault(kind, {})[name] = owner[key]
-        owner[key] = {"$ref": f"#/components/{kind}/{names[kind, text]}"}
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for methods in document["paths"].values():
-        yield from methods.values()
-
-
-def _places(document: dict[str, Any]) -> Iterator[tuple[str, Any, Any, str]]:
-    """Places of objects that may be components: kind, container, key, and a name for it."""
-    for operation in _operations(document):
-        for position, parameter in enumerate(operation.get("parameters", ())):
-            yield "parameters", operation["parameters"], position, _word(parameter["name"])
-        if "requestBody" in operation:
-            yield "requestBodies", operation, "requestBody", operation["operationId"]
-        for status in operation["responses"]:
-            yield "responses", operation["responses"], status, status
-
-
-def _word(name: str) -> str:
-    """As the name of a component may be."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", name)
-
-
-def _text(part: Any) -> str:
-    return json.dumps(part, sort_keys=True)
 
 
 class Guide(CompressedFiles):

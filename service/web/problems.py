@@ -25,6 +25,7 @@ from service.common.content_negotiation import choose
 from service.common.schemas import ReadModel
 from service.errors import MAX_VALUE_CHARACTERS, Fault, ServiceError
 from service.web.bodies.validation import check_path, parameter_error
+from service.web.frame import brand, frame_files
 
 _ENTRY = re.compile(r"^### (\S+): (\d+) (.+)\n\n(.+)$", re.MULTILINE)
 
@@ -138,13 +139,11 @@ def plain_page(_: Request, title: str, main: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)} · svm-service</title>
-<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+{frame_files()}
 <link rel="stylesheet" href="/assets/style.css">
 </head>
 <body>
-<header class="top"><div class="wide">
-<a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">svm-service</a>
-</div></header>
+<header class="top"><div>{brand()}</div></header>
 <main class="wide">
 {main}</main>
 </body>

@@ -150,9 +150,9 @@ class Search:
         self._interrupted = interrupted
         self._numbers = np.arange(X.shape[0]) if rows is None else rows
         n = len(self._numbers)
-        self._of_numbers = pipeline.predicts_numbers
+        self.of_numbers = pipeline.predicts_numbers
         codes = np.zeros(n, np.int64)
-        if not self._of_numbers:
+        if not self.of_numbers:
             codes = np.unique(self._labels, return_inverse=True)[1]
         self._importance = self._importances(codes)
         counts = sample_sizes(effort, n, stored_values(X, self._numbers))
@@ -239,8 +239,18 @@ class Search:
         kernel = training.prepared.kernel
         gamma = float(kernel.gamma) if isinstance(kernel, GaussianKernel) else math.nan
         truth = labels[outside]
-        losses = np.abs(predicted - truth) if self._of_numbers else predicted != truth
+        losses = np.abs(predicted - truth) if self.of_numbers else predicted != truth
         return np.concatenate(([gamma], losses))
+
+    def tried(self) -> list[Tried]:
+        """What is known so far about each candidate that a training measured, the best first."""
+        done = [task.candidate for task in self.tasks() if task.key in self.results]
+        return self._ranked(list(dict.fromkeys(done)))
+
+    @property
+    def rows(self) -> int:
+        """How many are compared on at first."""
+        return len(self._rows[0])
 
     @property
     def _first(self) -> list[Candidate]:

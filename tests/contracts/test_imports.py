@@ -109,10 +109,10 @@ def test_api_process_stays_small() -> None:
     """Building the application imports none of the large libraries that other processes use."""
     heavy = [
         "alembic",
+        "contourpy",
         "duckdb",
         "joblib",
         "llvmlite",
-        "matplotlib",
         "numba",
         "onnx",
         "onnxruntime",

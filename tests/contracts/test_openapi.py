@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -50,7 +51,9 @@ def test_document_that_is_served_is_small(client: TestClient, document: dict[str
     assert len(reply.content) <= MOST_BYTES
     served = reply.json()
     OpenAPIV31SpecValidator(served).validate()
-    assert served["components"]["schemas"].keys() == document["components"]["schemas"].keys()
+    for name, schema in document["components"]["schemas"].items():
+        short = served["components"]["schemas"][name]
+        assert _inlined(served, document, short) == _inlined(served, document, schema), name
     for template, methods in document["paths"].items():
         for method, whole in methods.items():
             short = served["paths"][template][method]
@@ -67,6 +70,31 @@ def test_document_that_is_served_is_small(client: TestClient, document: dict[str
                 response = _resolved(served, short["responses"][status])
                 assert response["description"] == reply_of["description"]
                 assert response.get("content", {}).keys() == reply_of.get("content", {}).keys()
+
+
+def _inlined(served: dict[str, Any], document: dict[str, Any], part: Any) -> Any:
+    """A part of a schema, with all schemas in it that the document that is served has given a name,
+    and without titles."""
+    if isinstance(part, list):
+        return [_inlined(served, document, below) for below in part]
+    if not isinstance(part, dict):
+        return part
+    name = str(part.get("$ref", "")).rpartition("/")[2]
+    if name and name not in document["components"]["schemas"]:
+        return _inlined(served, document, served["components"]["schemas"][name])
+    titled = isinstance(part.get("title"), str)
+    members = {key: value for key, value in part.items() if key != "title" or not titled}
+    return {key: _inlined(served, document, value) for key, value in members.items()}
+
+
+def test_names_of_components_are_names_of_types(client: TestClient) -> None:
+    """Generated clients have types of these names; none is a status."""
+    components = client.get("/openapi.json").json()["components"]
+    for kind in ("schemas", "responses", "parameters", "requestBodies"):
+        assert not [
+            name for name in components[kind] if not re.fullmatch("[A-Z][A-Za-z0-9]*", name)
+        ]
+    assert {"NotFound", "JobReadAccepted", "DatasetReadCreated"} <= components["responses"].keys()
 
 
 def _resolved(document: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:

@@ -1,212 +1,93 @@
-// Learning curves with uPlot: from the page's data, and from events while a job runs.
+// Charts that the server has drawn: replaced while a job runs, read under the pointer or by arrow keys; and the threshold of a ROC curve.
 "use strict";
 
 (() => {
-  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const font = () => getComputedStyle(document.body).fontFamily;
   const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
-  // All digits of the step between two ticks, and the same for each.
-  const ticks = (_, values, __, ___, step) => {
-    const digits = [...Array(9).keys()].find((n) => Math.abs(step * 10 ** n - Math.round(step * 10 ** n)) < 1e-6 * step * 10 ** n);
-    const plain = { minimumFractionDigits: digits, maximumFractionDigits: digits };
-    return values.map((value) => (value == null ? "" : digits == null || Math.abs(value) >= 1e6 ? short(value) : value.toLocaleString("en", plain)));
-  };
-  const power = (exponent) => (exponent == null ? "–" : short(10 ** exponent));
   const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
-  const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
-  // As on the pages: "40 s", "59 min 50 s", "2 h 5 min".
-  const left = (value) => {
-    const all = Math.ceil(value), minutes = Math.floor(all / 60);
-    return all < 90 ? `${all} s` : minutes < 60 ? `${minutes} min ${all % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-  };
-  const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "null");
-  const height = () => (innerWidth < 600 ? 260 : 320);
 
-  function axis(label, values, size) {
-    return { label, values, size, stroke: color("--soft"), labelSize: 22, font: `12px ${font()}`, labelFont: `13px ${font()}`,
-      grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 } };
-  }
-
-  // Draws into `box`, and again when its width or the colors change. `set` takes new data.
-  function chart(box, options) {
-    let plot = null, data = null;
-    const draw = () => {
-      if (!box.isConnected || !data) return;
-      plot?.destroy();
-      plot = new uPlot({ width: box.clientWidth, height: height(), ...options() }, data, box);
-    };
-    let width = box.clientWidth;
-    new ResizeObserver(() => {
-      if (box.clientWidth !== width) { width = box.clientWidth; draw(); }
-    }).observe(box);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-    return { set(next) { data = next; if (plot) plot.setData(data); else draw(); }, draw };
-  }
-
-  // From zero, unless all points are in the last moments.
-  const span = (_, least, most) => (least > 0.4 * most ? [least - 0.05 * (most - least), most + 0.02 * (most - least || 1)] : [0, most || 1]);
-
-  // What the curves are drawn against: a button in #against.
-  const AGAINST = {
-    time: { axis: "seconds", label: "time", value: seconds },
-    epoch: { axis: "epoch", label: "epoch", value: (value) => value?.toLocaleString("en") ?? "–" },
-    update: { axis: "update", label: "update", value: (value) => value?.toLocaleString("en") ?? "–" },
-  };
-  const against = () => document.querySelector("#against [aria-pressed=true]")?.dataset.against ?? "time";
-  const x = () => AGAINST[against()];
-
-  const curve = (steep) => ({
-    scales: { x: { time: false, range: span } },
-    axes: [axis(x().axis, ticks, 44), axis("cost", steep ? (_, values) => values.map(power) : ticks, 72)],
-    series: [
-      { label: x().label, value: (_, value) => x().value(value) },
-      { label: "cost", stroke: color("--k0"), width: 2, value: (_, value) => (steep ? power : short)(value), points: { size: 5 } },
-      { label: "bound", stroke: color("--k1"), width: 2, value: (_, value) => (steep ? power : short)(value), points: { size: 5 } },
-    ],
-  });
-
-  const gaps = () => ({
-    scales: { x: { time: false, range: span }, y: { distr: 3 } },
-    axes: [
-      axis(x().axis, ticks, 44),
-      { ...axis("relative gap", (_, ticks) => ticks.map((tick) => (tick == null ? "" : percent(tick))), 76), filter: powers },
-    ],
-    series: [
-      { label: x().label, value: (_, value) => x().value(value) },
-      { label: "gap", stroke: color("--k2"), width: 2, value: (_, value) => percent(value), points: { size: 5 } },
-    ],
-  });
-  const powers = (_, ticks) => ticks.map((tick) => (String(Number(tick.toPrecision(3)).toExponential()).startsWith("1e") ? tick : null));
-
-  // Both charts of one job from [seconds, cost, bound, epochs, updates].
-  function pictures(box) {
-    const cost = chart(box, () => curve(steep())), gap = chart(document.getElementById("gap-chart"), gaps);
-    let data = null;
-    // Of a training that diverges: from 1 to 1e300, drawn as logarithms, because uPlot has no ticks for so many decades.
-    const steep = () => Math.max(...data[1]) > 1e6 * data[1][0] && data[1][0] > 0;
-    const show = () => {
-      const by = data[{ time: 0, epoch: 3, update: 4 }[against()]];
-      cost.set([by, ...[data[1], data[2]].map((costs) => (steep() ? costs.map((value) => (value > 0 ? Math.log10(value) : null)) : costs))]);
-      gap.set([by, data[1].map((primal, i) => (primal > data[2][i] ? (primal - data[2][i]) / primal : null))]);
-    };
-    const buttons = document.getElementById("against");
-    buttons?.addEventListener("click", (event) => {
-      if (!data || !event.target.dataset.against) return;
-      for (const button of buttons.children) button.ariaPressed = String(button === event.target);
-      show();
-      cost.draw(); gap.draw(); // with the names of the other axis
+  // The curve of a running job is drawn again after events of job.js, at most once a second.
+  function live(box) {
+    if (box.dataset.seen || !box.closest("[data-events]")) return;
+    box.dataset.seen = "yes"; // until it is replaced
+    let timer = null;
+    box.addEventListener("progress", () => {
+      timer ??= setTimeout(() => {
+        timer = null;
+        if (box.isConnected) htmx.ajax("GET", box.querySelector("[data-curve]").dataset.curve, { target: box, swap: "innerHTML" });
+      }, 1000);
     });
-    return { set(next) { data = next; show(); } };
   }
 
-  // The curve of one job.
-  function start() {
-    const job = document.getElementById("job");
-    if (!job || job.dataset.seen) return;
-    job.dataset.seen = "yes"; // until it is replaced
-    const box = document.getElementById("chart");
-    const plot = box ? pictures(box) : null;
-    const stored = read("curve-data");
-    if (job.dataset.events) follow(job, plot);
-    else if (stored) plot.set(["elapsed_s", "primal", "dual", "epoch", "updates"].map((name) => stored.points[name]));
-    else document.querySelectorAll(".charts, #against").forEach((element) => element.remove());
+  // An axis is "linear" or "log", its ends in values and in places, and whether it is of shares.
+  function axis(text) {
+    const [scale, percents, ...ends] = text.split(" ");
+    const [low, high, start, end] = ends.map(Number);
+    const value = (place) => { const at = low + ((place - start) / (end - start)) * (high - low); return scale === "log" ? 10 ** at : at; };
+    const place = (value) => start + ((value - low) / (high - low)) * (end - start);
+    return { start, end, place, text: (at) => (percents ? percent : short)(value(at)) };
   }
 
-  function follow(job, plot) {
-    const data = [[], [], [], [], []];
-    // Events are of all pairs; what the curve is drawn against must not fall.
-    const after = (values, value) => Math.max(values[values.length - 1] ?? 0, value ?? 0);
-    const put = (id, text) => { const element = document.getElementById(id); if (element) element.textContent = text; };
-    const events = new EventSource(job.dataset.events);
-    let first = true, drawing = false;
-    const later = () => {
-      if (drawing) return;
-      drawing = true;
-      requestAnimationFrame(() => { drawing = false; plot?.set(data); });
-    };
-    const refresh = () => htmx.ajax("GET", location.pathname, { target: "#job", select: "#job", swap: "outerHTML" });
-    events.addEventListener("progress", (event) => {
-      const now = JSON.parse(event.data);
-      document.getElementById("fraction").value = now.fraction ?? 0;
-      put("primal", short(now.primal)); put("dual", short(now.dual)); put("gap", percent(now.relative_gap));
-      put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
-      put("elapsed", seconds(now.elapsed_s));
-      put("eta", now.compiling ? "compiling for this machine, once" : now.comparing ? "comparing settings" : now.eta_s == null ? "" : `about ${left(now.eta_s)} left`);
-      if (now.primal == null || now.dual == null) return;
-      const last = data[0].length - 1;
-      if (last > 0 && data[1][last] === now.primal && data[2][last] === now.dual
-          && data[1][last - 1] === now.primal && data[2][last - 1] === now.dual) {
-        data[0][last] = now.elapsed_s; // only the time has changed
-      } else if (last < 0 || now.elapsed_s > data[0][last]) {
-        data[0].push(now.elapsed_s); data[1].push(now.primal); data[2].push(now.dual);
-        data[3].push(after(data[3], now.epoch)); data[4].push(after(data[4], now.updates));
-      }
-      later();
-    });
-    events.addEventListener("state", (event) => {
-      const now = JSON.parse(event.data);
-      const shown = document.querySelector("#job-state .state");
-      if (!shown) { events.close(); return; }
-      // The page shows replayed events already.
-      const differs = !shown.classList.contains(now.state);
-      clearTimeout(follow.timer);
-      if (differs) follow.timer = setTimeout(() => { events.close(); say(`The job is ${now.state}.`); refresh(); }, first ? 300 : 100);
-      first = false;
-    });
-    events.addEventListener("end", () => {
-      clearTimeout(follow.timer);
-      events.close();
-      say("The job has ended.");
-      refresh();
-    });
-    addEventListener("pagehide", () => events.close(), { once: true });
-  }
-
-  // Several trainings: excess over the best bound against time, both logarithmic.
-  function compare(box) {
-    const jobs = read(box.dataset.comparison);
-    if (!jobs?.length || box.dataset.seen) return;
-    box.dataset.seen = "yes";
-    for (const job of jobs) job.excess ??= job.cost.map((cost) => Math.max(0, cost / job.bound - 1));
-    const positive = (values, least) => values.map((value) => (value == null ? null : Math.max(value, least)));
-    const tables = jobs.map((job) => [positive(job.time, 1e-4), positive(job.excess, 1e-6)]);
-    const round = (tick) => [1, 2, 5].includes(Number((tick / 10 ** Math.floor(Math.log10(tick) + 1e-9)).toPrecision(3)));
-    const keep = (which) => (_, ticks) => ticks.map((tick) => (which(tick) ? tick : null));
-    const formatted = (format) => (_, ticks) => ticks.map((tick) => (tick == null ? "" : format(tick)));
-    const plot = chart(box, () => ({
-      scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
-      axes: [
-        { ...axis("seconds", formatted(short), 44), filter: innerWidth < 600 ? powers : keep(round) },
-        { ...axis("above the bound", formatted(percent), 84), filter: powers },
-      ],
-      series: [{ label: "time", value: (_, value) => seconds(value) }].concat(jobs.map((job, i) => ({
-        label: job.title, stroke: color(`--k${i % 10}`), width: 2, spanGaps: true, points: { size: 5, show: true },
-        value: (_, value) => percent(value),
-      }))),
+  // The values of all lines at the place of a pointer, below the chart.
+  function readable(chart) {
+    const panels = [...chart.querySelectorAll("svg[data-x]")];
+    const lines = [...chart.querySelectorAll("path[data-name]")].map((path) => ({
+      name: path.dataset.name, y: axis(path.closest("svg").dataset.y),
+      points: path.getAttribute("d").split(/[ML]/).filter(Boolean).map((point) => point.split(" ").map(Number)),
     }));
-    plot.set(uPlot.join(tables));
+    if (chart.tabIndex === 0 || !lines.length) return;
+    chart.tabIndex = 0;
+    const x = axis(panels[0].dataset.x);
+    const words = document.createElement("p"), hair = document.createElementNS(chart.namespaceURI, "path");
+    words.className = "reading"; words.ariaLive = "polite";
+    hair.setAttribute("stroke", "var(--soft)");
+    chart.append(hair); chart.after(words);
+    let at = x.start;
+    const show = (place) => {
+      at = Math.min(Math.max(place, Math.min(x.start, x.end)), Math.max(x.start, x.end));
+      const [top, bottom] = [panels[0], panels[panels.length - 1]].map((panel) => panel.viewBox.baseVal);
+      hair.setAttribute("d", `M${at} ${top.y}V${bottom.y + bottom.height}`);
+      const near = lines.slice(0, 8).map((line) => {
+        const point = line.points.reduce((best, one) => (Math.abs(one[0] - at) < Math.abs(best[0] - at) ? one : best));
+        return `${line.name} ${line.y.text(point[1])}`;
+      });
+      words.textContent = `At ${x.text(at)}: ${near.join(", ")}`;
+    };
+    chart.addEventListener("pointermove", (event) => show(new DOMPoint(event.clientX, event.clientY).matrixTransform(chart.getScreenCTM().inverse()).x));
+    chart.addEventListener("focus", () => show(at));
+    chart.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      show(at + (step * Math.abs(x.end - x.start)) / 50);
+    });
   }
 
   // What a threshold means: one point of the ROC curve, in words and as a dot.
   function threshold(input) {
-    if (input.max === String(read(input.dataset.threshold).threshold.length - 1)) return;
-    const { label, threshold, fpr, tpr, rows: [negative, positive] } = read(input.dataset.threshold);
-    const dot = document.getElementById("threshold-dot"), words = document.getElementById("at-threshold");
+    const { label, threshold, fpr, tpr, rows: [negative, positive] } = JSON.parse(document.getElementById(input.dataset.threshold).textContent);
+    if (input.max === String(threshold.length - 1)) return;
+    const panel = document.querySelector("#roc-chart svg[data-x]"), words = document.getElementById("at-threshold");
+    const dot = document.createElementNS(panel.namespaceURI, "circle");
+    for (const [name, value] of Object.entries({ id: "threshold-dot", r: 5, fill: "var(--k1)" })) dot.setAttribute(name, value);
+    panel.append(dot);
     const show = () => {
       const i = Number(input.value), hits = tpr[i] * positive, wrong = fpr[i] * negative;
       const from = threshold[i] == null ? "No row" : `Rows from ${short(threshold[i])} on`;
       words.textContent = `${from} as ${label}: recall ${percent(tpr[i])}, precision ${hits + wrong ? percent(hits / (hits + wrong)) : "–"}, `
         + `false positives ${percent(fpr[i])}, accuracy ${percent((hits + negative - wrong) / (positive + negative))}.`;
-      dot.setAttribute("cx", 200 * fpr[i]);
-      dot.setAttribute("cy", 200 - 200 * tpr[i]);
-      dot.removeAttribute("hidden");
+      dot.setAttribute("cx", axis(panel.dataset.x).place(fpr[i]));
+      dot.setAttribute("cy", axis(panel.dataset.y).place(tpr[i]));
     };
     Object.assign(input, { min: 0, max: threshold.length - 1, value: threshold.findLastIndex((value) => value == null || value >= 0) });
     input.addEventListener("input", show);
     show();
   }
 
-  const draw = () => { start(); document.querySelectorAll("[data-threshold]").forEach(threshold); document.querySelectorAll("[data-comparison]").forEach(compare); };
+  const draw = () => {
+    document.querySelectorAll("#chart").forEach(live);
+    document.querySelectorAll(".graph").forEach(readable);
+    document.querySelectorAll("[data-threshold]").forEach(threshold);
+  };
   document.addEventListener("htmx:load", draw);
   document.addEventListener("DOMContentLoaded", draw);
 })();

@@ -112,3 +112,8 @@ const startOver = (form) => {
   for (const name of ["decimal", "missing_labels"]) form.elements[name].value = "auto";
   document.getElementById("upload-answer").replaceChildren();
 };
+
+// A part of a page that was exchanged has the address of what it shows.
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.detail.target.id === "rows") history.replaceState(null, "", event.detail.pathInfo.finalRequestPath);
+});

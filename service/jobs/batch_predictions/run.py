@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.common.phases import SAVING
 from service.jobs.batch_predictions.schemas import Format
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
@@ -34,6 +35,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
     scored = score(context, attempt)
     if scored is None:
         return
+    attempt.begin(SAVING)
     with context.blobs.temporary() as path:
         offer = offer_of_version(scored.version)
         names = {name: offer[name].columns for name in spec["outputs"]}

@@ -14,6 +14,7 @@ from service.common.names import DatasetReference
 from service.common.schemas import Audit, ReadModel, Tags, Timestamp, WriteModel
 from service.jobs.core.events import Event, EventKind
 from service.jobs.core.job import Job, State
+from service.jobs.core.phase_times import shown
 
 
 def _check_url(url: str) -> str:
@@ -54,6 +55,16 @@ class JobCancel(WriteModel):
     """Register the model so far as a model version."""
 
 
+class PhaseRead(ReadModel):
+    """A phase of a job."""
+
+    name: str
+    started_at: Timestamp
+    """The last time."""
+    elapsed_s: float
+    """As last reported, all times together."""
+
+
 class ProgressRead(ReadModel):
     """Progress of a job."""
 
@@ -77,10 +88,13 @@ class ProgressRead(ReadModel):
     """Estimated time to the end."""
     parts: int = 0
     """Parts of a long job that are left to other workers, while no job waits for them."""
-    comparing: bool = False
-    """`auto` compares settings; the model so far is the usual linear one."""
-    compiling: bool = False
-    """Loops are being compiled for this machine: only before the first trainings of a kind."""
+    phase: str | None = None
+    """What the job does now; null if it is paused or has ended. `queued`, `reading`, `compiling`
+    (loops for this machine, before the first trainings of a kind), `first-model` (the usual linear
+    one), `comparing` (`auto` compares settings), `training`, `folds`, `scoring`, `measuring` or
+    `saving`."""
+    phases: list[PhaseRead] = Field(default_factory=list)
+    """Those that have begun, in order."""
 
 
 class JobModelRead(BaseModel):
@@ -182,7 +196,8 @@ class JobSummary(AnyJobRead):
     @classmethod
     def values(cls, job: Job) -> dict[str, Any]:
         values = super().values(job)
-        return {**values, "model": JobModelRead.of(job), "notes": values["notes"] or []}
+        made = {"model": JobModelRead.of(job), "notes": values["notes"] or []}
+        return {**values, **made, "progress": shown(job)}
 
 
 class JobRead(JobSummary):
@@ -208,9 +223,15 @@ class JobRead(JobSummary):
     a kernel), `exact` (the values of the model with the kernel itself, if they are known),
     `summary` (a sentence), and `pairs`."""
     search: dict[str, Any] | None
-    """What `auto` compared, null if nothing: `summary` (a sentence), `score` (accuracy, of numbers
-    `mae`) that is expected on new rows, and the settings `tried` with their scores. Metrics of
-    `folds` are of the setting that was chosen on these rows, and too good: take `score`."""
+    """What `auto` compared, or has compared so far, null if nothing: `summary` (a sentence),
+    `score` (accuracy, of numbers `mae`; null until the end) that is expected on new rows, and the
+    settings `tried` with their scores. Metrics of `folds` are of the setting that was chosen on
+    these rows, and too good: take `score`."""
+
+    @classmethod
+    def values(cls, job: Job) -> dict[str, Any]:
+        values = super().values(job)
+        return {**values, "search": values["search"] or job.progress.get("search")}
 
 
 class JobPage(ReadModel):

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import Path, Request, Response
 
+from service import charts
+from service.charts.chart import MEDIA_TYPES, ChartFormat
 from service.common.names import JobId
 from service.datasets.store import LATEST_DATASET
 from service.jobs.collection.routes import Collection, JobAccess
@@ -22,8 +24,6 @@ from service.jobs.core.store import JobStore
 from service.jobs.kinds import COMPARISON
 from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
-
-SVG = "image/svg+xml"
 
 EXAMPLE = {
     "dataset_id": LATEST_DATASET,
@@ -79,16 +79,19 @@ def router(stores: Stores, access: JobAccess) -> Routes:
 
 def _add_plot(collection: Collection, form: Form) -> None:
     @collection.routes.get(
-        "/{id}/plots/{kind}.svg",
+        "/{id}/plots/{kind}.{format}",
         operation_id="get_comparison_plot",
         summary="Get a plot of a comparison",
         description="Training time against the training rows or the features of entries on parts "
         "of the data (`sizes`), or against the support vectors of any entries, as a picture with "
-        "logarithmic axes: one line for each solver. While the comparison runs, of the entries "
-        "that have finished.",
+        "logarithmic axes, or its points as CSV. While the comparison runs, of the entries that "
+        "have finished.",
         response_class=Response,
         responses={
-            200: {"description": "The picture.", "content": {SVG: {}}},
+            200: {
+                "description": "The chart.",
+                "content": {name: {} for name in MEDIA_TYPES.values()},
+            },
             **responses("invalid-parameter", "not-found", "plot-unavailable", *form.problems),
         },
     )
@@ -99,11 +102,12 @@ def _add_plot(collection: Collection, form: Form) -> None:
         kind: Annotated[
             SizePlot, Path(description="Kind of the plot.", examples=["time-by-support-vectors"])
         ],
+        format: Annotated[ChartFormat, Path(examples=["svg"])],
     ) -> Response:
         shown = form.read(collection.get(request, id))
         assert isinstance(shown, schemas.ComparisonRead)
-        picture = plot(kind, [entry.model_dump() for entry in shown.entries])
-        return Response(picture, media_type=SVG)
+        chart = plot(kind, [entry.model_dump() for entry in shown.entries])
+        return Response(charts.write(chart, format), media_type=MEDIA_TYPES[format])
 
 
 def comparison(jobs: JobStore, job: Job) -> schemas.ComparisonRead:

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from service.common.phases import MEASURING, SAVING, TRAINING
 from service.jobs.comparisons import results
 from service.jobs.comparisons.entries import (
     Chain,
@@ -57,13 +58,14 @@ def run(context: RunContext, attempt: Attempt) -> None:
     attempt.check()
     with file_errors_reported():  # rows that stay in files are written again
         sequence = ComparisonSequence(context, attempt)
+        attempt.begin(TRAINING)
         canceled = sequence.run()
+    attempt.begin(MEASURING)
     work, state, warnings = sequence.work, sequence.state, sequence.work.warnings
     body, entries, dataset = work.body, work.entries, work.dataset
     reported = results.report(entries, state.results, body.ranking, work.behind)
     best = reported["entries"][0] if reported["entries"][0]["rank"] else None
     made: Any = best if state.best is None else state.best.record["result"]
-    attempt.show(summary.final_progress(attempt, canceled, made))
     shown: dict[str, Any] | None = None
     if best is not None:
         warnings += unscaled_columns(best["spec"]["scaling"], dataset)
@@ -80,6 +82,8 @@ def run(context: RunContext, attempt: Attempt) -> None:
             each["audit"] = audit
             each["metrics"]["validation"] |= {"split": apart} if apart else {}
             each["notes"] += apart.get("said", ())
+    attempt.begin(SAVING)
+    attempt.show(summary.final_progress(attempt, canceled, made))
     final = State.CANCELED if canceled else State.SUCCEEDED if best else State.FAILED
     outcome = Outcome(
         state=final,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Any
 
@@ -27,6 +28,7 @@ from service.jobs.core.leases import (
     Register,
     Report,
 )
+from service.jobs.core.phase_times import PhaseTimes
 from service.settings import Settings
 from service.storage.arrays import Content
 from svm.errors import Interrupted
@@ -153,11 +155,6 @@ class Work:
         if self._write(lambda: self._report(self.latest_report())):
             self._trace_begins = False
 
-    def tell(self, **moment: Any) -> None:
-        """Write at once what else is true of the progress, until the next report."""
-        report = Report(progress={**self.progress, **moment}, elapsed_s=self.elapsed_s)
-        self._write(lambda: self._report(report))
-
     def _report(self, report: Report) -> None:
         self._leases.report(self.lease, report)
 
@@ -242,6 +239,7 @@ class Work:
             else:
                 self._flags = self._leases.control_flags(self.lease)
             self._reachable = True
+            self._report_phase()
             if self._is_ignored():
                 logger.warning("the work did not react to pause or stop; the job is released")
                 self._leases.release(self.lease, self.latest_report())
@@ -254,6 +252,9 @@ class Work:
                 logger.exception("heartbeat failed")
             self._reachable = False
         return not self._lost
+
+    def _report_phase(self) -> None:
+        """Write the phase of a job, if no other report did."""
 
     def _is_ignored(self) -> bool:
         """Whether the work has ignored for too long that it must release the job."""
@@ -270,6 +271,37 @@ class Attempt(Work):
     """An attempt at a job."""
 
     _leases: Leases
+
+    def __init__(self, lease: Lease, *given: Any, **also: Any) -> None:
+        super().__init__(lease, *given, **also)
+        job = lease.job
+        self._phases = PhaseTimes(job.progress.get("phases", ()), job.elapsed_s)
+        self._reported: str | None = None
+        """The phase that the last report had."""
+
+    def begin(self, phase: str) -> None:
+        """The work is in this phase now, one of `service.common.phases`. Writes nothing: the next
+        report does, or soon the thread that keeps the lease."""
+        if self._phases.begin(phase, self.elapsed_s):
+            self.progress = {**self.progress, "eta_s": None}  # a forecast is of one phase
+
+    def compile(self, loops: int) -> None:
+        """`loops` more are being compiled; negative: they are compiled. Callable in any thread."""
+        self._phases.compile(loops, self.elapsed_s)
+
+    def latest_report(self) -> Report:
+        report = super().latest_report()
+        phases = self._phases.recorded(report.elapsed_s)
+        return replace(report, progress={**report.progress, **phases})
+
+    def _report(self, report: Report) -> None:
+        super()._report(report)
+        self._reported = report.progress["phase"]
+
+    def _report_phase(self) -> None:
+        if self._phases.name != self._reported and self._clock() >= self._next_report:
+            # The rows of the trace are those of the thread that works.
+            self._report(replace(self.latest_report(), trace=[], trace_begins=False))
 
     def carry_through(self, work: Callable[[], None], packed: Callable[[], Content]) -> bool:
         """Do the work, whose checkpoint is `packed` at any time. True if the job was canceled, and

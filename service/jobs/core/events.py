@@ -65,7 +65,12 @@ def state(job: Job) -> tuple[EventKind, dict[str, Any]]:
 
 
 def progress(job: Job) -> tuple[EventKind, dict[str, Any]]:
-    return EventKind.PROGRESS, {**job.progress, "elapsed_s": job.elapsed_s}
+    return EventKind.PROGRESS, {**_brief(job), "elapsed_s": job.elapsed_s}
+
+
+def _brief(job: Job) -> dict[str, Any]:
+    """Without what grows, and is with the job itself."""
+    return {name: v for name, v in job.progress.items() if name not in ("phases", "search")}
 
 
 def checkpoint(job: Job) -> tuple[EventKind, dict[str, Any]]:
@@ -85,7 +90,7 @@ def end(job: Job) -> tuple[EventKind, dict[str, Any]]:
         "state": job.state,
         "stop_reason": job.stop_reason,
         "converged": job.converged,
-        "progress": job.progress,
+        "progress": _brief(job),
         "elapsed_s": job.elapsed_s,
         "model": model,
         "error": job.error,

@@ -271,6 +271,15 @@ class JobStore:
         if job.results_key is not None:
             self._blobs.delete(job.results_key)
 
+    def ahead(self, job: Job) -> tuple[int, int]:
+        """How many queued jobs are before this one, by priority and age, and how many run."""
+        older = (jobs.c.priority == job.priority) & (jobs.c.number < job.number)
+        queued = (jobs.c.state == State.QUEUED) & ((jobs.c.priority > job.priority) | older)
+        count = sa.select(sa.func.count())
+        before, running = count.where(queued), count.where(jobs.c.state == State.RUNNING)
+        with self._database.read() as connection:
+            return connection.scalar(before) or 0, connection.scalar(running) or 0
+
     def counts(self) -> dict[State, int]:
         """How many jobs are in each state."""
         statement = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)

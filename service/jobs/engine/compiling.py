@@ -53,7 +53,7 @@ def main() -> None:
 
 @contextmanager
 def report_compiling(attempt: Attempt) -> Iterator[None]:
-    """During the block the progress of the job, and the log, say when loops are compiled."""
+    """During the block the phases of the job, and the log, say when loops are compiled."""
     # Imported by workers in any case.
     from numba.core import event
 
@@ -64,10 +64,10 @@ def report_compiling(attempt: Attempt) -> Iterator[None]:
             if not self.said:
                 self.said = True
                 logger.info("compiling loops for this machine, once")
-                attempt.tell(compiling=True)
+            attempt.compile(1)
 
         def on_end(self, event: object) -> None:
-            pass
+            attempt.compile(-1)
 
     with event.install_listener("numba:compile", Listener()):
         yield

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import orjson
 from pydantic import ValidationError
 
+from service.common.phases import MEASURING, SAVING
 from service.datasets.dataset import Dataset
 from service.datasets.rows_of_classes import only_new
 from service.errors import Corrupt, NotFound
@@ -42,6 +43,7 @@ CURVE_POINTS = 201
 ALL_POINTS = 2010
 FEWEST_POINTS = 21
 LARGEST_ERRORS = 20
+WRONG_ROWS = 100
 POINTS = 1000
 """Rows that are shown, predicted against actual."""
 NOT_KNOWN = "The training data of the model are not known here: no row was left out."
@@ -58,6 +60,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
 
     def then(scoring: Scoring) -> None:
         nonlocal rows, warnings
+        attempt.begin(MEASURING)
         rows = np.arange(len(scoring.truth))
         training = _trained_on(context, scoring.version)
         known = None if training is None else _hashes(scoring, attempt, *training)
@@ -83,6 +86,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         return
     measures = _metrics_of(scored, rows) | more
     found[:0] = trained_rows(measures["trained_rows"], len(rows), "rows")
+    attempt.begin(SAVING)
     headline = {name: measures[name] for name in HEADLINE if name in measures}
     attempt.finish(
         Outcome(
@@ -115,19 +119,46 @@ def _metrics_of(scored: Scoring, rows: Indices) -> dict[str, Any]:
         known = (scored.version.result.get("metrics") or {}).get("train", {}).get("baseline")
         baseline = known and Baseline(known["median"], known["mean"])
         errors = Errors(truth, outputs["value"], fitted.target, baseline, weights)
-        return error_metrics(errors, fitted.conformal)
+        return error_metrics(errors, fitted.conformal, rows)
     decision, classes = outputs["decision"], scored.version.classes
     predicted = fitted.codes_from_decision(decision)
     probabilities = outputs.get("probability")
     measures = evaluation_metrics(truth, decision, predicted, probabilities, classes)
+    margins = metrics.margins(truth, decision)
+    measures["wrong_rows"] = [
+        {
+            "row": int(rows[i]) + 1,
+            "actual": classes[truth[i]],
+            "predicted": classes[predicted[i]],
+            "margin": float(margins[i]),
+        }
+        for i in wrong_examples(truth, predicted, margins)
+    ]
     if weights is not None:
         weighted = metrics.confusion_matrix(truth, predicted, len(classes), weights)
         measures["weighted"] = metrics.weighted_metrics(weighted)
     return measures
 
 
-def error_metrics(errors: Errors, conformal: Conformal | None) -> dict[str, Any]:
-    """All measures as JSON; the size does not grow with the rows."""
+def wrong_examples(
+    truth: npt.NDArray[Any], predicted: npt.NDArray[Any], margins: npt.NDArray[np.float64]
+) -> list[int]:
+    """Some rows that are predicted wrongly, those with the lowest margins first: the lowest of
+    each pair of a true and a predicted class before the second lowest of any."""
+    wrong = np.flatnonzero(truth != predicted)
+    wrong = wrong[np.argsort(margins[wrong], kind="stable")]
+    pairs = np.stack([truth[wrong], predicted[wrong]])
+    by_pair = np.lexsort(pairs[::-1])
+    starts = np.flatnonzero(np.diff(pairs[:, by_pair], axis=1, prepend=-1).any(axis=0))
+    places = np.arange(len(wrong))
+    ranks = np.empty_like(places)
+    ranks[by_pair] = places - starts[np.searchsorted(starts, places, side="right") - 1]
+    chosen = np.sort(np.argsort(ranks, kind="stable")[:WRONG_ROWS])
+    return list(map(int, wrong[chosen]))
+
+
+def error_metrics(errors: Errors, conformal: Conformal | None, rows: Indices) -> dict[str, Any]:
+    """All measures as JSON; the size does not grow with the rows. `rows`: their numbers from 0."""
     residuals = errors.actual - errors.predicted
     largest = np.argsort(-errors.absolute, kind="stable")[:LARGEST_ERRORS]
     some = np.arange(0, len(residuals), -(-len(residuals) // POINTS))
@@ -137,7 +168,7 @@ def error_metrics(errors: Errors, conformal: Conformal | None) -> dict[str, Any]
         "largest_errors": [
             {"row": row + 1, "actual": actual, "predicted": predicted}
             for row, actual, predicted in zip(
-                largest.tolist(),
+                rows[largest].tolist(),
                 errors.actual[largest].tolist(),
                 errors.predicted[largest].tolist(),
                 strict=True,

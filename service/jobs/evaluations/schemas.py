@@ -116,6 +116,16 @@ class ImportanceRead(ReadModel):
     """The most important ones first."""
 
 
+class WrongRowRead(ReadModel):
+    """A row that is predicted wrongly."""
+
+    row: int
+    """Its number in the dataset, from 1."""
+    actual: Label
+    predicted: Label
+    margin: float
+
+
 class EvaluationMetricsRead(ReadModel):
     """How well a model classifies the rows of a dataset."""
 
@@ -147,6 +157,8 @@ class EvaluationMetricsRead(ReadModel):
     """Null if the model is not calibrated."""
     weighted: WeightedMetricsRead | None = None
     """If the dataset has a column of weights. All other metrics count every row once."""
+    wrong_rows: list[WrongRowRead] | None = None
+    """At most 100, lowest margins first, of every confused pair some. Null in old evaluations."""
     importance: ImportanceRead | None = None
     """If it was asked for."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from service.common.malloc import return_free_memory
+from service.common.phases import MEASURING, SAVING
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
 from service.jobs.core.job import State
@@ -63,6 +64,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         begin = partial(training_sequence.TrainingSequence, attempt, trainings, lending)
         sequence, warnings = context.resume(attempt.job, begin)
         canceled = sequence.run()
+    attempt.begin(MEASURING)
     return_free_memory()  # of the states of all classes
     result = sequence.model
     fitted = result.fitted
@@ -107,6 +109,7 @@ def run(context: RunContext, attempt: Attempt) -> None:
         measures["notes"][:0] = found.summary, *chosen_by
     if canceled:
         measures["stop_reason"] = "canceled"
+    attempt.begin(SAVING)
     attempt.show(summary.final_progress(attempt, canceled, measures))
     outcome = Outcome(
         state=State.CANCELED if canceled else State.SUCCEEDED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
@@ -29,7 +30,7 @@ from service.models.versions import LATEST
 from service.rows.spec import Label, TargetKind
 from svm.audit.findings import FindingName
 from svm.encoding.encoder import Encoding
-from svm.hyperparameters import Moderate
+from svm.hyperparameters import DEFAULT_C, Moderate
 from svm.model.calibration import CalibrationName
 from svm.model.multiclass import MulticlassName, label_name
 from svm.model.pipeline import Pipeline
@@ -363,8 +364,10 @@ class JobCreate(TrainingOptions):
         )
 
     def trained_by(self, pipeline: Pipeline) -> dict[str, Any]:
-        """This request as plain JSON, with what was chosen for `auto`."""
+        """This request as plain JSON, with what was chosen for `auto`, and C if it was left out."""
         chosen = {name: getattr(pipeline, name) for name in ("solver", "scaling", "features")}
+        if pipeline.solver.lambda_ is None and pipeline.solver.C is None:
+            chosen["solver"] = replace(pipeline.solver, C=DEFAULT_C)
         return self.model_copy(update=chosen).model_dump(mode="json", by_alias=True)
 
 

@@ -22,9 +22,10 @@ from svm.model.measures import Measures
 from svm.model.pipeline import FittedPipeline
 from svm.model.rejection import SHARES, Rejection
 from svm.stopping import Stopping, StopReason
+from svm.training.candidates import Candidate
 from svm.training.curve import Progress
 from svm.training.results import TrainingResult
-from svm.training.search import Outcome
+from svm.training.search import Outcome, Search, Tried
 from svm.training.training import Training
 from svm.training.warm_start import WarmStart
 
@@ -87,28 +88,42 @@ def result_of(
 def search_of(outcome: Outcome) -> dict[str, Any]:
     """What `auto` compared. Scores are accuracies, of numeric targets mean absolute errors."""
     numbers = outcome.pipeline.predicts_numbers
-
-    def score(loss: float) -> float | None:
-        if not math.isfinite(loss):
-            return None
-        return loss if numbers else 1.0 - loss
-
     return {
         "summary": outcome.summary,
-        "score": score(outcome.loss),
-        "score_name": "mae" if numbers else "accuracy",
+        "score": _score(outcome.loss, numbers),
         "n_samples": outcome.rows,
+        **_tried(outcome.tried, numbers, outcome.chosen),
+    }
+
+
+def search_so_far(search: Search) -> dict[str, Any]:
+    """The same of a search that has not ended: nothing is chosen yet."""
+    tried = search.tried()
+    said = f"{len(tried)} setting{'' if len(tried) == 1 else 's'} tried so far"
+    known = {"summary": said, "score": None, "n_samples": search.rows}
+    return known | _tried(tried, search.of_numbers, None)
+
+
+def _tried(tried: Sequence[Tried], numbers: bool, chosen: Candidate | None) -> dict[str, Any]:
+    return {
+        "score_name": "mae" if numbers else "accuracy",
         "tried": [
             {
                 **asdict(each.candidate),
-                "score": score(each.loss),
+                "score": _score(each.loss, numbers),
                 "standard_error": each.deviation if math.isfinite(each.deviation) else None,
                 "folds": each.folds,
-                "chosen": each.candidate == outcome.chosen,
+                "chosen": each.candidate == chosen,
             }
-            for each in outcome.tried
+            for each in tried
         ],
     }
+
+
+def _score(loss: float, numbers: bool) -> float | None:
+    if not math.isfinite(loss):
+        return None
+    return loss if numbers else 1.0 - loss
 
 
 COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from service.common.malloc import return_free_memory
+from service.common.phases import COMPARING, FIRST_MODEL, FOLDS, TRAINING
 from service.jobs.core.attempts import Attempt
 from service.jobs.parts.lending import Lending
 from service.jobs.training import summary
@@ -69,6 +70,8 @@ class TrainingSequence:
         """The number of the training, 0 for the model's; -1 between two folds."""
         self._spent_s = 0.0
         self._forecasts = summary.Forecasts()
+        self._compared: dict[str, Any] = {}
+        """What the search has shown, once it has ended."""
         searched, has_folds = below("search", saved), "folds" in saved
         if has_folds:
             trainings.compare(searched)
@@ -115,6 +118,7 @@ class TrainingSequence:
         self._attempt.check()
         self._train_model()
         while len(self._folds) < self._count - 1:
+            self._attempt.begin(FOLDS)
             self._attempt.check()
             self._absorb_folds()
             if self._current < 0:
@@ -128,6 +132,8 @@ class TrainingSequence:
         if self._has_finished:
             return
         if not self._kept:
+            searches = self._trainings.search is not None
+            self._attempt.begin(FIRST_MODEL if searches else TRAINING)
             self._train_pairs()
             self._keep_model()
         self._search()
@@ -135,6 +141,7 @@ class TrainingSequence:
             if not self._chosen_saved:
                 self._attempt.begin_trace()
             saved, self._chosen_saved = self._chosen_saved, {}
+            self._attempt.begin(TRAINING)
             self._training = self._begun(0, saved or None)
             self._train_pairs()
             self._keep_model()
@@ -146,6 +153,7 @@ class TrainingSequence:
         while tasks := trainings.compare({}):
             search = trainings.search
             assert search is not None
+            self._attempt.begin(COMPARING)
             self._attempt.check()
             numbers = {SEARCH.start + k: task for k, task in enumerate(search.tasks())}
             for number, result in lending.results(numbers):
@@ -165,9 +173,11 @@ class TrainingSequence:
             if done > before:  # and then as long as the first training took
                 spent_s = self._attempt.elapsed_s - begun
                 left_s = spent_s * (1.0 - done) / (done - before) + self._spent_s
-            shown = {"comparing": True, "eta_s": left_s, **self._overall(done)}
-            self._attempt.show(self._attempt.progress | shown)
+            compared = {"eta_s": left_s, "search": summary.search_so_far(search)}
+            self._attempt.show(self._attempt.progress | compared | self._overall(done))
         self._spent_s += self._attempt.elapsed_s - begun
+        if trainings.outcome is not None:
+            self._compared = {"search": summary.search_of(trainings.outcome)}
 
     def _train_pairs(self) -> None:
         training = self._training
@@ -328,7 +338,7 @@ class TrainingSequence:
         attempt = self._attempt
         shown: dict[str, Any] = dict(attempt.progress)
         if number == 0:
-            shown = summary.progress_of(progress)
+            shown = summary.progress_of(progress) | self._compared
         # Without the work of lost workers since their checkpoints, and without loading data.
         elapsed_s = self._spent_s + training.elapsed_s
         shown |= self._overall(progress.fraction)

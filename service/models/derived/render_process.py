@@ -1,6 +1,6 @@
 """The process that renders plots and exports and reads imported models.
 
-It keeps matplotlib, onnx and the parsing of uploaded files out of the service's own process.
+It keeps contourpy, onnx and the parsing of uploaded files out of the service's own process.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+from service import charts
+from service.charts.chart import ChartFormat
 from service.common.logs import configure_logging
 from service.datasets.store import DatasetStore
 from service.errors import InvalidContent, ServiceError
@@ -25,9 +27,9 @@ from service.models.derived.files import (
 from service.models.exports import ExportFormat
 from service.models.exports.write import export
 from service.models.imports import model_of, read
-from service.models.plots import PlotKind, drawing, errors, measured
+from service.models.plots import Plot, PlotKind, errors, measured
 from service.models.plots.boundary import boundary
-from service.models.plots.curves import cost, learning_curve
+from service.models.plots.curves import cost, curve
 from service.models.registry import ModelRegistry
 from service.models.sources import Sources
 from service.settings import Settings
@@ -41,12 +43,12 @@ MEMORY_BYTES = 2 * 1024**3
 Product = tuple[dict[str, Any], str | None]
 """Facts about a file for its row, and the id of the dataset whose data it shows."""
 
-_DRAW: dict[PlotKind, Callable[[Sources], drawing.Picture]] = {
+_DRAW: dict[PlotKind, Callable[[Sources], Plot]] = {
     "boundary": boundary,
-    "learning-curve": learning_curve,
+    "learning-curve": curve,
     "cost-by-epoch": partial(cost, "epoch"),
-    "cost-by-update": partial(cost, "updates"),
-    "cost-by-time": partial(cost, "elapsed_s"),
+    "cost-by-update": partial(cost, "update"),
+    "cost-by-time": partial(cost, "time"),
     "confusion": measured.confusion,
     "roc": measured.roc,
     "margins": measured.margins,
@@ -57,17 +59,20 @@ _DRAW: dict[PlotKind, Callable[[Sources], drawing.Picture]] = {
 }
 
 
-def draw(kind: PlotKind, sources: Sources, path: Path) -> Product:
+def draw(kind: PlotKind, format: ChartFormat, sources: Sources, path: Path) -> Product:
     """Write a plot. Raises NotFound (`plot-unavailable`), InvalidContent if it is not possible."""
     plots.check_offered(kind, sources.version)
-    with drawing.style():
-        picture = _DRAW[kind](sources)
-        path.write_bytes(drawing.write(picture))
-    return {}, picture.dataset_id
+    plot = _DRAW[kind](sources)
+    path.write_text(charts.write(plot.chart, format))
+    return {}, plot.dataset_id
 
 
 FILES: dict[str, Callable[[Sources, Path], Product]] = {
-    **{plots.file_name(kind): partial(draw, kind) for kind in get_args(PlotKind)},
+    **{
+        plots.file_name(kind, format): partial(draw, kind, format)
+        for kind in get_args(PlotKind)
+        for format in get_args(ChartFormat)
+    },
     **{exports.file_name(form): partial(export, form) for form in get_args(ExportFormat)},
 }
 """By file name: writes the file."""

@@ -11,6 +11,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.charts.chart import MEDIA_TYPES as CHARTS
+from service.charts.chart import ChartFormat
 from service.common.names import ModelName
 from service.errors import UnsupportedFormat
 from service.models import exports
@@ -28,8 +30,6 @@ from service.web.bodies.idempotency import Once
 from service.web.bodies.uploads import IncomingBody
 from service.web.http.downloads import RANGE_PARAMETERS, download, downloads
 from service.web.problems import responses
-
-SVG = "image/svg+xml"
 
 _IMPORTED = {JSON: "json", NPZ: "npz"}
 _EXAMPLE = {
@@ -86,11 +86,11 @@ def router(registry: ModelRegistry, renderer: Renderer, blobs: Blobs, limits: Li
 
 def _add_plots(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -> None:
     @routes.get(
-        "/{name}/versions/{version}/plots/{kind}.svg",
+        "/{name}/versions/{version}/plots/{kind}.{format}",
         operation_id="get_plot",
         summary="Get a plot of a version",
-        description="An SVG picture of at most 200 kB with a white background, a title and a "
-        "description; the same bytes every time. Compressed, if you accept gzip, it has no "
+        description="An SVG picture of at most 200 kB with a title and a description, or its "
+        "points as CSV; the same bytes every time. Compressed, if you accept gzip, it has no "
         "`Repr-Digest`.\n\n"
         "- `boundary`: areas of the predicted classes with the data, and the margins of two "
         "classes; in the plane of the data's two principal components if there are more than two "
@@ -110,7 +110,7 @@ def _add_plots(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -
         "\nPlots that need the data use at most 5,000 rows.",
         response_class=Response,
         responses={
-            **downloads(SVG),
+            **downloads(*CHARTS.values()),
             **responses(*_DERIVED, "plot-unavailable", "not-calibrated"),
         },
         openapi_extra=RANGE_PARAMETERS,
@@ -120,18 +120,19 @@ def _add_plots(routes: APIRouter, registry: ModelRegistry, renderer: Renderer) -
         name: ModelName,
         version: Version,
         kind: Annotated[PlotKind, Path(description="Kind of the plot.", examples=["boundary"])],
+        format: Annotated[ChartFormat, Path(examples=["svg"])],
     ) -> Response:
         model_version = await run_sync(registry.get_version, name, version)
-        row, content = await renderer.open(model_version, file_name(kind))
+        row, content = await renderer.open(model_version, file_name(kind, format))
         return download(
             request,
             content,
             size_bytes=row.size_bytes,
             sha256=row.file_sha256,
-            media_type=SVG,
-            filename=f"{name}-{version}-{kind}.svg",
+            media_type=CHARTS[format],
+            filename=f"{name}-{version}-{kind}.{format}",
             headers={
-                "Content-Disposition": f'inline; filename="{name}-{version}-{kind}.svg"',
+                "Content-Disposition": f'inline; filename="{name}-{version}-{kind}.{format}"',
                 # The picture runs and loads nothing, also if it is opened by itself.
                 "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
             },

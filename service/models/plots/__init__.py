@@ -1,10 +1,12 @@
-"""Plots of a model version, as SVG. Only the process that renders files imports matplotlib."""
+"""Plots of a model version, as SVG and CSV, made by the process that renders files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from service.charts.chart import Chart, ChartFormat, plain
 from service.errors import NotFound
 from service.storage.database.tables import ModelVersion
 
@@ -33,13 +35,31 @@ ONLY_OF: Mapping[PlotKind, Literal["classes", "numbers"]] = {
     "residuals": "numbers",
 }
 """What a version must predict to have the plot; any version can have the others."""
-STYLE_VERSION = 2
+STYLE_VERSION = 3
 """Increase it when plots change: stored files are then rendered again."""
 
 
-def file_name(kind: PlotKind) -> str:
+def file_name(kind: PlotKind, format: ChartFormat = "svg") -> str:
     """The name under which the plot is stored."""
-    return f"plots-{STYLE_VERSION}/{kind}.svg"
+    return f"plots-{STYLE_VERSION}/{kind}.{format}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A chart, and the dataset whose data it shows."""
+
+    chart: Chart
+    dataset_id: str | None = None
+
+
+def title(version: ModelVersion, what: str) -> str:
+    """Of `what` of the version."""
+    return plain(f"{what} of {version.model_name} version {version.version}", 160)
+
+
+def unavailable(why: str) -> NotFound:
+    """The error for a plot that is not possible."""
+    return NotFound("plot-unavailable", why)
 
 
 def check_offered(kind: PlotKind, version: ModelVersion) -> None:

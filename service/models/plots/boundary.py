@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
-from matplotlib.lines import Line2D
+from contourpy import FillType, LineType, contour_generator
 
+from service.charts.chart import SHOWN_CLASSES, Axis, Chart, Panel, Series, names_of
+from service.charts.palette import Role
 from service.errors import NotFound
-from service.models.plots import drawing
-from service.models.plots.drawing import SHOWN_CLASSES, color, dots, names_of, plain, unavailable
-from service.models.plots.palette import CARD, INK, SOFT
+from service.models.plots import Plot, title, unavailable
 from service.models.sources import MULTIPLICATIONS, Sources
 from svm.data.matrices import Matrix, Vector, dense
 from svm.encoding.encoder import PlainEncoder
@@ -24,7 +22,6 @@ from svm.model.pipeline import WIDE, FittedPipeline
 from svm.transforms.features import Identity
 from svm.transforms.scaling import Scaling
 
-TINT = 0.22
 MOST_POINTS = 900
 SIDES = (40, 140)
 """Fewest and most points of the grid on one side."""
@@ -35,69 +32,93 @@ MOST_SCORES = 1e7
 MARGIN = 0.08
 
 
-def boundary(sources: Sources) -> drawing.Picture:
+def boundary(sources: Sources) -> Plot:
     """Raises NotFound (`plot-unavailable`)."""
     version, fitted = sources.version, sources.fitted
     plane, codes, data = plane_of(sources)
     a, b, scores = plane.scores(model_in_plane(fitted), sources.cost_of_a_row)
     n_classes = len(version.classes)
     values = fitted.decision_from_scores(scores.reshape(-1, scores.shape[2]))
-    picture, (ax,) = drawing.axes(version, "Decision boundary")
+    names = names_of(version.classes)
     if n_classes == 2:
-        _two_classes(ax, a, b, values.reshape(len(b), len(a)))
+        series = _two_classes(a, b, values.reshape(len(b), len(a)), names)
     else:
-        _many_classes(ax, a, b, values.reshape(len(b), len(a), n_classes))
+        series = _many_classes(a, b, values.reshape(len(b), len(a), n_classes), names)
     if plane.points is not None and codes is not None:
         for code in np.unique(codes).tolist():
-            square = bool(code % 2)
-            dots(ax, plane.points[codes == code], CARD, 4.4, square=square)
-            dots(ax, plane.points[codes == code], color(code), 3.2, square=square)
-    ax.set(
-        xlim=(a[0], a[-1]),
-        ylim=(b[0], b[-1]),
-        xlabel=plain(plane.labels[0]),
-        ylabel=plain(plane.labels[1]),
-    )
-    names = names_of(version.classes)
-    if n_classes <= SHOWN_CLASSES:
-        handles = [
-            Line2D([], [], color=color(code), linewidth=5, label=name)
-            for code, name in enumerate(names)
-        ]
-        ax.legend(handles=handles, ncols=5, loc="upper left", bbox_to_anchor=(0, -0.16))
+            x, y = plane.points[codes == code].T
+            named = names[code] if n_classes <= SHOWN_CLASSES else ""
+            series.append(Series(x, y, named, code, "squares" if code % 2 else "dots"))
     what = "Areas by predicted class"
     if n_classes == 2:
         what += ", the boundary as a line, the margins (decision value -1 and 1) dashed"
     if not plane.exact:
         what += "; the plane of the data's two principal components, through their mean"
     shown = f"Classes: {', '.join(names[:SHOWN_CLASSES])}" + ("…" if n_classes > 10 else "")
-    description = f"{what}. Points: {data}. {shown}."
-    return picture.describe(description, None if codes is None else version.dataset_id)
+    chart = Chart(
+        title(version, "Decision boundary"),
+        f"{what}. Points: {data}. {shown}.",
+        Axis(plane.labels[0], low=float(a[0]), high=float(a[-1])),
+        [Panel(Axis(plane.labels[1], low=float(b[0]), high=float(b[-1])), series, height=320)],
+    )
+    return Plot(chart, None if codes is None else version.dataset_id)
 
 
-def _two_classes(ax: Axes, a: Vector, b: Vector, values: Vector) -> None:
-    tints = [to_rgba(color(0), TINT), to_rgba(color(1), TINT)]
+def _two_classes(a: Vector, b: Vector, values: Vector, names: list[str]) -> list[Series]:
     far = max(1.0, float(np.abs(values).max())) * 2
-    ax.contourf(a, b, values, levels=[-far, 0.0, far], colors=tints)
-    if values.min() < 0.0 < values.max():
-        ax.contour(a, b, values, levels=[0.0], colors=INK, linewidths=1.4)
-    for level in (-1.0, 1.0):
+    series = [
+        _area(a, b, values, -far, 0.0, 0, names[0]),
+        _area(a, b, values, 0.0, far, 1, names[1]),
+    ]
+    for level in (0.0, -1.0, 1.0):
         if values.min() < level < values.max():
-            ax.contour(a, b, values, [level], colors=INK, linewidths=0.8, linestyles="--")
+            series.append(_line(a, b, values, level, "ink", dashed=level != 0.0))
+    return series
 
 
-def _many_classes(ax: Axes, a: Vector, b: Vector, values: Vector) -> None:
+def _many_classes(a: Vector, b: Vector, values: Vector, names: list[str]) -> list[Series]:
     """An area for each class: the points with its decision value above all others."""
     second, highest = np.moveaxis(np.partition(values, -2, axis=2)[:, :, -2:], 2, 0)
-    lines = values.shape[2] <= SHOWN_CLASSES
+    few = values.shape[2] <= SHOWN_CLASSES
+    series = []
     for code in np.unique(values.argmax(axis=2)).tolist():
         own = values[:, :, code]
         ahead = own - np.where(own == highest, second, highest)
         if ahead.max() > 0.0:
             far = float(np.abs(ahead).max()) * 2
-            ax.contourf(a, b, ahead, levels=[0.0, far], colors=[to_rgba(color(code), TINT)])
-            if lines:
-                ax.contour(a, b, ahead, levels=[0.0], colors=SOFT, linewidths=0.5)
+            series.append(_area(a, b, ahead, 0.0, far, code, names[code] if few else ""))
+            if few:
+                series.append(_line(a, b, ahead, 0.0, "faint"))
+    return series
+
+
+def _area(
+    a: Vector, b: Vector, values: Vector, low: float, high: float, color: int, name: str
+) -> Series:
+    """Where the values on the grid are between two levels."""
+    contours = contour_generator(a, b, values, fill_type=FillType.OuterOffset)
+    parts = []
+    for points, offsets in zip(*contours.filled(low, high), strict=True):
+        parts += np.split(points, offsets[1:-1].astype(np.int64))
+    x, y = _joined(parts)
+    return Series(x, y, name, color, "area")
+
+
+def _line(
+    a: Vector, b: Vector, values: Vector, level: float, color: Role, *, dashed: bool = False
+) -> Series:
+    """Where the values on the grid have a level."""
+    contours = contour_generator(a, b, values, line_type=LineType.Separate)
+    parts: Any = contours.lines(level)
+    x, y = _joined(parts)
+    return Series(x, y, color=color, dashed=dashed)
+
+
+def _joined(parts: list[Any]) -> tuple[Vector, Vector]:
+    """(x, y) of the points of all parts, with a gap after each."""
+    gap = np.full((1, 2), np.nan)
+    points = np.concatenate([gap, *(one for part in parts for one in (part, gap))])
+    return points[:, 0], points[:, 1]
 
 
 @dataclass(frozen=True, slots=True)

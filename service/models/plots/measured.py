@@ -6,16 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
 
+from service.charts import views
+from service.charts.chart import SHOWN_CLASSES, Axis, Chart, Panel, Series, names_of, thin_out
 from service.errors import InvalidContent
 from service.models.outputs import USUAL
-from service.models.plots import drawing
-from service.models.plots.drawing import SHOWN_CLASSES, names_of, unavailable
-from service.models.plots.palette import CARD, COLORS, FAINT, INK
+from service.models.plots import Plot, title, unavailable
 from service.models.sources import ScoredRows, Sources
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Vector
@@ -25,51 +21,39 @@ from svm.model.pipeline import FittedPipeline
 
 MOST_ROWS = 5000
 CURVE_POINTS = 150
-NUMBERED_CLASSES = 12
-"""Confusion matrices with more classes do not show the counts."""
-SHADES = 8
 BINS = 40
 
 
-def confusion(sources: Sources) -> drawing.Picture:
+def confusion(sources: Sources) -> Plot:
     """Uses the metrics of the version, not the data."""
     version = sources.version
     subset = _measured_subset(version.result.get("metrics", {}))
     if subset is None:
         raise unavailable(f"{version.model_name} version {version.version} has no confusion matrix")
     counts = np.asarray(version.result["metrics"][subset]["confusion_matrix"])
-    picture, (ax,) = drawing.axes(version, "Confusion matrix", 1, (5.2, 4.8))
     shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
-    _shade(ax, shares)
-    n = len(counts)
-    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
-    ax.set(xlabel="predicted class", ylabel="true class")
-    names = names_of(version.classes)
-    step = max(1, -(-n // 25))
-    ticks = list(range(0, n, step))
-    ax.set_xticks(ticks, [names[k] for k in ticks], rotation=90 if n > 4 else 0)
-    ax.set_yticks(ticks, [names[k] for k in ticks])
-    if n <= NUMBERED_CLASSES:
-        for i, j in np.ndindex(n, n):
-            ink = CARD if shares[i, j] > 0.55 else INK if counts[i, j] else FAINT
-            ax.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", color=ink, fontsize=8)
+    n, names = len(counts), names_of(version.classes)
+    rows, columns = np.indices((n, n)).reshape(2, -1)
+    texts = [f"{count:,}" for count in counts.ravel().tolist()]
+    cells = Series(columns, rows, mark="cells", shades=shares.ravel(), texts=texts)
     right = int(np.diag(counts).sum())
-    rows = {"train": "training", "validation": "validation"}[subset]
-    description = (
+    measured = {"train": "training", "validation": "validation"}[subset]
+    caption = (
         f"Rows: true class; columns: predicted class; shades: share of the true class. "
-        f"{right:,} of {counts.sum():,} {rows} rows are on the diagonal."
+        f"{right:,} of {counts.sum():,} {measured} rows are on the diagonal."
     )
-    return picture.describe(description)
+    panel = Panel(Axis("true class", names=names, reverse=True), [cells], height=330)
+    name = title(version, "Confusion matrix")
+    return Plot(Chart(name, caption, Axis("predicted class", names=names), [panel]))
 
 
-def roc(sources: Sources) -> drawing.Picture:
+def roc(sources: Sources) -> Plot:
     """A curve for each class against the others; one curve for two classes.
 
     Raises NotFound (`plot-unavailable`) without data.
     """
     version, rows = sources.version, rows_of(sources, "ROC curve")
     decision = sources.fitted.decision_from_scores(rows.scores)
-    picture, (ax,) = drawing.axes(version, "ROC", 1, (4.8, 4.8))
     columns = {1: decision} if decision.ndim == 1 else dict(enumerate(decision.T))
     curves: dict[int, RocCurve] = {}
     for code, values in columns.items():
@@ -78,61 +62,43 @@ def roc(sources: Sources) -> drawing.Picture:
             curves[code] = curve
     if not curves:
         raise unavailable("there is no ROC curve: all rows are of one class")
-    names = names_of(version.classes)
-    many = len(curves) > SHOWN_CLASSES
-    ax.plot([0, 1], [0, 1], "--", color=FAINT, linewidth=0.8)
-    for code, curve in curves.items():
-        thin = curve.thinned(40 if many else CURVE_POINTS)
-        label = None if many else f"{names[code]}: area {curve.area:.4f}"
-        style: dict[str, Any] = {"color": FAINT, "linewidth": 0.6} if many else {}
-        ax.plot(
-            thin.false_positive_rate,
-            thin.true_positive_rate,
-            label=label,
-            **({"color": drawing.color(code)} | style),
-        )
-    ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
-    ax.grid(True)
-    if not many:
-        ax.legend(loc="lower right")
-    areas = [curve.area for curve in curves.values()]
-    of = "one curve for each class against the others" if len(curves) > 1 else names[1]
-    description = f"{of}; {rows.description}. Area under the curve: {np.mean(areas):.4f}"
-    description += " on average." if len(curves) > 1 else "."
-    return picture.describe(description, version.dataset_id)
+    most = 40 if len(curves) > SHOWN_CLASSES else CURVE_POINTS
+    thin = {code: (curve.thinned(most), curve.area) for code, curve in curves.items()}
+    chart = views.roc(
+        title(version, "ROC"),
+        {k: (one.false_positive_rate, one.true_positive_rate, a) for k, (one, a) in thin.items()},
+        version.classes,
+        f"; {rows.description}",
+    )
+    return Plot(chart, version.dataset_id)
 
 
-def margins(sources: Sources) -> drawing.Picture:
+def margins(sources: Sources) -> Plot:
     """Raises NotFound (`plot-unavailable`) without data."""
     version, rows = sources.version, rows_of(sources, "distribution of margins")
     values = smallest_margins(sources.fitted, rows)
-    picture, (ax,) = drawing.axes(version, "Margins", 1, (5.2, 3.6))
     edges = _edges(values)
     inside = np.clip(values, edges[0], edges[-1])
     groups = {
-        "wrong side": (inside < 0, COLORS[1]),
-        "inside the margin": ((inside >= 0) & (inside < 1), COLORS[4]),
-        "beyond the margin": (inside >= 1, COLORS[0]),
+        "wrong side": (inside < 0, 1),
+        "inside the margin": ((inside >= 0) & (inside < 1), 4),
+        "beyond the margin": (inside >= 1, 0),
     }
-    ax.hist(
-        [inside[chosen] for chosen, _ in groups.values()],
-        bins=edges.tolist(),
-        stacked=True,
-        histtype="stepfilled",
-        color=[shade for _, shade in groups.values()],
-        label=[f"{name}: {chosen.mean():.1%}" for name, (chosen, _) in groups.items()],
-    )
-    for position in (0.0, 1.0):
-        ax.axvline(position, color=INK, linewidth=0.8, linestyle="--")
-    ax.set(xlabel="margin y·f(x)", ylabel="rows")
-    ax.legend()
     of = ", the smallest of the row's binary problems" if len(version.classes) > 2 else ""
     shares = ", ".join(f"{name} {chosen.mean():.1%}" for name, (chosen, _) in groups.items())
-    description = f"Margin y f(x){of}; {rows.description}: {shares}."
-    return picture.describe(description, version.dataset_id)
+    chart = views.margins(
+        title(version, "Margins"),
+        f"Margin y f(x){of}; {rows.description}: {shares}.",
+        edges,
+        {
+            f"{name}: {chosen.mean():.1%}": (color, np.histogram(inside[chosen], edges)[0])
+            for name, (chosen, color) in groups.items()
+        },
+    )
+    return Plot(chart, version.dataset_id)
 
 
-def reliability(sources: Sources) -> drawing.Picture:
+def reliability(sources: Sources) -> Plot:
     """Raises InvalidContent (`not-calibrated`), NotFound (`plot-unavailable`) without metrics."""
     version, fitted = sources.version, sources.fitted
     if fitted.calibration is None:
@@ -141,47 +107,43 @@ def reliability(sources: Sources) -> drawing.Picture:
     if measured is None:
         raise unavailable("there is no reliability diagram: the probabilities were not measured")
     bins = measured["reliability"]
-    heights = {"height_ratios": [3, 1]}
-    picture, (ax, below) = drawing.axes(
-        version, "Reliability", 2, (4.8, 5.2), sharex=True, gridspec_kw=heights
-    )
     predicted = [one["mean_probability"] for one in bins]
-    ax.plot([0, 1], [0, 1], "--", color=FAINT, linewidth=0.8)
-    ax.plot(predicted, [one["accuracy"] for one in bins], "o-", ms=4, color=COLORS[0])
-    ax.set(ylabel="share that is correct", xlim=(0, 1), ylim=(0, 1.02))
-    below.bar(predicted, [one["n_samples"] for one in bins], width=0.02, color=COLORS[0])
-    below.set(xlabel="largest probability", ylabel="rows")
-    for one in (ax, below):
-        one.grid(True)
+    counts = [one["n_samples"] for one in bins]
+    # A bar for each bin, around its mean.
+    edges = np.ravel([[x - 0.01, x + 0.01] for x in predicted])
+    heights = np.ravel([[count, 0] for count in counts])[: len(edges) - 1]
     error = measured["expected_calibration_error"]
-    total = sum(one["n_samples"] for one in bins)
-    description = (
+    caption = (
         f"How often the class with the largest probability is the true one, against that "
-        f"probability; {total:,} validation rows, each with a calibration that was fitted on "
+        f"probability; {sum(counts):,} validation rows, each with a calibration that was fitted on "
         f"others. Expected calibration error {error:.4f}."
     )
-    return picture.describe(description)
+    even = Series([0.0, 1.0], [0.0, 1.0], color="faint", dashed=True)
+    shares = Series(predicted, [one["accuracy"] for one in bins], mark="marked")
+    panels = [
+        Panel(views.share_axis("share that is correct"), [even, shares], height=240),
+        Panel(Axis("rows"), [Series(edges, heights, mark="bars")], height=80),
+    ]
+    name, x = title(version, "Reliability"), views.share_axis("largest probability")
+    return Plot(Chart(name, caption, x, panels))
 
 
-def none_of_these(sources: Sources) -> drawing.Picture:
+def none_of_these(sources: Sources) -> Plot:
     """Raises InvalidContent (`not-calibrated`) if the model withholds no label."""
     version, rejection = sources.version, sources.fitted.rejection
     if rejection is None:
         raise _not_calibrated(version, "withholds no label", "`validation`")
-    picture, (ax,) = drawing.axes(version, "None of these", 1, (5.2, 3.6))
     decisions, n = rejection.decisions, len(rejection.decisions)
-    curve = np.stack([decisions, np.arange(n) / n], axis=1)
-    ax.plot(*drawing.thin_out(curve).T, drawstyle="steps-post", color=COLORS[0])
-    description = (
-        f"Share of {n:,} rows of known classes with a label less certain than a threshold."
-    )
+    curve = thin_out(np.stack([decisions, np.arange(n) / n], axis=1))
+    series = [Series(curve[:, 0], curve[:, 1], mark="steps")]
+    caption = f"Share of {n:,} rows of known classes with a label less certain than a threshold."
     for share, threshold in rejection.thresholds([USUAL.withheld]):
-        ax.plot([threshold], [np.mean(decisions < threshold)], "o", ms=5, color=INK)
-        description += f" {share:.0%} are withheld, or fewer, at {threshold:.4g}, the dot."
-    ax.set(xlabel="threshold of the certainty", ylabel="share withheld of known classes")
-    ax.set(ylim=(0, 1.02))
-    ax.grid(True)
-    return picture.describe(description)
+        withheld = float(np.mean(decisions < threshold))
+        series.append(Series([threshold], [withheld], color="ink", mark="dots"))
+        caption += f" {share:.0%} are withheld, or fewer, at {threshold:.4g}, the dot."
+    panel = Panel(views.share_axis("share withheld of known classes"), series)
+    x = Axis("threshold of the certainty")
+    return Plot(Chart(title(version, "None of these"), caption, x, [panel]))
 
 
 def smallest_margins(fitted: FittedPipeline, rows: ScoredRows) -> Vector:
@@ -222,23 +184,3 @@ def _not_calibrated(version: ModelVersion, what: str, needs: str) -> InvalidCont
 def _measured_subset(metrics: dict[str, Any]) -> str | None:
     names = ("validation", "train")
     return next((name for name in names if "confusion_matrix" in metrics.get(name, {})), None)
-
-
-def _shade(ax: Axes, shares: npt.NDArray[np.float64]) -> None:
-    """Cells of one shade as one path, neighbors in a row joined; empty cells stay white."""
-    shades = np.ceil(shares * SHADES).astype(np.int64)
-    for shade in range(1, SHADES + 1):
-        corners: list[tuple[float, float]] = []
-        for i in range(len(shades)):
-            edges = np.diff(np.concatenate([[0], shades[i] == shade, [0]]))
-            for j, end in zip(np.flatnonzero(edges > 0), np.flatnonzero(edges < 0), strict=True):
-                left, right = j - 0.5, end - 0.5
-                corners += [(left, i - 0.5), (right, i - 0.5), (right, i + 0.5), (left, i + 0.5)]
-                corners.append((left, i - 0.5))
-        if corners:
-            kinds = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
-            path = Path(np.array(corners), np.tile(kinds, len(corners) // 5))
-            path.should_simplify = False
-            ax.add_patch(
-                PathPatch(path, facecolor=COLORS[0], alpha=shade / SHADES, edgecolor="none")
-            )

@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
+from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from service.web.docs import SITE
@@ -120,7 +120,7 @@ def unfold(watched: Watched) -> None:
 
 def white_squares(picture: bytes) -> int:
     """How many squares of the picture are white, a few dark pixels of a text aside."""
-    pixels: Any = imread(io.BytesIO(picture))[:, :, :3].mean(axis=2)
+    pixels = np.asarray(Image.open(io.BytesIO(picture)).convert("L")) / 255
     height, width = (length // BLOCK * BLOCK for length in pixels.shape)
     squares = pixels[:height, :width].reshape(height // BLOCK, BLOCK, width // BLOCK, BLOCK)
     return int((np.quantile(squares, 0.2, axis=(1, 3)) > BRIGHT).sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -71,6 +72,7 @@ def test_upload_train_predict(spawned: Run) -> None:
     done = spawned("train", "iris", "--dataset", dataset["id"], *options)
     assert done.returncode == 0, done.stderr
     assert "succeeded" in done.stdout
+    assert re.search(r"phases +queued [\d.]+ s, reading .* training .* saving", done.stdout)
     assert "above the lowest possible" in done.stdout
     spec = {"solver": {"name": "pegasos", "lambda": 0.1}, "scaling": "standardize"}
     done = spawned("train", "iris", "--spec", "-", "--watch", "--json", stdin=json.dumps(spec))

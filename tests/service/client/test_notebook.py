@@ -108,6 +108,8 @@ def test_journey_in_a_kernel(cells: list[Any]) -> None:
     assert all(text in table for text in ("flowers &lt;1&gt;", "setosa (51)", "<td"))
     bar, table = _html(train)
     assert re.search(r'noted succeeded <progress value="100".* s</small>', bar)
+    assert re.search(r"reading [\d.]+ s, .*training [\d.]+ s, measuring .*, saving", bar)
+    assert "<th" in table.partition("phases")[0]
     assert any(f"<strong>{word}</strong>" in table for _, word in notebook.STATUS.values())
     assert "validation accuracy" in table
     assert "versicolor" in _html(evaluation)[-1]

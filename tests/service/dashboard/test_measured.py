@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import precision_recall_curve
 from starlette.testclient import TestClient
 
-from service.dashboard.charts import STEPS, precision_recall
+from service.charts.views import STEPS, precision_and_recall
 from service.dashboard.formatting import between, counted, hardest_class, roughly
 from service.jobs.engine.worker_process import Worker
 from svm.model.measures import interval
@@ -39,7 +39,7 @@ def test_precision_follows_from_the_roc_curve() -> None:
     curve = roc_curve(positive, scores)
     assert curve is not None
     rates = curve.false_positive_rate.tolist(), curve.true_positive_rate.tolist()
-    points = precision_recall(*rates, int(positive.sum()), int((~positive).sum()))
+    points = precision_and_recall(*rates, int(positive.sum()), int((~positive).sum()))
     precision, recall, _ = precision_recall_curve(positive, scores)
     expected = set(zip(recall.round(9), precision.round(9), strict=True))
     corners = [(round(x, 9), round(y, 9)) for x, y in points[STEPS::STEPS]]

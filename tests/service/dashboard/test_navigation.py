@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -291,6 +294,28 @@ def test_training_can_start_from_the_settings_of_another(browser: Browser, worke
         assert fields["seed"] == ["7"]
 
 
+def test_learning_curve_is_drawn_by_the_server(browser: Browser, worker: Worker) -> None:
+    """Before the first point, and against what is chosen; its files have the same points."""
+    browser.send("/samples/moons")
+    browser.go("/train")
+    browser.send("/train", **QUICK)
+    job = browser.page.path
+    assert "no points yet" in browser.page.text
+    assert "no points yet" in browser.go(f"{job}/curve").text
+    assert worker.take_next_job()
+    browser.go(job)
+    assert 'data-name="cost"' in browser.page.html
+    browser.follow("by epoch")
+    assert ">epoch</text>" in browser.page.html
+    assert browser.go(f"{job}/curve?against=epoch").status == 200
+    points = _points(browser.go(f"{job}/charts/curve.csv?against=epoch").html)
+    assert list(points) == ["cost", "bound", "gap"]
+    assert points["cost"][-1] >= points["bound"][-1]
+    for address in (f"{job}/charts/roc.svg", f"{job}/charts/luck.svg", f"{job}/charts/curve.png"):
+        assert browser.go(address).status in (400, 404)
+    assert browser.go(f"{job}?against=luck").status == 400
+
+
 def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) -> None:
     """Costs relative to one bound; the page says if they cannot be compared."""
     browser.send("/samples/moons")
@@ -302,13 +327,22 @@ def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) ->
     browser.send("/compare", id=chosen[:2])
     assert "do not minimize" not in browser.page.text
     assert '<span class="proven certified">' in browser.page.html
-    data = json.loads(browser.page.html.split('id="comparison-data">')[1].split("</script>")[0])
-    assert [job["title"].split()[0] for job in data] == ["newton", "pegasos"]
-    assert all(excess >= 0 for job in data for excess in job["excess"])
-    assert min(data[0]["excess"]) < 0.01
+    [address] = re.findall(r'href="(/compare/costs.csv[^"]*)"', browser.page.html)
+    points = _points(browser.go(html.unescape(address)).html)
+    assert [name.split()[0] for name in points] == ["newton", "pegasos"]
+    assert all(excess > 0 for line in points.values() for excess in line)
+    assert min(next(iter(points.values()))) < 0.01
     browser.go("/compare")
     browser.send("/compare", id=chosen)
     assert "These jobs differ in kernel" in browser.page.text
+
+
+def _points(table: str) -> dict[str, list[float]]:
+    """The values of each series of a chart."""
+    points: dict[str, list[float]] = {}
+    for name, _, value in list(csv.reader(io.StringIO(table)))[1:]:
+        points.setdefault(name, []).append(float(value))
+    return points
 
 
 def test_only_trainings_are_compared(browser: Browser, worker: Worker) -> None:
@@ -351,7 +385,7 @@ def test_pages_work_without_data(browser: Browser) -> None:
         assert "There are no " in browser.page.text
 
 
-def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
+def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker, client: TestClient) -> None:
     """On labeled data, by a job whose page shows the metrics; the plots are embedded."""
     browser.send("/samples/iris")
     iris = browser.page.path.rpartition("/")[2]
@@ -365,7 +399,14 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker) -> None:
     assert worker.take_next_job()
     browser.go(browser.page.path)
     assert "Area under ROC" in browser.page.text
-    assert browser.page.html.count("<polyline") == 6  # ROC, precision and recall
+    assert browser.page.html.count('data-name="setosa') == 2  # ROC, precision and recall
+    for name in ("roc", "precision-recall", "margins"):
+        address = f"{browser.page.path}/charts/{name}"
+        assert f'href="{address}.svg"' in browser.page.html
+        picture = client.get(f"{address}.svg")
+        assert picture.headers["content-type"] == "image/svg+xml"
+        assert ElementTree.fromstring(picture.content).get("role") == "img"
+        assert "setosa" in client.get(f"{address}.csv").text
     browser.go(page.path)
     browser.follow("See the plots")
     plot = r'<img src="/v1/models/iris/versions/1/plots/[a-z-]+.svg"'
@@ -377,15 +418,19 @@ def test_solvers_are_compared_by_one_job(browser: Browser, worker: Worker) -> No
     """Every solver with every C on the same rows, ranked; with curves for each objective."""
     browser.send("/samples/moons")
     browser.go("/compare")
-    browser.send("/comparisons", solver=["newton", "subgradient"], C="0.1, 1", model_name="best")
+    browser.send("/comparisons", solver=["newton", "pegasos"], C="0.1, 1", model_name="best")
     assert browser.page.status == 200, browser.page.text
     assert browser.page.html.count("waiting") == 4
     assert worker.take_next_job()
     browser.go(browser.page.path)
     assert browser.page.html.count(">Promote</button>") == 4
-    parts = re.findall(r'id="objective-[0-9]+">(.*?)</script>', browser.page.html, re.S)
-    curves = [json.loads(part) for part in parts]
-    assert all(len(entry["time"]) == len(entry["cost"]) for part in curves for entry in part)
+    job = browser.page.path
+    addresses = re.findall(rf'href="({job}/charts/objective-[0-9]+.csv)"', browser.page.html)
+    assert addresses
+    for address in addresses:
+        assert len(_points(browser.go(address).html)) == 2
+    assert browser.go(f"{job}/charts/objective-99.csv").status == 404
+    browser.go(job)
     browser.follow("See the model")
     assert browser.page.path == "/models/best/versions/1"
     browser.go("/compare")

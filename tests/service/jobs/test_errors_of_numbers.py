@@ -205,6 +205,22 @@ def test_evaluation_has_the_errors_of_what_callers_get(client: TestClient, worke
     )
 
 
+def test_largest_errors_have_their_numbers_in_the_dataset(
+    client: TestClient, worker: Worker
+) -> None:
+    """Also if rows that were trained on are left out."""
+    text, _ = prices(60)
+    upload(client, text)
+    train(client, worker)
+    more, price = prices(40, seed=1)
+    upload(client, text + more.partition("\n")[2])
+    metrics = evaluated(client, worker, leave_out_trained=True)["metrics"]
+    assert metrics["left_out_rows"] == 60
+    for one in metrics["largest_errors"]:
+        assert one["row"] > 60
+        assert one["actual"] == price[one["row"] - 61]
+
+
 def test_rows_that_were_trained_on_are_counted(client: TestClient, worker: Worker) -> None:
     """By the target, too: another price is another row."""
     text, _ = prices(60)

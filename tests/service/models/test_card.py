@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.models.card import SECTIONS as SECTIONS_OF_CARD
-from service.models.card import as_markdown, card_of, percent, text
+from service.models.card import card_of, percent, text
 from tests.service.models.example_models import MODELS, NUMERIC, ExampleModels
 from tests.service.models.registered_models import RegisteredModels
 
@@ -165,15 +165,6 @@ def test_card_without_data_or_metrics(registered: RegisteredModels, client: Test
     assert "deleted" in sections["data"][0]
     assert sections["quality"] == ["Nothing was measured."]
     assert client.get("/v1/models/bare/versions/1/card", headers=MARKDOWN).status_code == 200
-
-
-def test_card_shows_the_c_that_was_trained(registered: RegisteredModels) -> None:
-    """If neither C nor λ was given, C is 1."""
-    version = registered.add("plain")
-    for given, shown in ({"C": None, "lambda": None}, 1.0), ({"C": None, "lambda": 2}, None):
-        made = replace(version, spec={"solver": {"name": "newton", **given}})
-        settings = as_markdown(card_of(made, None), made).partition("```json")[2]
-        assert json.loads(settings.partition("```")[0])["solver"]["C"] == shown
 
 
 def test_card_names_calibration_by_folds(registered: RegisteredModels) -> None:

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.app import create_app
+from service.charts.palette import CARD, COLORS, DARK, INK, LINE, SOFT
 from service.models.plots import ONLY_OF, PlotKind, file_name
-from service.models.plots.palette import CARD, COLORS, DARK, INK, LINE, SOFT
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from service.storage.database.tables import derived_files, job_trace
@@ -261,7 +261,7 @@ def test_wrong_addresses_are_problems(examples: ExampleModels) -> None:
 
 def test_colors_are_those_of_the_dashboard() -> None:
     """In light and in dark mode."""
-    style = (resources.files("service.dashboard") / "assets" / "style.css").read_text()
+    style = (resources.files("service.web") / "assets" / "frame.css").read_text()
     light, dark = (
         dict(re.findall(r"--(\w+): (#\w+);", part)) for part in style.split("@media")[:2]
     )

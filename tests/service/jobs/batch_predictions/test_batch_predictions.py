@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from service.datasets.browse import RowsPage
 from service.jobs import scoring
 from service.jobs.batch_predictions import run as results
+from service.jobs.batch_predictions.reading import predicted_rows
+from service.jobs.batch_predictions.schemas import Format
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -105,6 +108,34 @@ def test_results_are_those_of_predict(
     for name in OUTPUTS:
         content = predicted(client, worker, outputs=[name], format="npy")
         assert np.load(io.BytesIO(content)).tolist() == expected[name]
+
+
+@pytest.mark.parametrize("format_", ["csv", "ndjson", "npy", "parquet"])
+def test_some_rows_of_results_are_read(
+    client: TestClient, worker: Worker, tmp_path: Path, format_: Format
+) -> None:
+    """For pages, in every format, with their numbers; none beyond the last."""
+    trained(client, worker, 3)
+    text = csv_of(40, 3, seed=5)
+    expected = online(client, text)
+    upload(client, text)
+    outputs = OUTPUTS if format_ != "npy" else ["label"]
+    path = tmp_path / "results"
+    path.write_bytes(predicted(client, worker, outputs=outputs, format=format_))
+
+    def read(offset: int) -> RowsPage:
+        with path.open("rb") as file:
+            return predicted_rows(file, format_, outputs, total=40, offset=offset, limit=25)
+
+    page = read(20)
+    assert (list(page.numbers), page.total) == (list(range(21, 41)), 40)
+    columns = [expected[name] for name in outputs]
+    for i, row in zip(page.numbers, page.cells, strict=True):
+        wanted = [column[i - 1] for column in columns]
+        flat = [one for cell in wanted for one in (cell if isinstance(cell, list) else [cell])]
+        assert list(row) == flat
+    assert len(page.columns) == len(page.cells[0])
+    assert (list(read(40).cells), list(read(500).numbers)) == ([], [])
 
 
 def test_texts_are_predicted_as_online(client: TestClient, worker: Worker) -> None:

@@ -34,11 +34,14 @@ def worker(client: TestClient, settings: Settings) -> Worker:
     return Worker(settings, threading.Event())
 
 
-def plot(client: TestClient, job_id: str, kind: str) -> ElementTree.Element:
-    reply = client.get(f"/v1/comparisons/{job_id}/plots/{kind}.svg")
-    assert reply.status_code == 200, reply.text
-    assert reply.headers["content-type"] == "image/svg+xml"
-    return ElementTree.fromstring(reply.content)
+def plot(client: TestClient, job_id: str, kind: str) -> tuple[ElementTree.Element, list[str]]:
+    """The picture, and the points as lines of CSV."""
+    path = f"/v1/comparisons/{job_id}/plots/{kind}"
+    picture, points = client.get(f"{path}.svg"), client.get(f"{path}.csv")
+    assert picture.status_code == points.status_code == 200, picture.text
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert points.headers["content-type"] == "text/csv; charset=utf-8"
+    return ElementTree.fromstring(picture.content), points.text.splitlines()[1:]
 
 
 def test_parts_of_rows(client: TestClient, worker: Worker) -> None:
@@ -59,12 +62,11 @@ def test_parts_of_rows(client: TestClient, worker: Worker) -> None:
         [same] = [e for e in entries if e["rows"] == 160 and e["spec"] == one["spec"]]
         for name in ("certificate", "validation", "train", "updates", "n_support_vectors"):
             assert same[name] == one[name]
-    root = plot(client, comparison["id"], "time-by-rows")
+    root, points = plot(client, comparison["id"], "time-by-rows")
     assert root.findtext(f"{SVG}title") == "Training time by training rows"
     assert "pegasos, lambda = 0.01: " in (root.findtext(f"{SVG}desc") or "")
-    assert len(list(root.iter(f"{SVG}circle"))) == 6
-    vectors = plot(client, comparison["id"], "time-by-support-vectors")
-    assert len(list(vectors.iter(f"{SVG}circle"))) == 6
+    assert [line.split(",")[-2] for line in points] == ["20", "80", "160"] * 2
+    assert len(plot(client, comparison["id"], "time-by-support-vectors")[1]) == 6
     missing = client.get(f"/v1/comparisons/{comparison['id']}/plots/time-by-columns.svg")
     assert (missing.status_code, missing.json()["code"]) == (404, "plot-unavailable")
     page = client.get(f"/jobs/{comparison['id']}").text
@@ -81,7 +83,7 @@ def test_parts_of_features(client: TestClient, worker: Worker) -> None:
     for name in ("certificate", "validation", "train", "updates", "n_support_vectors"):
         assert entries[2][name] == alone[name]
     assert entries[5]["validation"] != alone["validation"]
-    assert len(list(plot(client, comparison["id"], "time-by-columns").iter(f"{SVG}circle"))) == 2
+    assert len(plot(client, comparison["id"], "time-by-columns")[1]) == 2
 
 
 def test_columns_of_a_table(client: TestClient, worker: Worker) -> None:

@@ -23,7 +23,7 @@ def first_job(user: Path, data_dir: Path) -> list[dict[str, Any]]:
     with running(data_dir, SVM_WORKERS="1", **own_loops) as server:
         dataset_id = server.upload(csv_of(n_classes=3).encode())["id"]
         job = server.trained(dataset_id, "first", solver={"name": "auto"})
-        assert job["progress"]["compiling"] is False
+        assert job["progress"]["phase"] is None
         path = f"/v1/jobs/{job['id']}/events"
         page = ok(server.http.get(path, headers={"Accept": "application/json"}), 200)
     return [event["data"] for event in page["events"] if event["event"] == "progress"]
@@ -33,7 +33,7 @@ def first_job(user: Path, data_dir: Path) -> list[dict[str, Any]]:
 def test_first_job_says_that_it_compiles(tmp_path: Path) -> None:
     """Without the step of the installation; the log says it, too."""
     shown = first_job(tmp_path, tmp_path / "var")
-    assert any(progress.get("compiling") for progress in shown)
+    assert any(progress["phase"] == "compiling" for progress in shown)
     assert "compiling loops for this machine, once" in (tmp_path / "var.log").read_text()
 
 
@@ -48,7 +48,7 @@ def test_after_the_installation_the_first_job_does_not_compile(tmp_path: Path) -
     )
     assert not (tmp_path / "var").exists()
     shown = first_job(tmp_path, tmp_path / "other")
-    assert not any(progress.get("compiling") for progress in shown)
+    assert not any(progress["phase"] == "compiling" for progress in shown)
 
 
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])

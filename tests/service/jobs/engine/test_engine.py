@@ -213,7 +213,11 @@ def test_killed_engine_process_is_started_again(
     until(lambda: engine.pid not in (None, first))
     until(lambda: read(client, job_id)["attempt"] == 2)
     until(progress_beyond(client, job_id, 10))
-    client.post(f"/v1/jobs/{job_id}/cancel")
+    client.post(f"/v1/jobs/{job_id}/cancel", json={"keep_model": True})
+    job = read(client, job_id, wait_s=30)
+    lasted = {one["name"]: one["elapsed_s"] for one in job["progress"]["phases"]}
+    assert list(lasted)[:3] == ["queued", "reading", "training"]
+    assert sum(lasted.values()) - lasted["queued"] == pytest.approx(job["elapsed_s"], abs=1e-6)
 
 
 def test_job_that_takes_too_much_memory_says_so(

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from service.jobs import scoring
 from service.jobs.engine.worker_process import Worker
+from service.jobs.evaluations.run import wrong_examples
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, upload
@@ -94,6 +95,46 @@ def test_metrics_are_those_of_the_peer(
     assert [each["accuracy"] for each in listed] == [metrics["accuracy"]]
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_wrong_rows_have_their_numbers_in_the_dataset(
+    client: TestClient, worker: Worker, n_classes: int
+) -> None:
+    """All of them if they are few, the lowest margin first; also if trained rows are left out."""
+    train(client, worker, n_classes)
+    new = csv_of(60, n_classes, seed=5).splitlines()[1:]
+    turned = [f"{row.rpartition(',')[0]},c{i % n_classes}" for i, row in enumerate(new)]
+    trained_on = csv_of(90, n_classes).splitlines()
+    text = "\n".join([*trained_on, *turned]) + "\n"
+    upload(client, text)
+    said, true = online(client, text, "label")["label"], true_labels(text)
+    wrong = [i + 1 for i in range(150) if said[i] != true[i]]
+    assert len(wrong) > 10
+    for left_out, expected in ((False, wrong), (True, [row for row in wrong if row > 90])):
+        rows = evaluated(client, worker, leave_out_trained=left_out)["metrics"]["wrong_rows"]
+        assert sorted(one["row"] for one in rows) == expected
+        for one in rows:
+            i = one["row"] - 1
+            assert (one["actual"], one["predicted"]) == (true[i], said[i])
+        margins = [one["margin"] for one in rows]
+        assert margins == sorted(margins)
+        assert max(margins) <= 0
+
+
+def test_every_confused_pair_has_wrong_rows() -> None:
+    """However many there are of other pairs, and its lowest margins come first."""
+    rng = np.random.default_rng(1)
+    truth = np.concatenate([np.zeros(5000, np.int64), [1, 1, 2, 2, 2]])
+    predicted = np.concatenate([np.ones(5000, np.int64), [2, 2, 0, 1, 2]])
+    margins = np.concatenate([-10 - rng.random(5000), [-1.0, -2.0, -0.5, -0.25, 9.0]])
+    found = wrong_examples(truth, predicted, margins)
+    assert len(found) == 100
+    assert {5000, 5001, 5002, 5003} < set(found)
+    assert found == sorted(found, key=margins.__getitem__)
+    first = set(np.argsort(margins[:5000])[:96].tolist())
+    assert first == {row for row in found if row < 5000}
+    assert wrong_examples(truth[:3], truth[:3], margins[:3]) == []
+
+
 def test_uncalibrated_model_has_no_probabilities(client: TestClient, worker: Worker) -> None:
     """And a dataset that lacks a class is measured by the others."""
     train(client, worker, 3)
@@ -145,7 +186,8 @@ def test_rows_that_were_trained_on_are_left_out_if_asked(
     asked = {"leave_out_trained": True, "importance": True}
     rest = evaluated(client, worker, dataset_id=mixed, **asked)["metrics"]
     assert (rest["trained_rows"], rest["left_out_rows"], alone["left_out_rows"]) == (0, 30, 0)
-    assert {**rest, "left_out_rows": 0} == alone
+    moved = [{**one, "row": one["row"] - 30} for one in rest["wrong_rows"]]
+    assert {**rest, "left_out_rows": 0, "wrong_rows": moved} == alone
     job_id = client.post(
         "/v1/evaluations", json={"dataset_id": whole, "model": "clouds", **asked}
     ).json()["id"]

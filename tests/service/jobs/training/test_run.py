@@ -57,6 +57,17 @@ def test_auto_says_what_it_took_and_why(client: TestClient, worker: Worker) -> N
     assert again["spec"]["solver"] == taken
 
 
+def test_a_version_has_the_c_that_was_trained(client: TestClient, worker: Worker) -> None:
+    """1 if neither C nor λ was given; the request stays as it was."""
+    for number, (given, shown) in enumerate([({}, 1.0), ({"lambda": 2.0}, None)], 1):
+        job = carry_out(client, worker, create(client, solver={"name": "newton", **given}))
+        assert job["spec"]["solver"]["C"] is None
+        name = job["model"]["name"]
+        version = client.get(f"/v1/models/{name}/versions/{number}").json()
+        assert version["spec"]["solver"]["C"] == shown
+        assert version["spec"]["solver"]["lambda"] == given.get("lambda")
+
+
 def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worker: Worker) -> None:
     """The reply and the model version have the same values."""
     job_id = create(client, validation={"fraction": 0.25}, set_alias="candidate")

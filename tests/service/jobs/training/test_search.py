@@ -118,9 +118,13 @@ def test_a_canceled_search_keeps_the_linear_model(client: TestClient, settings: 
     upload(client, ring(300))
     job = queued(client)
     looks = 0
-    while read(client, job["id"])["progress"].get("comparing") is not True:
+    while (search := read(client, job["id"])["search"]) is None:
         looks += 40
         assert Worker(settings, StopAfter(looks)).take_next_job()
+    assert {one["chosen"] for one in search["tried"]} == {False}
+    page = client.get(f"/jobs/{job['id']}").text
+    assert f"{len(search['tried'])} settings" in page
+    assert "simplest as good" not in page
     client.post(f"/v1/jobs/{job['id']}/cancel", json={"keep_model": True})
     Worker(settings, threading.Event()).take_next_job()
     job = read(client, job["id"])
@@ -137,13 +141,12 @@ def test_a_job_that_was_resumed_after_its_search_keeps_the_linear_model_too(
     """Which has been certified: what was chosen has not."""
     upload(client, ring(300, noise=1.0))
     job = queued(client, stopping={"duality_gap": 1e-9})
-    looks, has_compared, progress = 40, False, job["progress"]
-    while not has_compared or progress["comparing"]:
+    looks, progress = 40, job["progress"]
+    while "training" not in {each["name"] for each in progress["phases"]}:
         assert Worker(settings, StopAfter(looks)).take_next_job()
         before, progress = progress, read(client, job["id"])["progress"]
         assert progress["fraction"] >= before["fraction"]
         looks += 20 * (progress["fraction"] == before["fraction"])
-        has_compared |= progress["comparing"]
     assert read(client, job["id"])["state"] == "queued"
     client.post(f"/v1/jobs/{job['id']}/cancel", json={"keep_model": True})
     Worker(settings, threading.Event()).take_next_job()

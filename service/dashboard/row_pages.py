@@ -1,0 +1,193 @@
+"""The rows of a dataset, a part of its page: filtered, sorted, and page by page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query
+from pydantic import TypeAdapter, ValidationError
+
+from service.dashboard.page import PageContext
+from service.datasets.browse import (
+    Condition,
+    DatasetRows,
+    Order,
+    RowsPage,
+    ShownColumn,
+    Test,
+)
+from service.datasets.dataset import Dataset
+from service.errors import InvalidRequest
+
+STEP = 20
+"""Rows on one page."""
+FAR = 1 << 40
+TESTS: Mapping[Test, str] = {
+    "is": "is",
+    "contains": "contains",
+    "at-least": "at least",
+    "at-most": "at most",
+    "missing": "is missing",
+}
+CHIPS = 12
+"""Classes with a link each; others are typed."""
+SUGGESTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RowsQuery:
+    """What the address of the page asks for."""
+
+    conditions: tuple[Condition, ...]
+    order: Order | None
+    offset: int
+    row: int | None
+
+    def address(self, first: int, **changes: Any) -> str:
+        """That of the same rows with some changes; without an offset the first of them."""
+        conditions = changes.get("conditions", self.conditions)
+        order: Order | None = changes.get("order", self.order)
+        pairs: list[tuple[str, Any]] = []
+        if conditions:
+            *others, last = conditions
+            pairs += [("where", written(others))] * bool(others)
+            pairs += [("column", last.column), ("test", last.test), ("value", last.value)]
+        if order is not None:
+            pairs.append(("sort", order.column))
+            pairs += [("descending", "true")] * order.descending
+        pairs += [
+            (name, n) for name, n in (("first", first), ("offset", changes.get("offset"))) if n
+        ]
+        return f"?{urlencode(pairs)}#rows"
+
+
+def written(conditions: Sequence[Condition]) -> str:
+    """Several conditions as `where` has them."""
+    return json.dumps([astuple(one) for one in conditions], ensure_ascii=False)
+
+
+_WHERE = TypeAdapter(list[tuple[str, Test, str]])
+
+
+def _query(
+    where: Annotated[str, Query(max_length=10_000)] = "[]",
+    column: str = "",
+    test: Annotated[Test, Query()] = "is",
+    value: str = "",
+    sort: str = "",
+    descending: bool = False,
+    offset: Annotated[int, Query(ge=0, le=FAR)] = 0,
+    row: Annotated[int | None, Query(ge=1, le=FAR)] = None,
+) -> RowsQuery:
+    """`where`: conditions besides that of `column`, `test` and `value`. A parameter comes once."""
+    try:
+        conditions = [Condition(*one) for one in _WHERE.validate_json(where)]
+    except ValidationError:
+        detail = "`where` is a list in JSON of conditions: [[column, test, value], …]"
+        raise InvalidRequest("invalid-parameter", detail) from None
+    if column:
+        conditions.append(Condition(column, test, value))
+    order = Order(sort, descending) if sort else None
+    return RowsQuery(tuple(conditions), order, offset, row)
+
+
+Asked = Annotated[RowsQuery, Depends(_query)]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsView:
+    """The rows with all that is around them; without `rows` what is wrong with the filter."""
+
+    query: RowsQuery
+    rows: RowsPage | None
+    error: InvalidRequest | None
+    choices: list[ShownColumn]
+    """Columns to filter by."""
+    first: int
+
+    def at(self, offset: int) -> str:
+        return self.query.address(self.first, offset=offset)
+
+    @property
+    def where(self) -> str:
+        """All conditions, for a form that adds one."""
+        return written(self.query.conditions)
+
+    @property
+    def unsorted(self) -> str:
+        return self.query.address(self.first, order=None)
+
+    @property
+    def heads(self) -> list[str]:
+        """For each column the address that sorts by it, or the other way if it does so already."""
+        order = self.query.order
+        return [
+            self.query.address(
+                self.first,
+                order=Order(
+                    column.name,
+                    order is not None and order.column == column.name and not order.descending,
+                ),
+            )
+            for column in (self.rows.columns if self.rows else ())
+        ]
+
+    @property
+    def without(self) -> list[tuple[Condition, str]]:
+        """The conditions, each with the address without it."""
+        given = self.query.conditions
+        return [
+            (one, self.query.address(self.first, conditions=given[:i] + given[i + 1 :]))
+            for i, one in enumerate(given)
+        ]
+
+    @property
+    def of_classes(self) -> list[tuple[str, str]]:
+        """The address with the rows of each class, if these are few."""
+        levels = self.suggested
+        if not 2 <= len(levels) <= CHIPS:
+            return []
+        name = self.choices[0].name
+        others = tuple(one for one in self.query.conditions if one.column != name)
+        conditions = ((*others, Condition(name, "is", level)) for level in levels)
+        return [
+            (level, self.query.address(self.first, conditions=one))
+            for level, one in zip(levels, conditions, strict=True)
+        ]
+
+    @property
+    def suggested(self) -> list[str]:
+        """The classes."""
+        label = self.choices[0] if self.choices and self.choices[0].role == "label" else None
+        if label is not None and label.kind == "boolean":
+            return ["false", "true"]
+        return list(label.levels[:SUGGESTED]) if label is not None else []
+
+
+def view_of(
+    context: PageContext, dataset: Dataset, query: RowsQuery, first: int, columns: int
+) -> RowsView:
+    """Raises Corrupt."""
+    table = DatasetRows(context.datasets, dataset)
+    shown = [*table.leading, *table.features(first, columns)]
+    choices = [one for one in shown if one.role != "entries"]
+    try:
+        if query.row is not None and query.row > dataset.n_samples:
+            message = f"there is no row {query.row:,}: the dataset has {dataset.n_samples:,} rows"
+            raise InvalidRequest("invalid-parameter", message)
+        rows = table.page(
+            query.conditions,
+            query.order,
+            offset=query.offset,
+            limit=STEP,
+            first=first,
+            columns=columns,
+            row=query.row,
+        )
+    except InvalidRequest as error:
+        return RowsView(query, None, error, choices, first)
+    return RowsView(query, rows, None, choices, first)
