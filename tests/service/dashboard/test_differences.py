@@ -68,7 +68,7 @@ def test_versions_differ_in_what_was_set(browser: Browser, train: Train) -> None
     browser.go(browser.page.links["to this one"])
     assert browser.page.path == "/compare"
     lines = _lines(browser)
-    assert lines["Solver, C"] == ("1e-06", "not set")
+    assert lines["Solver, C"] == ("1e-06", "1")
     assert "Seed" not in lines
     assert "Rows" not in lines
     assert lines["Accuracy, validation set"][0] != lines["Accuracy, validation set"][1]
