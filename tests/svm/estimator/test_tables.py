@@ -117,8 +117,8 @@ def test_what_is_no_such_table_is_refused() -> None:
         clone(MODEL).fit(frame().assign(age=[[1]] * N), Y)
     with pytest.raises(ValueError, match="no column 'height'"):
         clone(MODEL).set_params(kinds={"height": "number"}).fit(frame(), Y)
-    with pytest.raises(ValueError, match="'colour' is none of number, boolean"):
-        clone(MODEL).set_params(kinds={"age": "colour"}).fit(frame(), Y)
+    with pytest.raises(ValueError, match="'size' is none of number, boolean"):
+        clone(MODEL).set_params(kinds={"age": "size"}).fit(frame(), Y)
     with pytest.raises(ValueError, match="two columns have the same name"):
         clone(MODEL).fit(frame()[["age", "age"]], Y)
 
