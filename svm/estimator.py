@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Self, get_args
 
@@ -16,13 +17,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_is_fitted,
+    validate_data,
+)
 
-from svm.data.columns import PlainColumns
+from svm.data.columns import Column, Columns, Kind, PlainColumns
+from svm.data.frames import frame_of, learn_columns, raw_values
 from svm.data.matrices import Array, Indices, Vector, is_sparse
+from svm.encoding.encoder import Encoding
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.hyperparameters import NUMERIC_LOSSES, Checked, LossName
 from svm.kernel.kernels import KERNELS, OTHER_NAMES, LinearKernel
@@ -78,7 +86,11 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
         duality_gap: float | None,
         max_epochs: int | None,
         random_state: Any,
+        encoding: Encoding | None,
+        kinds: Mapping[str, Kind] | None,
     ) -> None:
+        self.encoding = encoding
+        self.kinds = kinds
         self.solver = solver
         self.C = C
         self.regularization = regularization
@@ -129,10 +141,13 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
 
     def _train(self, pipeline: Pipeline, X: Any, y: Any, weights: Any) -> Training:
         names = getattr(self, "feature_names_in_", None)
+        columns: Columns | None = self.columns_
+        if columns is None and names is not None:
+            columns = PlainColumns(names.tolist(), len(names))
         training = Training(
             *(pipeline, X, y),
             weights=weights,
-            columns=None if names is None else PlainColumns(names.tolist(), len(names)),
+            columns=columns,
             seed=self._seed(),
             how=Execution(threads=self._threads()),
         )
@@ -142,13 +157,48 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return self.fitted_.problem_scores(X)
+        if self.columns_ is None:
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            return self.fitted_.problem_scores(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        frame = frame_of(X, plain=True)
+        if frame is None:
+            raise InvalidData("bad-shape", "expected rows of a table, as in fit")
+        return self.fitted_.problem_scores(raw_values(frame, self.columns_))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """(n_outputs,) names of what the feature map takes, which are the columns of `coef_`: of a
+        table such as `age`, `born: month`, `age: missing`, `sex: male`, else those of the features.
+        `input_features` is ignored: the names are those of `fit`."""
+        check_is_fitted(self)
+        if self.columns_ is not None:
+            return np.array(self.fitted_.encoder.output_names, dtype=object)
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        return np.array(names, dtype=object)
 
     def _check(
         self, X: Any, y: Any, sample_weight: Any, reset: bool = True
     ) -> tuple[Any, Any, Any]:
-        X, y = validate_data(
+        frame = frame_of(X, plain=bool(self.kinds)) if reset else None
+        if frame is not None:
+            validate_data(self, X, skip_check_array=True)
+            y = _check_y(y, y_numeric=self._predicts_numbers)
+            columns = learn_columns(frame, self.kinds or {})
+            X = raw_values(frame, columns)
+            self.columns_: tuple[Column, ...] | None = columns
+            check_consistent_length(X, y)
+            check_array(np.asarray(X), ensure_all_finite="allow-nan")
+        else:
+            X, y = self._check_numbers(X, y, reset)
+            self.columns_ = None
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return X, y, sample_weight
+
+    def _check_numbers(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        checked: tuple[Any, Any] = validate_data(
             *(self, X, y),
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -156,9 +206,7 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
             ensure_min_samples=2 if self._predicts_numbers else 1,
             reset=reset,
         )
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return X, y, sample_weight
+        return checked
 
     def _keep(self, fitted: FittedPipeline) -> None:
         """The model, and none of what an earlier `fit` learned beside it."""
@@ -200,6 +248,7 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
         settings |= {
             "solver": self._solver(X),
             "features": as_object("features", self.features),
+            "encoding": Encoding() if self.encoding is None else self.encoding,
             "scaling": self.scaling,
             "stopping": stopping,
         }
@@ -222,7 +271,7 @@ class SVMEstimator(BaseEstimator):  # type: ignore[misc]  # untyped
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
         return tags
 
 
@@ -266,11 +315,20 @@ class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # unt
     n_jobs
         pairs of classes trained at once; -1 for as many as there are processors, -2 for one
         less, and so on.
+    encoding
+        a `svm.Encoding`: how missing cells, rare levels and unseen ones are encoded.
+    kinds
+        what columns are, by name: `number`, `boolean`, `date`, `category` or `text` (sentences,
+        whose words become features). The others follow from their types, and texts from their
+        cells. Columns of an array are called `0`, `1`, and so on.
 
     Attributes
     ----------
     classes_
         (n_classes,) sorted labels.
+    columns_
+        kinds and levels of the columns, if the rows are a table: a frame of pandas, polars or
+        Arrow, or an array, that has more than finite numbers. None of plain numbers.
     n_features_in_, feature_names_in_
         number of features in `fit`, and their names if it has any.
     n_iter_
@@ -314,10 +372,12 @@ class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # unt
         calibration: CalibrationName | None = None,
         random_state: Any = 0,
         n_jobs: int = 1,
+        encoding: Encoding | None = None,
+        kinds: Mapping[str, Kind] | None = None,
     ) -> None:
         super().__init__(
             *(solver, C, regularization, kernel, scaling, features, loss),
-            *(duality_gap, max_epochs, random_state),
+            *(duality_gap, max_epochs, random_state, encoding, kinds),
         )
         self.multiclass = multiclass
         self.class_weight = class_weight
@@ -325,7 +385,8 @@ class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # unt
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on X (n_samples, n_features), dense or sparse, and labels y (n_samples,).
+        """Train on X (n_samples, n_features), dense or sparse or a table with texts, dates and
+        missing cells, and labels y (n_samples,).
 
         A row of `sample_weight` 2 counts as two equal rows; scaling and calibration count each row
         once. Warns (`ConvergenceWarning`) if neither the duality gap nor the solver's own rule was
@@ -353,6 +414,8 @@ class SVMClassifier(ClassifierMixin, SVMEstimator):  # type: ignore[misc]  # unt
         are learned from its rows. There is no certificate: it would need all rows.
         """
         online = self._online_training()
+        if frame_of(X, plain=False) is not None or getattr(self, "columns_", None) is not None:
+            raise InvalidData("bad-shape", "partial_fit takes finite numbers, not a table")
         X, y, weights = self._check(X, y, sample_weight, reset=online is None)
         if online is None:
             if classes is None:
@@ -452,7 +515,8 @@ class SVMRegressor(RegressorMixin, SVMEstimator):  # type: ignore[misc]  # untyp
 
     Parameters
     ----------
-    solver, C, regularization, kernel, scaling, features, duality_gap, max_epochs, random_state
+    solver, C, regularization, kernel, scaling, features, duality_gap, max_epochs, random_state, \
+encoding, kinds
         as of `SVMClassifier`; no default depends on the unit of the target, which is centered and
         scaled inside.
     loss
@@ -466,7 +530,7 @@ class SVMRegressor(RegressorMixin, SVMEstimator):  # type: ignore[misc]  # untyp
 
     Attributes
     ----------
-    n_features_in_, feature_names_in_, n_iter_, result_, fitted_
+    n_features_in_, feature_names_in_, columns_, n_iter_, result_, fitted_
         as of `SVMClassifier`; `fitted_.target.epsilon` is ε.
     coef_, intercept_
         of linear models without a feature map: (n_features,), and a number, for rows as they are
@@ -493,16 +557,19 @@ class SVMRegressor(RegressorMixin, SVMEstimator):  # type: ignore[misc]  # untyp
         duality_gap: float | None = 1e-3,
         max_epochs: int | None = 1000,
         random_state: Any = 0,
+        encoding: Encoding | None = None,
+        kinds: Mapping[str, Kind] | None = None,
     ) -> None:
         super().__init__(
             *(solver, C, regularization, kernel, scaling, features, loss),
-            *(duality_gap, max_epochs, random_state),
+            *(duality_gap, max_epochs, random_state, encoding, kinds),
         )
         self.epsilon = epsilon
         self.target_scale = target_scale
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on X (n_samples, n_features), dense or sparse, and targets y (n_samples,).
+        """Train on X (n_samples, n_features), dense or sparse or a table with texts, dates and
+        missing cells, and targets y (n_samples,).
 
         A row of `sample_weight` 2 counts as two equal rows; `scaling` counts each row once. Warns
         (`ConvergenceWarning`) if neither the duality gap nor the solver's own rule was reached.

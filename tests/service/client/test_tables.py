@@ -9,6 +9,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy import sparse
 
 from service.client import Client
 from service.client.rows import ARROW, predict_body, read_output, upload_body
+from svm import SVMClassifier, SVMRegressor
 
 N = 60
 RANDOM = np.random.default_rng(0)
@@ -357,3 +359,35 @@ def test_a_service_that_reads_no_arrow_gets_what_it_reads() -> None:
             server.shutdown()
             thread.join()
     assert _WithoutArrow.received == [ARROW, "application/json", "application/json"]
+
+
+def test_estimator_encodes_as_the_service_does(client: Client, tmp_path: Path) -> None:
+    """`SVMClassifier` and `SVMRegressor` on the frame that is uploaded here: the same columns and
+    the same bits of encoding and scaling; the same predictions."""
+    frame = frame_of()
+    newton = {"name": "newton", "C": 1.0}
+    client.train(client.upload(frame, LABELS), "twin", newton, scaling="standardize").wait(60)
+    classifier = SVMClassifier("newton", C=1.0, scaling="standardize").fit(frame, LABELS)
+    fitted: Any = classifier.fitted_
+    with np.load(client.model("twin").version(1).export(tmp_path / "twin.npz")) as served:
+        columns = json.loads(str(served["columns"]))
+        assert [(one.name, one.kind, list(one.levels)) for one in fitted.columns] == [
+            (one["name"], one["kind"], one["levels"]) for one in columns
+        ]
+        for name, ours in (
+            ("encoder_missing", fitted.encoder.missing),
+            ("encoder_counts", fitted.encoder.counts),
+            ("encoder_fills", fitted.encoder.fills),
+            ("scaling_offset", fitted.scaling.offset),
+            ("scaling_scale", fitted.scaling.scale),
+        ):
+            assert served[name].tobytes() == ours.tobytes(), name
+    decision = client.predict("twin", frame, "decision")
+    np.testing.assert_allclose(classifier.decision_function(frame), decision, atol=1e-5)
+    assert classifier.predict(frame).tolist() == client.predict("twin", frame).tolist()
+    target = [0.5 * (age or 30) + size for age, size in zip(AGES, SIZES, strict=True)]
+    dataset = client.upload(frame, target)
+    client.train(dataset, "twin-numbers", newton, scaling="standardize").wait(60)
+    regressor = SVMRegressor("newton", C=1.0, scaling="standardize").fit(frame, target)
+    values = client.predict("twin-numbers", frame)
+    np.testing.assert_allclose(regressor.predict(frame), values, atol=1e-3)
