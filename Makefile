@@ -7,11 +7,11 @@ export OPENBLAS_NUM_THREADS := 1
 # Hundreds of processes of the tests would each compile all modules that they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test shared check client docs site generated long soundness torture protocol fuzz bench docker clean
+.PHONY: help run test shared check client docs site generated long soundness torture protocol fuzz bench screenshots docker clean
 .DEFAULT_GOAL := help
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.compiled $(VENV)/.site ## Start the service at http://127.0.0.1:8000 (or PORT=9000), data in ./var
 	exec $(BIN)/svm-service serve $(if $(PORT),--port $(PORT))
@@ -60,6 +60,9 @@ fuzz: $(VENV)/.test ## Send hostile input and use bad timing, for an hour or so
 bench: $(VENV)/.test ## Measure against scikit-learn
 	$(BIN)/python -m benchmarks
 
+screenshots: $(VENV)/.test $(VENV)/.compiled $(VENV)/.site ## Photograph today's pages for README.md, if Chromium is there
+	$(BIN)/python -m tools.make_screenshots
+
 docker: ## Build the image svm-service
 	docker build --tag svm-service .
 
@@ -80,7 +83,7 @@ $(VENV)/.compiled: $(wildcard svm/loops/*.py) | $(VENV)/.service
 	@touch $@
 
 # If this fails, the service has no /guide.
-$(VENV)/.site: tools/make_site.py $(wildcard tools/site/*) $(wildcard docs/*.md docs/decisions/*.md) | $(VENV)/.service
+$(VENV)/.site: tools/make_site.py service/web/frame.py service/web/assets/frame.css $(wildcard tools/site/*) $(wildcard docs/*.md docs/decisions/*.md) | $(VENV)/.service
 	-$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]' && $(BIN)/python -m tools.make_site
 	@touch $@
 

@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 SAMPLES = ROOT / "service" / "dashboard" / "samples"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-DESK, PHONE = (1100, 760), (390, 760)
+SIZE = (1100, 760)
+"""Of a window, in pixels."""
 COLORS = 64
 """Of a picture: a page has few, and a file of few is a third as large."""
 MOST_BYTES = 60_000
@@ -40,8 +41,8 @@ def main() -> None:
         sandbox = [] if os.geteuid() else ["--no-sandbox"]  # which root cannot use
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
         pages = _fill(client)
-        for name, (path, size) in pages.items():
-            _photograph(browser, url + path, size, IMAGES / f"dashboard-{name}.png")
+        for name, path in pages.items():
+            _photograph(browser, url + path, IMAGES / f"dashboard-{name}.png")
         browser.close()
 
 
@@ -63,19 +64,18 @@ def _service() -> Iterator[str]:
             process.wait(60)
 
 
-def _fill(client: Client) -> dict[str, tuple[str, tuple[int, int]]]:
-    """Upload and train; returns the path and size of each picture."""
+def _fill(client: Client) -> dict[str, str]:
+    """Upload and train; returns the path of each picture."""
     iris, moons, tickets = (_upload(client, name) for name in ("iris", "moons", "tickets"))
     job = client.train(moons, "moons", {"name": "smo", "kernel": {"name": "gaussian"}}, seed=1)
     job.wait()
     client.train(tickets, "tickets", "newton", validation={"folds": 5}, seed=1).wait()
     client.train(iris, "iris", validation={"folds": 5}, seed=1).wait()
     return {
-        "home": ("/", DESK),
-        "data": (f"/datasets/{iris.id}", DESK),
-        "job": (f"/jobs/{job.id}", DESK),
-        "model": ("/models/iris/versions/1", DESK),
-        "phone": ("/models/iris/versions/1", PHONE),
+        "home": "/",
+        "data": f"/datasets/{iris.id}",
+        "job": f"/jobs/{job.id}",
+        "model": "/models/iris/versions/1",
     }
 
 
@@ -83,8 +83,8 @@ def _upload(client: Client, name: str) -> Dataset:
     return client.upload(SAMPLES / f"{name}.csv", name=name)
 
 
-def _photograph(browser: Browser, address: str, size: tuple[int, int], file: Path) -> None:
-    width, height = size
+def _photograph(browser: Browser, address: str, file: Path) -> None:
+    width, height = SIZE
     page = browser.new_page(viewport={"width": width, "height": height}, device_scale_factor=1.5)
     page.goto(address)
     page.wait_for_load_state("networkidle")
