@@ -24,7 +24,6 @@ from service.common.callers import caller_of
 from service.common.names import NAME, DatasetId, JobId
 from service.dashboard.chart_pages import file_of
 from service.dashboard.charts import Curve, curves_of
-from service.dashboard.differences import Side, parts_of, verdict
 from service.dashboard.formatting import short
 from service.dashboard.page import PageContext, back, check, form_of, page, queue
 from service.dashboard.schema_forms import number_in
@@ -39,6 +38,7 @@ from service.jobs.kinds import COMPARISON, TRAINING
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.submission import Trainings
 from service.models.card import training_data
+from service.models.differences import Side, parts_of, verdict
 from service.models.paired import paired_difference, same_rows
 from service.models.versions import DEFAULT
 from service.storage.database.pages import PageRequest

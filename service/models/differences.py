@@ -7,16 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.dashboard.formatting import (
-    NOTHING,
-    are_of_numbers,
-    between,
-    duration,
-    number,
-    percent,
-    size,
-)
+from service.common.figures import NOTHING, duration, number, percent, size
 from service.datasets.dataset import Dataset
+from service.models.measured import are_of_numbers, between
 from service.models.paired import Paired, same_rows
 from service.storage.database.tables import ModelVersion
 
