@@ -84,7 +84,7 @@ def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None
     if running and len(curves) < 2 and None not in latest.values():
         newest = dict.fromkeys(COLUMNS) | latest | {"elapsed_s": job.elapsed_s}
         points = {name: [*values, newest[name]] for name, values in points.items()}
-    of = f" of the problem {curve.title}, the widest of {len(curves)}," if len(curves) > 1 else ""
+    of = f" of the problem {curve.title}, the widest of {len(curves)}" if len(curves) > 1 else ""
     return views.learning_curve("Cost and bound", points, by, of)
 
 

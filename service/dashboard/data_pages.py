@@ -228,11 +228,6 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
             trainable=row.n_distinct_labels > 1 and row.target_kind is not None,
         )
 
-    @routes.post("/datasets/{id}/delete")
-    async def delete(request: Request, id: DatasetId) -> Response:
-        await run_sync(context.datasets.delete, id, lambda _: None)
-        return go(request, "/datasets")
-
 
 @dataclass(frozen=True, slots=True)
 class ProposedColumn:

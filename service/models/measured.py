@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.common.figures import counted
+from service.common.figures import counted, number, percent
 from svm.model.measures import interval
 
 
@@ -25,8 +25,7 @@ def expected_beside(search: Any, measured: Mapping[str, Any]) -> float | None:
 def are_of_numbers(metrics: Any) -> bool:
     """Whether metrics, a mapping or an object, are those of numbers. Replies for both kinds have
     the members of the other one as null."""
-    mae = metrics.get("mae") if isinstance(metrics, Mapping) else getattr(metrics, "mae", None)
-    return mae is not None
+    return _member(metrics, "mae") is not None
 
 
 def measured_on(metrics: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], str] | None:
@@ -98,3 +97,84 @@ def wrong_pairs(metrics: Any) -> list[WrongPair]:
 
 def wrong_count(confusion: Sequence[Sequence[int]]) -> int:
     return sum(sum(row) - row[i] for i, row in enumerate(confusion))
+
+
+def score_name(metrics: Any) -> str:
+    """What `score` is."""
+    return "Mean absolute error" if are_of_numbers(metrics) else "Accuracy"
+
+
+def in_unit(value: float | None, metrics: Any) -> str:
+    """A score or a difference of scores: a number, or a share of the rows."""
+    return number(value) if are_of_numbers(metrics) else percent(value)
+
+
+def score(metrics: Any) -> str:
+    """The accuracy or the mean absolute error."""
+    return in_unit(_member(metrics, "mae" if are_of_numbers(metrics) else "accuracy"), metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A score, and what it is worth; that is empty if it is not known."""
+
+    score: str
+    worth: str
+
+
+def headline(metrics: Any, where: str, search: Mapping[str, Any] | None = None) -> Headline:
+    """`where`: the rows, such as "on the validation set". `search`: what chose the setting."""
+    of_numbers, expected = are_of_numbers(metrics), expected_beside(search, metrics)
+    counts = [sum(row) for row in _member(metrics, "confusion_matrix") or ()]
+    n = _member(metrics, "n_samples") or 0 if of_numbers else sum(counts)
+    seen = _member(metrics, "trained_rows") or 0
+    shown = score(metrics) if expected is None else in_unit(expected, metrics)
+    if expected is not None:
+        where = "expected on new rows"
+    elif n and seen == n:
+        where = "on rows that it was trained on"
+    title = f"{shown} {score_name(metrics).lower()} {where}"
+    if not n:
+        return Headline(title, "")
+    parts, baseline = [], "the most frequent class"
+    if of_numbers:
+        baseline = "the median of the training rows"
+        constant = _member(_member(metrics, "baseline"), "mae")
+        if expected is None:
+            ends = _member(_member(metrics, "intervals"), "mae")
+            if ends:
+                parts.append(_with_confidence(f"{number(ends[0])} to {number(ends[1])}", n))
+            median = number(_member(metrics, "median_absolute_error"))
+            parts.append(f"half of the errors are below {median}")
+    else:
+        constant = max(counts) / n
+        share = _member(metrics, "accuracy") if expected is None else expected
+        parts.append(_with_confidence(between(share, n), n))
+    parts.append(f"always predicting {baseline}: {in_unit(constant, metrics)}")
+    return Headline(title, "; ".join(parts) + _chosen_or_seen(metrics, where, search, n))
+
+
+def _with_confidence(interval: str, n: int) -> str:
+    return f"{interval} with 95 % confidence, from {counted(n, 'row')}"
+
+
+def _chosen_or_seen(metrics: Any, where: str, search: Mapping[str, Any] | None, n: int) -> str:
+    """What makes a score too good."""
+    seen = _member(metrics, "trained_rows") or 0
+    if where == "expected on new rows":
+        return (
+            f". The setting that was kept has {score(metrics)} on these folds, but it was chosen "
+            "by them"
+        )
+    if where == "on the training set" or seen == n:
+        learned = ". The model has learned from these rows"
+        if search and search["score"] is not None:
+            return f"{learned}; on new rows {in_unit(search['score'], metrics)} is expected"
+        what = "error" if are_of_numbers(metrics) else "accuracy"
+        return f"{learned}, so that its {what} on new rows is not known: evaluate it on others"
+    verb = "is" if seen == 1 else "are"
+    return f". {seen:,} of these rows {verb} equal to training rows" if seen else ""
+
+
+def _member(one: Any, name: str) -> Any:
+    return one.get(name) if isinstance(one, Mapping) else getattr(one, name, None)
