@@ -14,7 +14,7 @@ import numpy.typing as npt
 from service.charts import views
 from service.charts.chart import SHOWN_CLASSES, Chart
 from service.charts.views import Against
-from service.dashboard.formatting import number, percent
+from service.common.figures import number, percent
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
@@ -84,7 +84,7 @@ def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None
     if running and len(curves) < 2 and None not in latest.values():
         newest = dict.fromkeys(COLUMNS) | latest | {"elapsed_s": job.elapsed_s}
         points = {name: [*values, newest[name]] for name, values in points.items()}
-    of = f" of the problem {curve.title}, the widest of {len(curves)}," if len(curves) > 1 else ""
+    of = f" of the problem {curve.title}, the widest of {len(curves)}" if len(curves) > 1 else ""
     return views.learning_curve("Cost and bound", points, by, of)
 
 

@@ -17,8 +17,9 @@ from fastapi import Path as InPath
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from service.common.figures import number
 from service.common.names import DatasetId
-from service.dashboard.formatting import day, number, without_location
+from service.dashboard.formatting import day, without_location
 from service.dashboard.list_pages import with_latest
 from service.dashboard.page import HERE, PageContext, go, page
 from service.dashboard.row_pages import STEP, TESTS, Asked, view_of
@@ -226,11 +227,6 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
             times=_times(row),
             trainable=row.n_distinct_labels > 1 and row.target_kind is not None,
         )
-
-    @routes.post("/datasets/{id}/delete")
-    async def delete(request: Request, id: DatasetId) -> Response:
-        await run_sync(context.datasets.delete, id, lambda _: None)
-        return go(request, "/datasets")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from service.common.names import JobId
 from service.common.phases import COMPARING, expected
 from service.dashboard.charts import chart_of, curves_of
 from service.dashboard.job_progress import forecast_of, fraction_of, steps_of
-from service.dashboard.page import PageContext, back, form_of, go, page
+from service.dashboard.page import PageContext, back, form_of, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.routes import comparison
@@ -93,9 +93,3 @@ def _add_controls(routes: APIRouter, context: PageContext) -> None:
     async def resume(id: JobId) -> Response:
         await run_sync(context.jobs.resume, id)
         return back(f"/jobs/{id}")
-
-    @routes.post("/jobs/{id}/delete")
-    @requires_scope("train")
-    async def delete(request: Request, id: JobId) -> Response:
-        await run_sync(context.jobs.delete, id)
-        return go(request, "/jobs")

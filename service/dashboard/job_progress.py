@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from service.common import phases
-from service.dashboard.formatting import counted, duration
+from service.common.figures import counted, duration
 from service.jobs.core.job import FINAL, Job, State
 from service.jobs.core.phase_times import shown
 from service.jobs.core.store import JobStore
