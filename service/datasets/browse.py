@@ -34,7 +34,7 @@ _PAGE_BYTES = 4096
 _SHOWN = 40
 
 Test: TypeAlias = Literal["is", "contains", "at-least", "at-most", "missing"]
-Role: TypeAlias = Literal["label", "weight", "group", "time", "feature", "entries"]
+Role: TypeAlias = Literal["label", "weight", "group", "time", "feature", "entries", "predicted"]
 Values: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -123,8 +123,9 @@ class DatasetRows:
         chosen = self._select(conditions, order)
         total = self._dataset.n_samples if chosen is None else len(chosen)
         if row is not None:
+            self._check_row(row)
             places = [row - 1] if chosen is None else np.flatnonzero(chosen == row - 1)[:1].tolist()
-            offset = places[0] // limit * limit if places and places[0] < total else offset
+            offset = places[0] // limit * limit if places else offset
         span = np.arange(min(offset, total), min(offset + limit, total))
         rows = span if chosen is None else chosen[span]
         shown = [*self.leading, *self.features(first, columns)]
@@ -136,6 +137,29 @@ class DatasetRows:
             offset=offset,
             total=total,
         )
+
+    def features_of(self, row: int) -> list[Any]:
+        """Cells of all features of a row. Raises InvalidRequest."""
+        self._check_row(row)
+        if not self._dataset.sparse:
+            some, n_features = np.array([row - 1]), self._dataset.n_features
+            return [self._cells(column, some)[0] for column in self.features(0, n_features)]
+        start, end = self._array("indptr")[row - 1 : row + 1].tolist()
+        values = np.zeros(self._dataset.n_features)
+        values[self._array("indices")[start:end]] = self._array("data")[start:end]
+        cells: list[Any] = values.tolist()
+        return cells
+
+    def label_of(self, row: int) -> Any:
+        """None if there is none. Raises InvalidRequest."""
+        self._check_row(row)
+        labels = [one for one in self.leading if one.role == "label"]
+        return self._cells(labels[0], np.array([row - 1]))[0] if labels else None
+
+    def _check_row(self, row: int) -> None:
+        n = self._dataset.n_samples
+        if row > n:
+            raise _invalid(f"there is no row {row:,}: the dataset has {n:,} rows")
 
     def features(self, first: int, count: int) -> list[ShownColumn]:
         """Some features; of sparse rows what is not zero together."""
