@@ -10,17 +10,10 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query
-from pydantic import TypeAdapter, ValidationError
 
 from service.dashboard.page import PageContext
-from service.datasets.browse import (
-    Condition,
-    DatasetRows,
-    Order,
-    RowsPage,
-    ShownColumn,
-    Test,
-)
+from service.datasets.browse import DatasetRows, RowsPage, ShownColumn
+from service.datasets.conditions import Condition, Order, Test, conditions_of
 from service.datasets.dataset import Dataset
 from service.errors import InvalidRequest, NotFound
 from service.jobs.batch_predictions.reading import predicted_rows
@@ -77,9 +70,6 @@ def written(conditions: Sequence[Condition]) -> str:
     return json.dumps([astuple(one) for one in conditions], ensure_ascii=False)
 
 
-_WHERE = TypeAdapter(list[tuple[str, Test, str]])
-
-
 def _query(
     where: Annotated[str, Query(max_length=10_000)] = "[]",
     column: str = "",
@@ -91,11 +81,7 @@ def _query(
     row: Annotated[int | None, Query(ge=1, le=FAR)] = None,
 ) -> RowsQuery:
     """`where`: conditions besides that of `column`, `test` and `value`. A parameter comes once."""
-    try:
-        conditions = [Condition(*one) for one in _WHERE.validate_json(where)]
-    except ValidationError:
-        detail = "`where` is a list in JSON of conditions: [[column, test, value], …]"
-        raise InvalidRequest("invalid-parameter", detail) from None
+    conditions = conditions_of(where)
     if column:
         conditions.append(Condition(column, test, value))
     order = Order(sort, descending) if sort else None

@@ -16,7 +16,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.dashboard.row_pages import STEP
-from service.datasets.browse import DatasetRows, Order
+from service.datasets.browse import DatasetRows
+from service.datasets.conditions import Order
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest
 from service.jobs.engine.worker_process import Worker
