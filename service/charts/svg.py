@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from unicodedata import east_asian_width
 
 import numpy as np
 import numpy.typing as npt
 
-from service.charts.chart import Chart, Panel, Series, plain
+from service.charts.chart import Chart, Panel, Series, length, plain
 from service.charts.palette import DARK_STYLE, FONT, Role, paint
 from service.charts.scales import Array, Scale, scale
 
@@ -29,7 +28,7 @@ WIDE = 7.2
 MOST_BESIDE = 5
 """More series have a legend below the chart, and not labels at the ends of their lines."""
 LONGEST_BESIDE = 15
-LONGEST = 30
+LONGEST = 40
 MOST_IN_LEGEND = 12
 MARKERS = 60
 """Lines of more points have no markers."""
@@ -61,7 +60,7 @@ class _Writer:
         beside = all(_fit_beside(panel) for panel in chart.panels)
         right = 22.0
         if beside and named:
-            right = 26 + WIDE * max(_length(one.name) for one in named)
+            right = 26 + WIDE * max(length(one.name) for one in named)
         lines = [] if self._page else _wrapped(title)
         top = 8.0 + LINE * len(lines)
         parts = [
@@ -73,8 +72,8 @@ class _Writer:
             top += TOP
             bottoms.append((top, top + panel.height))
             ups.append(_up(panel, top + panel.height, top))
-            top += panel.height + 16
-        left = 14 + WIDE * max([2.0, *(_length(text) for up in ups for _, text in up.ticks)])
+            top += panel.height + 10
+        left = 14 + WIDE * max([2.0, *(length(text) for up in ups for _, text in up.ticks)])
         across = scale(chart.x, _values(chart.panels, "x"), left, WIDTH - right, room=_room(chart))
         for k, (panel, up, (high, low)) in enumerate(zip(chart.panels, ups, bottoms, strict=True)):
             parts += self._panel(panel, across, up, high, low)
@@ -103,7 +102,7 @@ class _Writer:
             parts = [NARROW, DARK_STYLE, back, *parts]
         about = [
             f"<title>{escape(title)}</title>",
-            f"<desc>{escape(_clean(chart.caption))}</desc>",
+            f"<desc>{escape(plain(chart.caption, 10_000))}</desc>",
         ]
         return "\n".join([f"{opening}>", *about, *parts, "</svg>"]) + "\n"
 
@@ -113,15 +112,15 @@ class _Writer:
         """The grid, the series, and the labels of the vertical axis."""
         soft = self._paint("fill", "soft")
         left, right = across.start, across.end
-        label = escape(plain(panel.y.label))
-        yield f'<text x="{_n(left)}" y="{_n(high - 9)}" {soft}>{label}</text>'
+        label = plain(panel.y.label)
+        yield f'<text x="{_n(left)}" y="{_n(high - 9)}" {soft}>{escape(label)}</text>'
         shaded = any(one.mark in ("area", "cells") for one in panel.series)
         grid, labels = [], []
         for value, text in up.ticks:
             y = float(up.at(value))
             if not shaded:
                 grid.append(f"M{_n(left)} {_n(y)}H{_n(right)}")
-            labels.append(f'<text x="{_n(left - 6)}" y="{_n(y + 4)}">{_label(text)}</text>')
+            labels.append(f'<text x="{_n(left - 6)}" y="{_n(y + 4)}">{escape(text)}</text>')
         yield f'<g text-anchor="end" {soft}>{"".join(labels)}</g>'
         if not shaded:
             places = across.at([value for value, _ in across.ticks])
@@ -152,17 +151,20 @@ class _Writer:
         if not any(len(one.x) for one in panel.series):
             middle = f'x="{_n((left + right) / 2)}" y="{_n((high + low) / 2)}"'
             yield f'<text {middle} text-anchor="middle" {soft}>no points yet</text>'
+        until = left + WIDE * length(label)
         for guide in panel.guides:
-            if guide.of == "x":
-                x = float(across.at(guide.value))
-                d, place = f"M{_n(x)} {_n(high)}V{_n(low)}", f'x="{_n(x + 3)}" y="{_n(high + 10)}"'
-            else:
-                y = float(up.at(guide.value))
-                d, place = f"M{_n(left)} {_n(y)}H{_n(right)}", f'x="{_n(left + 3)}" y="{_n(y - 4)}"'
+            x = float(across.at(guide.value))
             yield (
-                f'<path d="{d}" {self._paint("stroke", "ink")} stroke-width=".8" '
-                f'stroke-dasharray="4 3"/><text {place} {soft}>{escape(plain(guide.label))}</text>'
+                f'<path d="M{_n(x)} {_n(high - 6)}V{_n(low)}" {self._paint("stroke", "ink")} '
+                f'stroke-width=".8" stroke-dasharray="4 3"/>'
             )
+            room = WIDE * length(plain(guide.label)) / 2
+            if until < x - room and x + room < WIDTH:  # else it covers another one
+                until = x + room
+                yield (
+                    f'<text x="{_n(x)}" y="{_n(high - 9)}" text-anchor="middle" {soft}>'
+                    f"{escape(plain(guide.label))}</text>"
+                )
 
     def _ends(self, name: str, shown: Scale) -> str:
         """For a script of a page, which reads values: the axis with its ends and their places."""
@@ -256,27 +258,27 @@ class _Writer:
         turned = self._turned(across)
         for value, text in across.ticks:
             x = float(across.at(value))
-            room = WIDE * _length(text) / 2
+            room = WIDE * length(text) / 2
             if turned:
                 labels.append(
                     f'<text transform="translate({_n(x + 4)} {_n(low + 8)}) rotate(-90)" '
-                    f'text-anchor="end">{_label(text)}</text>'
+                    f'text-anchor="end">{escape(text)}</text>'
                 )
             elif x - room > until:
                 # A label at the end of the axis stays inside the picture.
                 shown = min(x, WIDTH - 1 - room)
-                labels.append(f'<text x="{_n(shown)}" y="{_n(low + 18)}">{_label(text)}</text>')
+                labels.append(f'<text x="{_n(shown)}" y="{_n(low + 18)}">{escape(text)}</text>')
                 until = x + room + 4
         yield f'<g text-anchor="middle" {self._paint("fill", "soft")}>{"".join(labels)}</g>'
 
     def _turned(self, across: Scale) -> bool:
         """Whether names do not fit beside each other."""
-        needed = sum(WIDE * _length(text) + 6 for _, text in across.ticks)
+        needed = sum(WIDE * length(text) + 6 for _, text in across.ticks)
         return bool(across.axis.names) and needed > across.end - across.start
 
     def _room_across(self, across: Scale) -> float:
         if self._turned(across):
-            return WIDE * max(_length(text) for _, text in across.ticks)
+            return WIDE * max(length(text) for _, text in across.ticks)
         return LINE
 
     def _beside(self, panel: Panel, up: Scale, x: float) -> Iterator[str]:
@@ -294,7 +296,7 @@ class _Writer:
         rest = len(seen) - MOST_IN_LEGEND
         for one in seen[:MOST_IN_LEGEND]:
             name = plain(one.name, LONGEST)
-            width = 30 + WIDE * _length(name)
+            width = 30 + WIDE * length(name)
             if x > left and x + width > WIDTH:
                 x, top = left, top + LINE
             parts.append(
@@ -339,7 +341,7 @@ def _fit_beside(panel: Panel) -> bool:
     """Whether the names of the series fit at the ends of their lines."""
     named = [one for one in panel.series if one.name]
     return len(named) <= MOST_BESIDE and all(
-        one.mark in ("line", "marked", "steps") and _length(one.name) <= LONGEST_BESIDE
+        one.mark in ("line", "marked", "steps") and length(one.name) <= LONGEST_BESIDE
         for one in named
     )
 
@@ -406,22 +408,9 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0").replace("-0.0", "0")
 
 
-def _length(text: str) -> float:
-    """In characters; wide ones count as two."""
-    return sum(2.0 if east_asian_width(c) in "WF" else 1.0 for c in text)
-
-
-def _label(text: str) -> str:
-    return escape(plain(text, 24))
-
-
-def _clean(text: str) -> str:
-    return plain(text, 10_000)
-
-
 def _wrapped(title: str) -> list[str]:
     """A title in lines that fit."""
     most = 58
-    if _length(title) <= most:
+    if length(title) <= most:
         return [title]
     return [title[:most], plain(title[most:], most)]

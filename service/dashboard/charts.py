@@ -22,7 +22,7 @@ from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.schemas import ComparisonRead
 from service.jobs.comparisons.size_plot import entry_title
 from service.jobs.core.job import FINAL
-from service.jobs.evaluations.schemas import EvaluationMetricsRead
+from service.jobs.evaluations.schemas import EvaluationMetricsRead, NumberMetricsRead
 from svm.problem.certificate import relative_gap
 
 COLUMNS = ("epoch", "updates", "elapsed_s", "primal", "dual", "train_error", "validation_error")
@@ -41,13 +41,9 @@ class Curve:
     """Its errors are mean absolute errors, not shares of rows."""
     points: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
 
-    def thinned(self, most: int) -> dict[str, list[Any]]:
+    def thinned(self, most: int) -> views.Points:
         """At most `most` points, evenly spread, with the first and the last."""
-        count = len(self.points["epoch"])
-        if count <= most:
-            return self.points
-        chosen = sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
-        return {name: [points[k] for k in chosen] for name, points in self.points.items()}
+        return views.thinned(self.points, most)
 
     def error(self, value: float | None) -> str:
         """An error as text."""
@@ -88,31 +84,39 @@ def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None
     return views.learning_curve("Cost and bound", points, by, of)
 
 
-def evaluation_charts(metrics: EvaluationMetricsRead) -> dict[str, Chart]:
-    """ROC curves, precision against recall, and margins, by the names of their files."""
-    classes = metrics.classes
+def evaluation_charts(metrics: EvaluationMetricsRead | NumberMetricsRead) -> dict[str, Chart]:
+    """The charts that the metrics have data for, by the names of their files."""
+    if isinstance(metrics, NumberMetricsRead):
+        rows, points = f"{len(metrics.points.actual):,} rows", metrics.points
+        return {
+            "predicted-against-actual": views.predicted_against_actual(
+                "Predicted against actual", rows, points.actual, points.predicted
+            ),
+            "residuals": views.residuals("Residuals", rows, points.actual, points.predicted),
+        }
+    classes, charts = metrics.classes, {}
     rates = {
         classes.index(one.label): (one.false_positive_rate, one.true_positive_rate, one.auc)
         for one in metrics.roc
     }
-    counts = [sum(row) for row in metrics.confusion_matrix]
-    caption = (
-        "Signed distances of rows from the boundary; rows left of the boundary are predicted "
-        "wrongly."
-    )
-    shown = metrics.margins.counts
-    bars: dict[str, tuple[int, Any]] = {
-        str(label): (k, values)
-        for k, (label, values) in enumerate(zip(classes, shown, strict=True))
-    }
-    if len(classes) > SHOWN_CLASSES:
-        bars = {"": (0, np.sum(shown, axis=0))}
-    charts = {"margins": views.margins("Margins", caption, metrics.margins.edges, bars)}
     if rates:
-        pairs = {k: (x, y) for k, (x, y, _) in rates.items()}
         charts["roc"] = views.roc("ROC", rates, classes)
         charts["precision-recall"] = views.precision_recall(
-            "Precision and recall", pairs, classes, counts
+            "Precision and recall", rates, classes, list(map(sum, metrics.confusion_matrix))
+        )
+    caption = "Rows by their margins; those left of the boundary are predicted wrongly."
+    shown = metrics.margins.counts
+    bars: dict[str, tuple[int, Any]] = {"": (0, np.sum(shown, axis=0))}
+    if len(classes) <= SHOWN_CLASSES:
+        bars = {str(classes[k]): (k, values) for k, values in enumerate(shown)}
+    edges, binary = metrics.margins.edges, len(classes) == 2
+    charts["margins"] = views.margins("Margins", caption, edges, bars, binary=binary)
+    if metrics.calibration:
+        bins = metrics.calibration.reliability
+        charts["reliability"] = views.reliability(
+            "Reliability",
+            [(one.n_samples, one.mean_probability, one.accuracy) for one in bins],
+            metrics.calibration.expected_calibration_error,
         )
     return charts
 
