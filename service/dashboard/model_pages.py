@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -34,17 +33,14 @@ from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import LATEST
 from service.predictions.files import PredictedFile
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.weights import weights_of
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
-from svm.model.multiclass import splits_of
 
 VERSIONS = PageRequest(size=20)
 OFFERED = PageRequest(size=200)
 EVALUATIONS = PageRequest(size=5)
-MAX_FEATURES = 20
-MAX_PROBLEMS = 10
-"""Weights that are shown: features, and binary problems."""
 SHOWN: dict[PlotKind, str] = {
     "predicted-against-actual": "Predicted numbers against the actual ones",
     "residuals": "Errors against the predicted numbers",
@@ -279,46 +275,3 @@ def _number(entries: Mapping[str, str]) -> int:
     if not (version.isascii() and version.isdecimal() and 0 < int(version) <= MAX_VERSION):
         raise InvalidRequest("invalid-parameter", "give the number of a version")
     return int(version)
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The largest weights, for each of the first binary problems."""
-
-    problems: list[str]
-    features: list[str]
-    values: list[list[float]]
-    """By feature, then by problem."""
-    intercepts: list[float]
-    largest: float
-    n_features: int
-    n_problems: int
-
-
-def weights_of(model: LoadedModel) -> Weights | None:
-    """None if the model has a kernel, or no features but texts and such without names."""
-    fitted = model.fitted
-    if fitted.kernel is not None:
-        return None
-    given = [f"feature {i}" for i in range(model.n_features)]
-    if model.columns is not None:
-        given = fitted.encoder.names_before_texts
-    names = fitted.features.output_names(given)
-    if not names:
-        return None
-    titles = ["value"]
-    if fitted.target is None:
-        splits = splits_of(fitted.multiclass, len(model.classes))
-        titles = [" : ".join(str(model.classes[code]) for code in one.classes) for one in splits]
-    shown = fitted.coefficients[:MAX_PROBLEMS, : len(names)]
-    sizes = np.abs(shown).max(axis=0)
-    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
-    return Weights(
-        problems=titles[:MAX_PROBLEMS],
-        features=[names[i] for i in order],
-        values=shown[:, order].T.tolist(),
-        intercepts=fitted.intercepts[:MAX_PROBLEMS].tolist(),
-        largest=float(sizes.max(initial=0.0)),
-        n_features=len(names),
-        n_problems=len(titles),
-    )

@@ -271,6 +271,22 @@ def test_an_entry_is_promoted(browser: Browser, client: TestClient, worker: Work
         assert client.get("/v1/models/kept").json()["aliases"] == {"default": version}
 
 
+def test_a_canceled_comparison_is_started_again(browser: Browser, client: TestClient) -> None:
+    """By its first button, on the same data."""
+    first, _ = (
+        client.post("/v1/datasets", files={"file": (name, table(seed=k))}).json()["id"]
+        for k, name in enumerate(("first.csv", "second.csv"))
+    )
+    grid = {"solver": [{"name": "newton"}]}
+    body = {"dataset_id": first, "grid": grid, "validation": {"fraction": 0.25}}
+    job = client.post("/v1/comparisons", json=body).json()["id"]
+    browser.go(f"/jobs/{job}")
+    browser.send(f"/jobs/{job}/cancel")
+    address = f"/compare?dataset_id={first}#new"
+    assert f'<a class="button primary" href="{address}">' in browser.page.html
+    assert browser.go(address).form("/comparisons").fields["dataset_id"] == [first]
+
+
 def test_several_entries_are_trained_and_their_curves_compared(
     client: TestClient, worker: Worker
 ) -> None:
