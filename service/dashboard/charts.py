@@ -144,6 +144,8 @@ class Bar:
     height: float
     series: int
     """Number of the class, 0 if all rows have the same color."""
+    title: str = ""
+    """The level, and how many rows have it."""
 
 
 class Distributions:
@@ -169,7 +171,7 @@ class Distributions:
             X = np.asarray(data.X)[:, first : first + count]
             kinds = dataset.kinds[first : first + count]
             histograms = [
-                [] if kind.kind == "text" else _bars(column, codes, n_classes)
+                [] if kind.kind == "text" else _bars(column, codes, n_classes, kind.levels)
                 for kind, column in zip(kinds, X.T, strict=True)
             ]
             self._cache[key] = histograms
@@ -179,7 +181,10 @@ class Distributions:
 
 
 def _bars(
-    values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32] | None, n_classes: int
+    values: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int32] | None,
+    n_classes: int,
+    levels: Sequence[str],
 ) -> list[Bar]:
     known = ~np.isnan(values)  # other cells are missing
     values, codes = values[known], codes if codes is None else codes[known]
@@ -197,12 +202,17 @@ def _bars(
     counts = np.bincount(which, minlength=BINS * series).reshape(BINS, series)
     tops = counts.cumsum(axis=1)
     highest = max(1, int(tops.max()))
+    titles = [""] * BINS
+    if low == 0 and high == len(levels) - 1 < BINS:  # each level has a bar of its own
+        for code, level in enumerate(levels):
+            b = min(int(code / max(1.0, high) * BINS), BINS - 1)
+            titles[b] = f"{level}: {tops[b, -1]:,}"
     return [
         Bar(
             int(b),
             float((tops[b, s] - counts[b, s]) / highest),
             float(counts[b, s] / highest),
-            int(s),
+            *(int(s), titles[b]),
         )
         for b, s in zip(*np.nonzero(counts), strict=True)
     ]

@@ -165,6 +165,9 @@ def _proposal(
     error: InvalidContent | None = None,
 ) -> Response:
     target = None if error is not None else upload.options.target
+    extra = {} if error is None else error.extra
+    warned = {one.code: one for one in ([] if read is None else read.warnings)}
+    likely = warned.get("likely-targets")
     return page(
         request,
         "proposal.html",
@@ -175,9 +178,16 @@ def _proposal(
         columns=[] if read is None else proposed_columns(read, target, upload.spec.asked.schema),
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
-        likely=[] if error is None else error.extra.get("likely_targets", []),
+        likely=extra.get("likely_targets") or (likely.columns or [] if likely else []),
+        as_label=None if read is None else _as_label(read, "numeric-target" in warned),
         problems=[] if error is None else column_problems(error, _options(upload)),
     )
+
+
+def _as_label(read: DatasetRead, numbers: bool) -> str | None:
+    """The kind that labels can have instead of theirs. `numbers`: few enough to be classes."""
+    of_classes = isinstance(read.classes[0], int) if read.classes else False
+    return "number" if of_classes else "category" if numbers else None
 
 
 async def _keep(context: PageContext, folder: Path, upload: Upload) -> Dataset:
