@@ -25,7 +25,7 @@ from service.charts.chart import (
     length,
     plain,
 )
-from service.charts.palette import COLORS, DARK
+from service.charts.palette import LIGHT
 from service.charts.scales import scale, text
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -150,8 +150,8 @@ def test_files_have_colors_and_pages_variables() -> None:
     """A file is readable without rules, and has a title in the picture; a page has a class."""
     drawn = chart([1.0, 2.0], [3.0, 4.0])
     file, page = svg.write(drawn, page=False), svg.write(drawn, page=True)
-    assert f'stroke="{COLORS[0]}"' in file
-    assert set(re.findall(r'(?:fill|stroke)="(#\w+)"', file)) <= DARK.keys()
+    assert f'stroke="{LIGHT["k0"]}"' in file
+    assert set(re.findall(r'(?:fill|stroke)="(#\w+)"', file)) <= set(LIGHT.values())
     assert "<style>" in file
     assert ">Title</text>" in file
     assert "#" not in page

@@ -220,10 +220,10 @@ def test_calibrated_model_shows_probabilities(
     )
     browser.go("/models/sure")
     browser.send("/models/sure/versions/1/predict", x0="9", x1="9", x2="9")
-    shares = [
-        float(share) for share in re.findall(r'<meter [^>]*value="([^"]*)"', browser.page.html)
-    ]
-    assert sum(shares) == pytest.approx(1)
+    table = browser.page.html.partition("Probabilities</caption>")[2].partition("</table>")[0]
+    shares = [float(share) for share in re.findall(r'<rect width="([^"]*)"', table)]
+    assert len(shares) == 2
+    assert sum(shares) == pytest.approx(100, abs=0.02)
     reason = "Another class has the largest probability"
     assert reason not in browser.page.html
     rows = [[x, x, x] for x in np.linspace(-1, 2, 500).tolist()]
