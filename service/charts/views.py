@@ -156,7 +156,7 @@ def roc(title: str, curves: Rates, classes: Sequence[Any], about: str = "") -> C
         f"the curve: {area:.4f}{' on average' if len(curves) > 1 else ''}.{_which(curves)}"
     )
     even = Series([0.0, 1.0], [0.0, 1.0], color="faint", dashed=True)
-    lines = {k: (x, y, f": area {area:.4f}") for k, (x, y, area) in curves.items()}
+    lines = {k: (x, y, f" (area {area:.4f})") for k, (x, y, area) in curves.items()}
     series = [even, *_by_class(lines, curves, classes)]
     panel = Panel(share_axis("true positive rate"), series, height=300)
     return Chart(title, caption, share_axis("false positive rate"), [panel])

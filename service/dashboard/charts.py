@@ -73,7 +73,7 @@ def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None
         points = {name: [*values, newest.get(name)] for name, values in points.items()}
     of = ""
     if len(curves) > 1:
-        of = f" of the problem {curves[0].title}, the widest of {len(curves)},"
+        of = f" of the problem {curves[0].title}, the widest of {len(curves)}"
     return views.learning_curve("Cost and bound", points, by, of)
 
 

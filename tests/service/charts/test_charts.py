@@ -191,7 +191,7 @@ def test_names_are_at_the_ends_of_lines_or_in_a_legend() -> None:
             one for one in root.iter(f"{SVG}text") if one.text in ("epoch", "false positive rate")
         ]
         [name] = [
-            one for one in root.iter(f"{SVG}text") if one.text in ("bound", "setosa: area 0.5000")
+            one for one in root.iter(f"{SVG}text") if one.text in ("bound", "setosa (area 0.5000)")
         ]
         assert (float(name.get("y", 0)) > float(axis.get("y", 0))) == below
 
@@ -250,7 +250,7 @@ def test_the_worst_of_many_classes_are_named() -> None:
         views.roc("t", rates, names),
         views.precision_recall("t", rates, names, [5] * 12),
     ):
-        named = {one.name.partition(":")[0] for one in drawn.panels[0].series if one.name}
+        named = {one.name.partition(" (")[0] for one in drawn.panels[0].series if one.name}
         assert named == {"class 9", "class 10", "class 11"}
         assert "smallest areas" in drawn.caption
 
