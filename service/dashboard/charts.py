@@ -14,7 +14,7 @@ import numpy.typing as npt
 from service.charts import views
 from service.charts.chart import SHOWN_CLASSES, Chart
 from service.charts.views import Against
-from service.dashboard.formatting import number, percent
+from service.common.figures import number, percent
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.errors import NotFound

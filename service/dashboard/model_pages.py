@@ -20,6 +20,7 @@ from service.dashboard.snippets import snippets
 from service.dashboard.why import Bars, InWords, MarkedText
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
+from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations.routes import Evaluations
@@ -122,16 +123,19 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/models/{name}/versions/{version}/evaluate")
     @requires_scope("train")
     async def evaluate(request: Request, name: ModelName, version: Version) -> Response:
+        """Of the version, and of `other` on the same data."""
         entries = await last_entries(request)
         values = {
-            "model": f"{name}/{version}",
             "dataset_id": entries.get("dataset_id", ""),
             "importance": entries.get("importance") == "true",
         }
-        return await queue(request, Evaluations(context), check(EvaluationCreate, values))
+        models = [f"{name}/{version}", *filter(None, [entries.get("other")])]
+        bodies = [check(EvaluationCreate, values | {"model": one}) for one in models]
+        replies = [await queue(request, Evaluations(context), body) for body in bodies]
+        return replies[0] if len(replies) == 1 else go(request, "/jobs?kind=evaluate")
 
 
-def _fits(dataset: Dataset, version: ModelVersion) -> bool:
+def fits(dataset: Dataset, version: ModelVersion) -> bool:
     """Whether the version can be evaluated on the dataset."""
     if version.classes:
         known = set(dataset.classes or ()) <= set(version.classes)
@@ -156,10 +160,15 @@ def _add_change(routes: APIRouter, context: PageContext) -> None:
         await run_sync(context.models.remove_alias, name, alias)
         return back(f"/models/{name}/versions/{version}")
 
-    @routes.post("/models/{name}/versions/{version}/delete")
-    async def delete(request: Request, name: ModelName, version: Version) -> Response:
-        await run_sync(context.models.delete_version, name, version)
-        return go(request, "/models")
+
+@dataclass(frozen=True, slots=True)
+class RowOfData:
+    """The row of a dataset that was filled in."""
+
+    dataset: Dataset
+    number: int
+    label: Any
+    """None if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +178,7 @@ class Use:
     entries: Mapping[str, str] | None = None
     answer: Mapping[str, Any] | None = None
     error: ServiceError | None = None
+    origin: RowOfData | None = None
     why: Sequence[Bars] = ()
     marked: Sequence[MarkedText] = ()
     changes: Sequence[InWords] = ()
@@ -203,8 +213,8 @@ async def show_version(
             versions=context.models.versions(name, VERSIONS),
             dataset=dataset,
             job_exists=_exists(context, version.job_id),
-            datasets=[one for one in labeled if _fits(one, version)],
-            evaluations=evaluations,
+            datasets=[one for one in labeled if fits(one, version)],
+            evaluations=list(map(JobRead.of, evaluations)),
             wrong_rows=_of_version(evaluations, version),
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,

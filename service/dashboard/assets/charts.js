@@ -2,9 +2,6 @@
 "use strict";
 
 (() => {
-  const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
-  const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
-
   // The curve of a running job is drawn again after events of job.js, at most once a second.
   function live(box) {
     if (box.dataset.seen || !box.closest("[data-events]")) return;

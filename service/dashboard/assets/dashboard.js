@@ -1,6 +1,9 @@
 // Additions to links and forms. The pages also work without this script.
 "use strict";
 
+// For the scripts of charts and jobs, too.
+const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
+const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
 const say = (text) => { document.getElementById("status").textContent = text; };
 
 // Times in the visitor's zone and, for lists only, how long ago.
@@ -53,7 +56,6 @@ document.addEventListener("htmx:sendError", () => say("The service did not respo
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button");
-  if (button?.dataset.confirm && !window.confirm(button.dataset.confirm)) event.preventDefault();
   if (button?.dataset.copy) {
     const text = document.getElementById(button.dataset.copy);
     try {

@@ -13,8 +13,10 @@ from sklearn.metrics import precision_recall_curve
 from starlette.testclient import TestClient
 
 from service.charts.views import STEPS, precision_and_recall
-from service.dashboard.formatting import between, counted, hardest_class, roughly
+from service.common.figures import counted
+from service.dashboard.formatting import roughly
 from service.jobs.engine.worker_process import Worker
+from service.models.measured import between, hardest_class
 from svm.model.measures import interval
 from svm.model.metrics import roc_curve
 from tests.service.dashboard.browser import Browser
