@@ -72,6 +72,18 @@ def relative_gaps(points: Points) -> Values:
     return np.where((primal > dual) & (primal > 0.0), gaps, np.nan)
 
 
+def problems_of(trace: Iterable[Mapping[str, Any]]) -> list[Points]:
+    """The points of each binary problem from the rows of a job's trace; the problem with the
+    largest gap at its end first."""
+    by_pair: dict[int, dict[str, list[Any]]] = {}
+    for row in trace:
+        points = by_pair.setdefault(row["pair"], {name: [] for name in row})
+        for name, value in row.items():
+            points[name].append(value)
+    ends = [(float(np.nan_to_num(relative_gaps(one)[-1])), one) for one in by_pair.values()]
+    return [points for _, points in sorted(ends, key=lambda end: -end[0])]
+
+
 def thinned(points: Points, most: int = MOST_POINTS) -> Points:
     """At most `most` points, evenly spread, with the first and the last."""
     chosen = thin_out(np.arange(len(points["epoch"])), most).tolist()
@@ -144,7 +156,7 @@ def roc(title: str, curves: Rates, classes: Sequence[Any], about: str = "") -> C
         f"the curve: {area:.4f}{' on average' if len(curves) > 1 else ''}.{_which(curves)}"
     )
     even = Series([0.0, 1.0], [0.0, 1.0], color="faint", dashed=True)
-    lines = {k: (x, y, f": area {area:.4f}") for k, (x, y, area) in curves.items()}
+    lines = {k: (x, y, f" (area {area:.4f})") for k, (x, y, area) in curves.items()}
     series = [even, *_by_class(lines, curves, classes)]
     panel = Panel(share_axis("true positive rate"), series, height=300)
     return Chart(title, caption, share_axis("false positive rate"), [panel])
@@ -174,7 +186,7 @@ def precision_recall(
 def _by_class(
     lines: Mapping[int, tuple[Values, Values, str]], curves: Rates, classes: Sequence[Any]
 ) -> list[Series]:
-    """(x, y, what is said behind the name) of each class. Of many classes, only those with the
+    """(x, y, text behind the name) of each class. Of many classes, only those with the
     smallest areas have names and colors."""
     colors = {k: k for k in curves}
     if len(curves) > SHOWN_CLASSES:

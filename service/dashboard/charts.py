@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from service.jobs.comparisons.schemas import ComparisonRead
 from service.jobs.comparisons.size_plot import entry_title
 from service.jobs.core.job import FINAL
 from service.jobs.evaluations.schemas import EvaluationMetricsRead, NumberMetricsRead
-from svm.problem.certificate import relative_gap
 
 COLUMNS = ("epoch", "updates", "elapsed_s", "primal", "dual", "train_error", "validation_error")
 MAX_VALUES = 4_000_000
@@ -37,9 +36,9 @@ class Curve:
     """One binary problem: a list for each of `COLUMNS`, ordered by time."""
 
     title: str
-    of_numbers: bool = False
+    of_numbers: bool
     """Its errors are mean absolute errors, not shares of rows."""
-    points: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    points: views.Points
 
     def thinned(self, most: int) -> views.Points:
         """At most `most` points, evenly spread, with the first and the last."""
@@ -49,38 +48,32 @@ class Curve:
         """An error as text."""
         return number(value) if self.of_numbers else percent(value)
 
-    @property
-    def relative_gap(self) -> float:
-        """The gap at its end."""
-        primal, dual = self.points["primal"][-1], self.points["dual"][-1]
-        return relative_gap(primal, dual)
-
 
 def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
     """From the rows of `JobStore.trace`; the problem with the largest gap first."""
-    by_pair: dict[int, Curve] = {}
-    for row in trace:
-        title = " against ".join(map(str, reversed(row["classes"])))
-        if len(row["classes"]) == 1:
-            title += " against all others"
-        curve = by_pair.setdefault(row["pair"], Curve(title, not row["classes"]))
-        for name, points in curve.points.items():
-            points.append(row[name])
-    return sorted(by_pair.values(), key=lambda curve: -curve.relative_gap)
+    curves = []
+    for points in views.problems_of(trace):
+        classes = points["classes"][0]
+        title = " against ".join(map(str, reversed(classes)))
+        alone = " against all others" if len(classes) == 1 else ""
+        curves.append(Curve(title + alone, not classes, points))
+    return curves
 
 
 def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None:
     """The learning curve of a job, of the problem with the largest gap, and what is known of a
     running job since its last point; None of a job that has ended without points."""
-    curve = curves[0] if curves else Curve("")
-    now, points, running = job.progress, curve.points, job.state not in FINAL
+    now, running = job.progress, job.state not in FINAL
     if not (running or curves):
         return None
+    points = curves[0].points if curves else {name: [] for name in COLUMNS}
     latest = {"primal": now.primal, "dual": now.dual, "epoch": now.epoch, "updates": now.updates}
     if running and len(curves) < 2 and None not in latest.values():
-        newest = dict.fromkeys(COLUMNS) | latest | {"elapsed_s": job.elapsed_s}
-        points = {name: [*values, newest[name]] for name, values in points.items()}
-    of = f" of the problem {curve.title}, the widest of {len(curves)}" if len(curves) > 1 else ""
+        newest = latest | {"elapsed_s": job.elapsed_s}
+        points = {name: [*values, newest.get(name)] for name, values in points.items()}
+    of = ""
+    if len(curves) > 1:
+        of = f" of the problem {curves[0].title}, the widest of {len(curves)}"
     return views.learning_curve("Cost and bound", points, by, of)
 
 

@@ -25,7 +25,7 @@ from service.charts.chart import (
     length,
     plain,
 )
-from service.charts.palette import COLORS, DARK
+from service.charts.palette import LIGHT
 from service.charts.scales import scale, text
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -150,8 +150,8 @@ def test_files_have_colors_and_pages_variables() -> None:
     """A file is readable without rules, and has a title in the picture; a page has a class."""
     drawn = chart([1.0, 2.0], [3.0, 4.0])
     file, page = svg.write(drawn, page=False), svg.write(drawn, page=True)
-    assert f'stroke="{COLORS[0]}"' in file
-    assert set(re.findall(r'(?:fill|stroke)="(#\w+)"', file)) <= DARK.keys()
+    assert f'stroke="{LIGHT["k0"]}"' in file
+    assert set(re.findall(r'(?:fill|stroke)="(#\w+)"', file)) <= set(LIGHT.values())
     assert "<style>" in file
     assert ">Title</text>" in file
     assert "#" not in page
@@ -191,7 +191,7 @@ def test_names_are_at_the_ends_of_lines_or_in_a_legend() -> None:
             one for one in root.iter(f"{SVG}text") if one.text in ("epoch", "false positive rate")
         ]
         [name] = [
-            one for one in root.iter(f"{SVG}text") if one.text in ("bound", "setosa: area 0.5000")
+            one for one in root.iter(f"{SVG}text") if one.text in ("bound", "setosa (area 0.5000)")
         ]
         assert (float(name.get("y", 0)) > float(axis.get("y", 0))) == below
 
@@ -250,7 +250,7 @@ def test_the_worst_of_many_classes_are_named() -> None:
         views.roc("t", rates, names),
         views.precision_recall("t", rates, names, [5] * 12),
     ):
-        named = {one.name.partition(":")[0] for one in drawn.panels[0].series if one.name}
+        named = {one.name.partition(" (")[0] for one in drawn.panels[0].series if one.name}
         assert named == {"class 9", "class 10", "class 11"}
         assert "smallest areas" in drawn.caption
 
