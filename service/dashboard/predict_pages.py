@@ -24,7 +24,7 @@ from service.datasets.browse import DatasetRows
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import UploadOptions
 from service.datasets.upload_routes import receive
-from service.errors import ServiceError
+from service.errors import InvalidContent, ServiceError, TooLarge
 from service.jobs.core.model_columns import check_columns
 from service.jobs.training.admission import refuse_at
 from service.models.card import training_data
@@ -140,7 +140,14 @@ async def _predicted(
     target = Target(version.model_name, version.version, ROUTE)
     query = PredictionQuery(outputs=",".join(outputs))
     call = context.predictor.call_of(target, CSV_BODY, query)
-    reply = await context.predictor.answer(call, rows.encode())
+    try:
+        reply = await context.predictor.answer(call, rows.encode())
+    except InvalidContent as error:
+        if error.code != "non-finite-value" or outputs[-1] != "explanation":
+            raise
+        query = PredictionQuery(outputs=",".join(outputs[:-1]))  # its terms may be too large
+        call = context.predictor.call_of(target, CSV_BODY, query)
+        reply = await context.predictor.answer(call, rows.encode())
     answer: dict[str, Any] = json.loads(reply.body)
     if not by_field:
         return Use(entries=entries, answer=answer)
@@ -155,7 +162,7 @@ async def _predicted(
             answer=answer,
             why=bars_of(answer, inputs, entries),
             marked=marked_texts(answer, inputs, entries),
-            changes=_changes(loaded, asked, dataset),
+            changes=_changes(loaded, asked, dataset) if "explanation" in answer else (),
         )
 
     return await run_sync(explain)
@@ -176,7 +183,11 @@ async def _predict_file(
     context.blobs.check_room()
     limits = context.limits.model_copy(update={"upload_bytes": context.limits.predict_body_bytes})
     with context.blobs.temporary_folder() as folder:
-        upload = await receive(IncomingBody(request), UploadOptions(), folder, limits)
+        try:
+            upload = await receive(IncomingBody(request), UploadOptions(), folder, limits)
+        except TooLarge as error:
+            detail = error.detail.replace("__UPLOAD_BYTES", "__PREDICT_BODY_BYTES")
+            raise TooLarge(error.code, detail, extra=error.extra) from None
         return await predict_file(
             model,
             upload.spec.file,
