@@ -2,7 +2,59 @@
 
 from __future__ import annotations
 
+NOTHING = "–"
+_BYTES = ("B", "kB", "MB", "GB", "TB")
+
 
 def figure(value: float) -> str:
     """At most four figures; whole ones with commas."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
+def number(value: float | int | None) -> str:
+    """At most four figures; whole numbers with commas."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, int):
+        return f"{value:,}"
+    return figure(value)
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 class`, `2 classes`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def percent(share: float | None) -> str:
+    """`0.08 %`, two figures below 1 %, one digit behind the point above."""
+    if share is None:
+        return NOTHING
+    value = 100 * share
+    if value in (0, 100):
+        return f"{value:.0f} %"
+    if abs(value) >= 1:
+        return f"{value:.1f} %"
+    return (
+        f"{float(f'{value:.2g}'):.10f}".rstrip("0") + " %" if abs(value) >= 1e-4 else "< 0.0001 %"
+    )
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size(n_bytes: int) -> str:
+    value = float(n_bytes)
+    for unit in _BYTES[:-1]:
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} {_BYTES[-1]}"

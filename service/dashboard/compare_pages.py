@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args
@@ -24,8 +24,8 @@ from service.common.callers import caller_of
 from service.common.names import NAME, DatasetId, JobId
 from service.dashboard.chart_pages import file_of
 from service.dashboard.charts import Curve, curves_of
-from service.dashboard.differences import Side, parts_of, verdict
 from service.dashboard.formatting import short
+from service.dashboard.model_pages import fits
 from service.dashboard.page import PageContext, back, check, form_of, page, queue
 from service.dashboard.schema_forms import number_in
 from service.dashboard.training_pages import name_for
@@ -39,6 +39,7 @@ from service.jobs.kinds import COMPARISON, TRAINING
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.submission import Trainings
 from service.models.card import training_data
+from service.models.differences import Side, parts_of, same_training, verdict
 from service.models.paired import paired_difference, same_rows
 from service.models.versions import DEFAULT
 from service.storage.database.pages import PageRequest
@@ -131,18 +132,15 @@ def _add_entries(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/comparisons/{id}/promote")
     @requires_scope("train")
     async def promote(request: Request, id: JobId) -> Response:
-        """The kept model becomes the default at once; another entry once it is trained."""
+        """A model that exists becomes the default at once, another one once it is trained."""
         chosen = (await form_of(request)).get("only", [])[:1]
-        job = await run_sync(context.jobs.get, id)
         [spec] = await run_sync(_specs, context, id, chosen)
-        best = (await run_sync(comparison, context.jobs, job)).best
-        if job.model_name and job.model_version and chosen == [str(best)]:
-            name, version = job.model_name, job.model_version
-            await run_sync(context.models.set_alias, name, DEFAULT, version)
-            return back(f"/models/{name}/versions/{version}")
-        return await queue(
-            request, Trainings(context), check(JobCreate, spec | {"set_alias": DEFAULT})
-        )
+        name, version = spec["model_name"], await run_sync(_made_before, context, id, spec)
+        if version is None:
+            body = check(JobCreate, spec | {"set_alias": DEFAULT})
+            return await queue(request, Trainings(context), body)
+        await run_sync(context.models.set_alias, name, DEFAULT, version)
+        return back(f"/models/{name}/versions/{version}")
 
 
 def _specs(context: PageContext, id: str, chosen: Sequence[str]) -> list[dict[str, Any]]:
@@ -157,6 +155,16 @@ def _specs(context: PageContext, id: str, chosen: Sequence[str]) -> list[dict[st
         raise InvalidRequest("invalid-parameter", detail)
     name = name_for(context.datasets.get(job.dataset_id))
     return [{"model_name": name} | entries[number].spec for number in dict.fromkeys(chosen)]
+
+
+def _made_before(context: PageContext, id: str, spec: Mapping[str, Any]) -> int | None:
+    """The version that the entry became, or one that is equal, among the latest ones."""
+    digest = context.jobs.get(id).dataset_digest
+    with suppress(NotFound):
+        for version in context.models.versions(spec["model_name"], OFFERED).items:
+            if same_training(version, digest, spec):
+                return version.version
+    return None
 
 
 def _show_curves(
@@ -219,6 +227,11 @@ async def _show_difference(request: Request, context: PageContext, models: str) 
             verdict=verdict(sides[0], sides[1], paired),
             parts=parts_of(sides[0], sides[1]),
             models=[context.models.get(version.model_name) for version in versions],
+            datasets=[
+                dataset
+                for dataset in context.datasets.page(OFFERED).items
+                if dataset.target_kind and all(fits(dataset, version) for version in versions)
+            ],
         )
 
     return await run_sync(show)

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -20,6 +19,7 @@ from service.dashboard.snippets import snippets
 from service.dashboard.why import Bars, InWords, MarkedText
 from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
+from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job, State
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations.routes import Evaluations
@@ -33,17 +33,14 @@ from service.models.schemas import MAX_VERSION, ModelVersionRead
 from service.models.versions import LATEST
 from service.predictions.files import PredictedFile
 from service.predictions.loaded_models import LoadedModel
+from service.predictions.weights import weights_of
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
-from svm.model.multiclass import splits_of
 
 VERSIONS = PageRequest(size=20)
 OFFERED = PageRequest(size=200)
 EVALUATIONS = PageRequest(size=5)
-MAX_FEATURES = 20
-MAX_PROBLEMS = 10
-"""Weights that are shown: features, and binary problems."""
 SHOWN: dict[PlotKind, str] = {
     "predicted-against-actual": "Predicted numbers against the actual ones",
     "residuals": "Errors against the predicted numbers",
@@ -122,16 +119,19 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
     @routes.post("/models/{name}/versions/{version}/evaluate")
     @requires_scope("train")
     async def evaluate(request: Request, name: ModelName, version: Version) -> Response:
+        """Of the version, and of `other` on the same data."""
         entries = await last_entries(request)
         values = {
-            "model": f"{name}/{version}",
             "dataset_id": entries.get("dataset_id", ""),
             "importance": entries.get("importance") == "true",
         }
-        return await queue(request, Evaluations(context), check(EvaluationCreate, values))
+        models = [f"{name}/{version}", *filter(None, [entries.get("other")])]
+        bodies = [check(EvaluationCreate, values | {"model": one}) for one in models]
+        replies = [await queue(request, Evaluations(context), body) for body in bodies]
+        return replies[0] if len(replies) == 1 else go(request, "/jobs?kind=evaluate")
 
 
-def _fits(dataset: Dataset, version: ModelVersion) -> bool:
+def fits(dataset: Dataset, version: ModelVersion) -> bool:
     """Whether the version can be evaluated on the dataset."""
     if version.classes:
         known = set(dataset.classes or ()) <= set(version.classes)
@@ -156,10 +156,15 @@ def _add_change(routes: APIRouter, context: PageContext) -> None:
         await run_sync(context.models.remove_alias, name, alias)
         return back(f"/models/{name}/versions/{version}")
 
-    @routes.post("/models/{name}/versions/{version}/delete")
-    async def delete(request: Request, name: ModelName, version: Version) -> Response:
-        await run_sync(context.models.delete_version, name, version)
-        return go(request, "/models")
+
+@dataclass(frozen=True, slots=True)
+class RowOfData:
+    """The row of a dataset that was filled in."""
+
+    dataset: Dataset
+    number: int
+    label: Any
+    """None if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +174,7 @@ class Use:
     entries: Mapping[str, str] | None = None
     answer: Mapping[str, Any] | None = None
     error: ServiceError | None = None
+    origin: RowOfData | None = None
     why: Sequence[Bars] = ()
     marked: Sequence[MarkedText] = ()
     changes: Sequence[InWords] = ()
@@ -203,8 +209,8 @@ async def show_version(
             versions=context.models.versions(name, VERSIONS),
             dataset=dataset,
             job_exists=_exists(context, version.job_id),
-            datasets=[one for one in labeled if _fits(one, version)],
-            evaluations=evaluations,
+            datasets=[one for one in labeled if fits(one, version)],
+            evaluations=list(map(JobRead.of, evaluations)),
             wrong_rows=_of_version(evaluations, version),
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
@@ -269,46 +275,3 @@ def _number(entries: Mapping[str, str]) -> int:
     if not (version.isascii() and version.isdecimal() and 0 < int(version) <= MAX_VERSION):
         raise InvalidRequest("invalid-parameter", "give the number of a version")
     return int(version)
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The largest weights, for each of the first binary problems."""
-
-    problems: list[str]
-    features: list[str]
-    values: list[list[float]]
-    """By feature, then by problem."""
-    intercepts: list[float]
-    largest: float
-    n_features: int
-    n_problems: int
-
-
-def weights_of(model: LoadedModel) -> Weights | None:
-    """None if the model has a kernel, or no features but texts and such without names."""
-    fitted = model.fitted
-    if fitted.kernel is not None:
-        return None
-    given = [f"feature {i}" for i in range(model.n_features)]
-    if model.columns is not None:
-        given = fitted.encoder.names_before_texts
-    names = fitted.features.output_names(given)
-    if not names:
-        return None
-    titles = ["value"]
-    if fitted.target is None:
-        splits = splits_of(fitted.multiclass, len(model.classes))
-        titles = [" : ".join(str(model.classes[code]) for code in one.classes) for one in splits]
-    shown = fitted.coefficients[:MAX_PROBLEMS, : len(names)]
-    sizes = np.abs(shown).max(axis=0)
-    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
-    return Weights(
-        problems=titles[:MAX_PROBLEMS],
-        features=[names[i] for i in order],
-        values=shown[:, order].T.tolist(),
-        intercepts=fitted.intercepts[:MAX_PROBLEMS].tolist(),
-        largest=float(sizes.max(initial=0.0)),
-        n_features=len(names),
-        n_problems=len(titles),
-    )

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cache
+from inspect import getmembers, isfunction
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
@@ -22,12 +23,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from service import __version__
 from service.charts import svg
+from service.common import figures
 from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
 from service.dashboard.charts import Distributions, evaluation_charts, objective_chart
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
 from service.jobs.collection.submission import Body, Stores, Submission
 from service.jobs.kinds import KINDS
+from service.models import measured
 from service.models.derived.renderer import Renderer
 from service.predictions.loaded_models import LoadedModels
 from service.predictions.predictor import Predictor
@@ -97,8 +100,9 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals.update(asset=asset, release=__version__, families=TITLES, words="")
     environment.globals.update(frame_files=Markup(frame_files()), bar=_bar)
-    environment.filters.update({name: getattr(formatting, name) for name in formatting.FILTERS})
-    environment.tests["of_numbers"] = formatting.are_of_numbers
+    for module in (figures, measured, formatting):
+        environment.filters |= dict(getmembers(module, isfunction))
+    environment.tests["of_numbers"] = measured.are_of_numbers
     environment.filters["drawn"] = lambda chart: Markup(svg.write(chart, page=True))
     environment.filters |= {"charts_of": evaluation_charts, "costs_of": objective_chart}
     environment.filters["problem"] = PROBLEMS.get

@@ -109,11 +109,8 @@ class Variants(FieldBase):
     default: str = ""
 
 
-_YES_OR_NO = (
-    Variant(value="", label="not set"),
-    Variant(value="yes", label="yes", constant=True),
-    Variant(value="no", label="no", constant=False),
-)
+YES_OR_NO = {"yes": True, "no": False}
+"""Options of a choice that is a boolean."""
 Field: TypeAlias = Text | Choice | Switch | Pairs | Group | Variants
 
 
@@ -160,12 +157,10 @@ class _Reader:
         if not others:
             shown = "" if default is None else str(default)
             return Choice(**_base(at), options=words, optional=optional, default=shown)
-        if optional and members == [{"type": "boolean"}]:
-            return Variants(**_base(at), options=_YES_OR_NO)
         if len(others) == 1 and not _is_object(others[0]) and words:
             return _text(others[0], at, default, words)
         if optional and [member.get("type") for member in members] == ["boolean"]:
-            return Choice(**_base(at), options=("true", "false"), optional=True)
+            return Choice(**_base(at), options=tuple(YES_OR_NO), optional=True)
         if len(members) == 1 and not (optional and _is_object(members[0])):
             return self._single(members[0], at, default)
         return self._variants(members, at, optional, default)
@@ -294,8 +289,7 @@ def _value(field: Field, entries: Entries) -> Any:
             return number_in(written) if field.numeric and written not in field.words else written
         case Choice():
             chosen = entries.get(field.name) or ABSENT
-            booleans = {"true": True, "false": False}
-            return booleans.get(chosen, chosen) if field.options == tuple(booleans) else chosen
+            return YES_OR_NO.get(chosen, chosen) if field.options == tuple(YES_OR_NO) else chosen
         case Switch():
             return field.name in entries
         case Pairs():
@@ -346,6 +340,8 @@ def number_in(written: str) -> Any:
 def _write(field: Field, value: Any, entries: dict[str, str]) -> None:
     given = value is not ABSENT and value is not None
     match field:
+        case Choice() if isinstance(value, bool):
+            entries[field.name] = "yes" if value else "no"
         case Text() | Choice():
             entries[field.name] = text_of(value) if given else field.default
         case Switch():

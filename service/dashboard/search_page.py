@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.callers import STATE
-from service.dashboard.formatting import counted
+from service.common.figures import counted
 from service.dashboard.page import PageContext, page
 from service.jobs.core.store import JobFilter
 from service.jobs.kinds import KINDS

@@ -18,9 +18,9 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.figures import number, percent
 from service.common.names import NAME, DatasetReference, JobId
 from service.dashboard import schema_forms as form
-from service.dashboard.formatting import number, percent
 from service.dashboard.page import PageContext, check, last_entries, page, queue
 from service.dashboard.schema_forms import Entries, Field, Variants
 from service.datasets.dataset import Dataset

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.dashboard.formatting import day, number
+from service.common.figures import number
+from service.dashboard.formatting import day
 from service.dashboard.row_inputs import Input
 from service.predictions.changes import Change, Move
 from service.predictions.loaded_models import LoadedModel

@@ -83,7 +83,7 @@ BATCH_PREDICTION = Kind(
     package="service.jobs.batch_predictions",
     about="Predictions for a whole dataset, as a job.",
     guide="guide/#predict",
-    title=lambda spec: f"Predictions of {spec['model']['name']}",
+    title=lambda spec: "Predictions of {name}, version {version}".format(**spec["model"]),
 )
 EVALUATION = Kind(
     name="evaluate",
@@ -91,7 +91,7 @@ EVALUATION = Kind(
     package="service.jobs.evaluations",
     about="A model compared with labeled data, as a job.",
     guide="evaluations-and-comparisons/#evaluations",
-    title=lambda spec: f"Evaluation of {spec['model']['name']}",
+    title=lambda spec: "Evaluation of {name}, version {version}".format(**spec["model"]),
 )
 COMPARISON = Kind(
     name="compare",

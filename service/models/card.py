@@ -6,12 +6,11 @@ It is generated from records and claims only what was measured.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from service.common.figures import figure
+from service.common.figures import figure, percent
 from service.common.schemas import rfc3339
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
@@ -21,7 +20,7 @@ from service.models.errors_in_words import (
     intervals_in_words,
     loss_in_words,
 )
-from service.models.expected import expected_beside
+from service.models.measured import expected_beside
 from service.models.outputs import USUAL
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
@@ -400,12 +399,6 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         sentences.append("It withholds no label: it was not measured on rows that it did not see.")
     sentences.append(_UNCHECKED)
     return sentences
-
-
-def percent(share: float) -> str:
-    """With two significant digits: 0.083 %."""
-    digits = 1 if share <= 0 else max(0, 1 - math.floor(math.log10(100 * share)))
-    return f"{100 * share:.{min(digits, 12)}f} %"
 
 
 def as_markdown(card: ModelCardRead, version: ModelVersion) -> str:

@@ -2,9 +2,6 @@
 "use strict";
 
 (() => {
-  const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
-  const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
-
   // The curve of a running job is drawn again after events of job.js, at most once a second.
   function live(box) {
     if (box.dataset.seen || !box.closest("[data-events]")) return;
@@ -66,7 +63,7 @@
   function threshold(input) {
     const { label, threshold, fpr, tpr, rows: [negative, positive] } = JSON.parse(document.getElementById(input.dataset.threshold).textContent);
     if (input.max === String(threshold.length - 1)) return;
-    const panel = document.querySelector("#roc-chart svg[data-x]"), words = document.getElementById("at-threshold");
+    const panel = document.querySelector("[aria-labelledby=roc] svg[data-x]"), words = document.getElementById("at-threshold");
     const dot = document.createElementNS(panel.namespaceURI, "circle");
     for (const [name, value] of Object.entries({ id: "threshold-dot", r: 5, fill: "var(--k1)" })) dot.setAttribute(name, value);
     panel.append(dot);

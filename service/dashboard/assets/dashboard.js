@@ -1,6 +1,9 @@
 // Additions to links and forms. The pages also work without this script.
 "use strict";
 
+// For the scripts of charts and jobs, too.
+const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
+const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
 // Emptied first, so that the same words are read again.
 const say = (text) => {
   const status = document.getElementById("status");
@@ -58,7 +61,6 @@ document.addEventListener("htmx:sendError", () => say("The service did not respo
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button");
-  if (button?.dataset.confirm && !window.confirm(button.dataset.confirm)) event.preventDefault();
   if (button?.dataset.copy) {
     const text = document.getElementById(button.dataset.copy);
     try {
@@ -103,6 +105,10 @@ const choose = (control) => {
   if (set === "target" || control.value === "label") {
     target.value = column ?? control.value;
     delete columns[target.value];
+    for (const name in columns) if (columns[name].role === "label") delete columns[name];
+  } else if (set === "label") {
+    target.value = "";
+    columns[column] = { role: "label", kind: control.value };
   } else if (set === "missing") {
     missing.value = [missing.value, control.value].filter(Boolean).join(",");
   } else if (set !== "use") {

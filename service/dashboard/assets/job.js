@@ -2,8 +2,6 @@
 "use strict";
 
 (() => {
-  const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
-  const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
   const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
   // As on the pages: "40 s", "59 min 50 s", "2 h 5 min".
   const whole = (value) => {

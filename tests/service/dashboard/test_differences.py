@@ -108,6 +108,7 @@ def test_versions_differ_in_their_data(browser: Browser, client: TestClient, tra
     assert lines["Only in this one"] == ("port", "gate")
     assert lines["Classes"] == ("no, yes", "maybe, no")
     assert "measured on different rows" in browser.page.text
+    assert "Evaluate both" not in browser.page.text  # on data that only one of them takes
     client.delete(f"/v1/jobs/{first['id']}")
     client.delete(f"/v1/datasets/{first['dataset_id']}")
     browser.go("/compare?models=people/1,people/2")
@@ -115,6 +116,24 @@ def test_versions_differ_in_their_data(browser: Browser, client: TestClient, tra
     assert lines["Data"] == ("deleted", "second.csv")
     assert lines["Rows"] == ("–", "200")
     assert lines["Training time"][0] == "–"
+
+
+def test_two_models_are_evaluated_on_the_same_data(
+    browser: Browser, client: TestClient, worker: Worker, train: Train
+) -> None:
+    """By one click, if they were measured on different rows."""
+    for seed in (1, 7942442842624654):
+        train(table(), seed=seed)
+    page = browser.go("/compare?models=people/1,people/2")
+    assert "measured on different rows" in page.text
+    assert _lines(browser)["Seed"] == ("1", "7942442842624654")
+    browser.send("/models/people/versions/1/evaluate")
+    assert (browser.page.path, browser.page.query) == ("/jobs", "kind=evaluate")
+    for _ in range(2):
+        assert worker.take_next_job()
+    found = client.get("/v1/evaluations").json()["evaluations"]
+    assert {one["model"]["version"] for one in found} == {1, 2}
+    assert len({one["dataset_id"] for one in found}) == 1
 
 
 def test_folds_leave_it_open_which_is_better(browser: Browser, train: Train) -> None:
@@ -246,6 +265,26 @@ def test_an_entry_is_promoted(browser: Browser, client: TestClient, worker: Work
     assert reply.url.path.startswith("/jobs/job_")
     assert worker.take_next_job()
     assert client.get("/v1/models/kept").json()["aliases"] == {"default": 2}
+    for number, version in ((best, 1), (other, 2)):  # which exists by now
+        reply = client.post(address, data={"only": number}, headers=headers)
+        assert reply.url.path == f"/models/kept/versions/{version}"
+        assert client.get("/v1/models/kept").json()["aliases"] == {"default": version}
+
+
+def test_a_canceled_comparison_is_started_again(browser: Browser, client: TestClient) -> None:
+    """By its first button, on the same data."""
+    first, _ = (
+        client.post("/v1/datasets", files={"file": (name, table(seed=k))}).json()["id"]
+        for k, name in enumerate(("first.csv", "second.csv"))
+    )
+    grid = {"solver": [{"name": "newton"}]}
+    body = {"dataset_id": first, "grid": grid, "validation": {"fraction": 0.25}}
+    job = client.post("/v1/comparisons", json=body).json()["id"]
+    browser.go(f"/jobs/{job}")
+    browser.send(f"/jobs/{job}/cancel")
+    address = f"/compare?dataset_id={first}#new"
+    assert f'<a class="button primary" href="{address}">' in browser.page.html
+    assert browser.go(address).form("/comparisons").fields["dataset_id"] == [first]
 
 
 def test_several_entries_are_trained_and_their_curves_compared(

@@ -13,8 +13,10 @@ from sklearn.metrics import precision_recall_curve
 from starlette.testclient import TestClient
 
 from service.charts.views import STEPS, precision_and_recall
-from service.dashboard.formatting import between, counted, hardest_class, roughly
+from service.common.figures import counted
+from service.dashboard.formatting import roughly
 from service.jobs.engine.worker_process import Worker
+from service.models.measured import between, hardest_class
 from svm.model.measures import interval
 from svm.model.metrics import roc_curve
 from tests.service.dashboard.browser import Browser
@@ -201,3 +203,10 @@ def test_pages_of_a_numeric_target(browser: Browser, client: TestClient, worker:
         text = browser.go(f"/jobs/{reply.json()['id']}").text
         assert shown in text
         assert "ccuracy" not in text
+        if shown == "Largest errors":
+            files = re.findall(r'href="(/jobs/[^"]+\.csv)"', browser.page.html)
+            assert [path.rpartition("/")[2] for path in files] == [
+                "predicted-against-actual.csv",
+                "residuals.csv",
+            ]
+            assert all(client.get(path).text.count("\n") > 120 for path in files)

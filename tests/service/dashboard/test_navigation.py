@@ -220,10 +220,10 @@ def test_calibrated_model_shows_probabilities(
     )
     browser.go("/models/sure")
     browser.send("/models/sure/versions/1/predict", x0="9", x1="9", x2="9")
-    shares = [
-        float(share) for share in re.findall(r'<meter [^>]*value="([^"]*)"', browser.page.html)
-    ]
-    assert sum(shares) == pytest.approx(1)
+    table = browser.page.html.partition("Probabilities")[2].partition("</table>")[0]
+    shares = [float(share) for share in re.findall("([0-9.]+) %", table)]
+    assert len(shares) == 2
+    assert sum(shares) == pytest.approx(100, abs=0.2)
     reason = "Another class has the largest probability"
     assert reason not in browser.page.html
     rows = [[x, x, x] for x in np.linspace(-1, 2, 500).tolist()]
@@ -270,8 +270,10 @@ def test_job_is_paused_resumed_and_canceled(browser: Browser, client: TestClient
     assert client.get(f"/v1{path}").json()["state"] == "queued"
     browser.send(f"{path}/cancel")
     assert "canceled" in browser.page.text
-    assert [form.action for form in browser.page.forms] == [f"{path}/delete"]
-    browser.send(f"{path}/delete")
+    assert [form.action for form in browser.page.forms] == ["/jobs/delete"]
+    browser.send("/jobs/delete")
+    assert browser.page.path == "/jobs/delete"
+    browser.send("/jobs/delete")
     assert browser.page.path == "/jobs"
     assert browser.go(path).status == 404
 
@@ -403,6 +405,7 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker, client: 
     browser.go(browser.page.path)
     assert "Area under ROC" in browser.page.text
     assert browser.page.html.count('data-name="setosa') == 2  # ROC, precision and recall
+    assert client.get(f"{browser.page.path}/charts/residuals.svg").status_code == 404
     for name in ("roc", "precision-recall", "margins"):
         address = f"{browser.page.path}/charts/{name}"
         assert f'href="{address}.svg"' in browser.page.html

@@ -7,16 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.dashboard.formatting import (
-    NOTHING,
-    are_of_numbers,
-    between,
-    duration,
-    number,
-    percent,
-    size,
-)
+from service.common.figures import NOTHING, duration, number, percent, size
 from service.datasets.dataset import Dataset
+from service.models.measured import are_of_numbers, between
 from service.models.paired import Paired, same_rows
 from service.storage.database.tables import ModelVersion
 
@@ -25,8 +18,8 @@ MOST = 20
 CHARACTERS = 200
 NOT_SET = "not set"
 _ROWS = {"validation": "validation set", "train": "training set"}
-_ELSEWHERE = ("dataset_id", "model_name", "set_alias", "tags", "priority")
-"""Of a spec, what the page shows in another place, or what is not about the model."""
+_ELSEWHERE = {"dataset_id", "model_name", "set_alias", "tags", "priority"}
+"""Of a spec, what is said in another place, or what is not about the model."""
 _OF_CLASSES = {
     "accuracy": ("Accuracy", percent),
     "balanced_accuracy": ("Balanced accuracy", percent),
@@ -81,6 +74,16 @@ class Side:
     def metrics(self, subset: str) -> Mapping[str, Any]:
         metrics = (self.result.get("metrics") or {}).get(subset) or {}
         return metrics if "accuracy" in metrics or are_of_numbers(metrics) else {}
+
+
+def same_training(version: ModelVersion, digest: str, spec: Mapping[str, Any]) -> bool:
+    """Whether a training with this request, on data with this digest, would give the version again:
+    the name and the tags do not matter."""
+    known, asked = (
+        {name: value for name, value in each.items() if name not in _ELSEWHERE}
+        for each in (version.spec, spec)
+    )
+    return version.dataset_digest == digest and known == asked
 
 
 def parts_of(one: Side, other: Side) -> list[Part]:
@@ -180,7 +183,7 @@ def _flat(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
             if path or key not in _ELSEWHERE:
                 yield from _flat(each, (*path, str(key).replace("_", " ")))
     elif value is not None:
-        yield ", ".join(path), _shown(value)
+        yield ", ".join(path), str(value) if path == ("seed",) else _shown(value)
 
 
 def _shown(value: Any) -> str:
