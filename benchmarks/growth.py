@@ -118,8 +118,8 @@ def draw(curve: Curve, path: Path) -> None:
     (exponent, factor), upper = curve.fit, sizes[len(sizes) // 2 :]
     fit = f"fit: exponent {exponent:.2f}, expected {curve.expected}"
     series = [
-        Series(sizes, times, "measured", 0, "dots"),
         Series(upper, factor * upper**exponent, fit, 1),
+        Series(sizes, times, "measured", 0, "dots"),
     ]
     # A flat curve looks flat: never less than two decades.
     middle = float(np.sqrt(times.min() * times.max()))

@@ -27,25 +27,24 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from svm.attributes import linear_attributes, support_attributes
 from svm.data.columns import Column, Columns, Kind, PlainColumns
 from svm.data.frames import frame_of, learn_columns, raw_values
-from svm.data.matrices import Array, Indices, Vector, is_sparse
+from svm.data.matrices import Array, Vector, is_sparse
 from svm.encoding.encoder import Encoding
 from svm.errors import InvalidData, InvalidHyperparameter
 from svm.hyperparameters import NUMERIC_LOSSES, Checked, LossName
 from svm.kernel.kernels import KERNELS, OTHER_NAMES, LinearKernel
 from svm.model.calibration import CalibrationName
-from svm.model.multiclass import label_name, splits_of
+from svm.model.multiclass import label_name
 from svm.model.pipeline import FittedPipeline, Pipeline
-from svm.model.scorers import unscale
 from svm.solvers import CHOICES
 from svm.solvers.other_names import did_you_mean
 from svm.solvers.protocol import LearnsOnline
 from svm.stopping import Stopping
 from svm.training.online import OnlineTraining
 from svm.training.training import Execution, Training
-from svm.training.warm_start import WarmStart
-from svm.transforms.features import FEATURES, Identity
+from svm.transforms.features import FEATURES
 
 NAMED: dict[str, dict[str, type[Any]]] = {
     "solver": CHOICES,
@@ -589,54 +588,6 @@ encoding, kinds
     def _solver(self, X: Any) -> Any:
         solver = super()._solver(X)
         return solver if self.epsilon is None else replace(solver, epsilon=self.epsilon)
-
-
-def linear_attributes(fitted: FittedPipeline) -> dict[str, Any]:
-    """`coef_` (n_problems, n_features) and `intercept_` (n_problems,) for the rows as given, of a
-    linear model without a feature map; otherwise the intercepts alone. Of a numeric target
-    (n_features,), and a number."""
-    kernel = fitted.kernel
-    linear = kernel is None or isinstance(kernel, LinearKernel)
-    if not linear or not isinstance(fitted.features.spec, Identity):
-        return {"intercept_": fitted.intercepts if fitted.target is None else fitted.intercepts[0]}
-    coefficients = fitted.coefficients
-    if kernel is not None:
-        vectors: Any = fitted.support_vectors
-        coefficients = coefficients @ vectors
-    weights, offset = unscale(fitted.scaling, coefficients)
-    intercepts = fitted.intercepts - weights @ offset
-    if fitted.target is not None:
-        return {"coef_": weights[0], "intercept_": float(intercepts[0])}
-    return {"coef_": weights, "intercept_": intercepts}
-
-
-def support_attributes(
-    warm_start: WarmStart, X: Any, codes: Indices | None = None
-) -> dict[str, Any]:
-    """`support_`, `support_vectors_`, `n_support_` and `dual_coef_` of a solver with dual
-    coefficients. X are the rows as given, `codes` their class numbers; None of numeric targets."""
-    fitted, target = warm_start.fitted, warm_start.fitted.target
-    support = np.unique(warm_start.rows)
-    dual = np.zeros((len(warm_start.ends), len(support)))
-    parts = np.split(np.arange(len(warm_start.rows)), warm_start.ends[:-1])
-    for k, part in enumerate(parts):
-        rows = warm_start.rows[part]
-        factors: float | Vector = 1.0 if target is None else target.scale
-        if codes is not None:
-            split = splits_of(fitted.multiclass, len(fitted.classes))[k]
-            factors = np.where(codes[rows] == split.positive, 1.0, -1.0)
-        dual[k, np.searchsorted(support, rows)] = factors * warm_start.dual_coefficients[part]
-    counts = (
-        [len(support)]
-        if codes is None
-        else np.bincount(codes[support], minlength=len(fitted.classes))
-    )
-    return {
-        "support_": support,
-        "support_vectors_": X[support],
-        "n_support_": counts,
-        "dual_coef_": dual,
-    }
 
 
 def as_object(parameter: str, value: Any) -> Any:

@@ -61,6 +61,7 @@ def _replies(server: Server, callback: str) -> dict[str, Any]:
         **_of_kinds(server, several),
         "DatasetRead": f"/v1/datasets/{dataset_id}",
         "DatasetPage": "/v1/datasets",
+        "RowPage": f"/v1/datasets/{dataset_id}/rows?page_size=2",
         "JobRead": one,
         "JobPage": "/v1/jobs?kind=train",
         "DeliveryList": f"{one}/deliveries",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+from unicodedata import east_asian_width
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,8 @@ class Axis:
     """Values are shares, and are written as percentages."""
     names: Sequence[str] = ()
     """Names of the values 0, 1, …, which are written in place of numbers."""
+    whole: bool = False
+    """Of whole numbers, which have no ticks between them."""
     reverse: bool = False
     """From the top to the bottom, as the rows of a matrix."""
 
@@ -64,11 +67,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A dashed line at one value, with a label."""
+    """A dashed vertical line at one value, with a label above it."""
 
     value: float
-    label: str = ""
-    of: Literal["x", "y"] = "x"
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,22 @@ class Chart:
 
 
 def plain(text: str, most: int = 60) -> str:
-    """Text from a caller: shortened, without characters that XML cannot contain."""
+    """Text from a caller: without characters that XML cannot contain, and shortened in its middle,
+    since names often differ at their ends."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    if length(shown) <= most:
+        return shown
+    begin, end = shown[:most], shown[-most:]
+    while length(begin) > most - most // 3 - 1:
+        begin = begin[:-1]
+    while length(end) > most // 3:
+        end = end[1:]
+    return f"{begin.rstrip()}…{end.lstrip()}"
+
+
+def length(text: str) -> float:
+    """In characters; wide ones count as two."""
+    return sum(2.0 if east_asian_width(c) in "WF" else 1.0 for c in text)
 
 
 def names_of(classes: Sequence[Any]) -> list[str]:

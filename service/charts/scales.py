@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from service.charts.chart import Axis
+from service.charts.chart import Axis, plain
 
 FARTHEST = 1e300
 """Values beyond it are drawn at it, so that differences are finite; on a logarithmic axis also
 those below its reciprocal."""
 TICKS = 5
-MOST_NAMES = 25
+MOST_NAMES = 20
+LONGEST_NAME = 14
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Array = npt.NDArray[np.float64]
 
@@ -53,7 +54,7 @@ def scale(
     if axis.names:
         n = len(axis.names)
         every = -(-n // MOST_NAMES)
-        ticks = tuple((float(k), axis.names[k]) for k in range(0, n, every))
+        ticks = tuple((float(k), plain(axis.names[k], LONGEST_NAME)) for k in range(0, n, every))
         ends = (n - 0.5, -0.5) if axis.reverse else (-0.5, n - 0.5)
         return Scale(axis, *ends, start, end, ticks)
     log = axis.scale == "log"
@@ -81,7 +82,7 @@ def scale(
             low, high = float(math.floor(low + 1e-9)), float(math.ceil(high - 1e-9))
         ticks = _powers(low, high, axis.percent)
         return Scale(axis, low, high, start, end, ticks)
-    step = _step(high - low)
+    step = max(_step(high - low), 1.0 if axis.whole else 0.0)
     if whole:
         low = low if axis.low is not None else math.floor(low / step + 1e-9) * step
         high = high if axis.high is not None else math.ceil(high / step - 1e-9) * step

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from unicodedata import east_asian_width
 
 import numpy as np
 import numpy.typing as npt
 
-from service.charts.chart import Chart, Panel, Series, plain
+from service.charts.chart import Chart, Panel, Series, length, plain
 from service.charts.palette import DARK_STYLE, FONT, Role, paint
 from service.charts.scales import Array, Scale, scale
 
@@ -29,7 +28,7 @@ WIDE = 7.2
 MOST_BESIDE = 5
 """More series have a legend below the chart, and not labels at the ends of their lines."""
 LONGEST_BESIDE = 15
-LONGEST = 30
+LONGEST = 40
 MOST_IN_LEGEND = 12
 MARKERS = 60
 """Lines of more points have no markers."""
@@ -55,17 +54,28 @@ class _Writer:
     def _paint(self, attribute: str, color: int | Role) -> str:
         return f'{attribute}="{paint(color, page=self._page)}"'
 
+    def _text(self, x: float, y: float, text: str, role: Role = "ink", anchor: str = "") -> str:
+        fill = f" {self._paint('fill', role)}" if role != "ink" else ""
+        anchored = f' text-anchor="{anchor}"' if anchor else ""
+        return f'<text x="{_n(x)}" y="{_n(y)}"{anchored}{fill}>{escape(text)}</text>'
+
+    def _key(self, series: Series, x: float, y: float) -> str:
+        """The name of a series, behind a line of its color."""
+        stroke = self._paint("stroke", series.color)
+        name = self._text(x + 16, y, plain(series.name, LONGEST))
+        return f'<path d="M{_n(x)} {_n(y - 4)}h11" {stroke} stroke-width="3.5"/>{name}'
+
     def chart(self, chart: Chart) -> str:
         title = plain(chart.title, 160)
         named = [one for panel in chart.panels for one in panel.series if one.name]
         beside = all(_fit_beside(panel) for panel in chart.panels)
         right = 22.0
         if beside and named:
-            right = 26 + WIDE * max(_length(one.name) for one in named)
+            right = 24 + WIDE * max(length(one.name) for one in named)
         lines = [] if self._page else _wrapped(title)
         top = 8.0 + LINE * len(lines)
         parts = [
-            f'<text x="12" y="{_n(8 + LINE * (k + 0.6))}" font-size="13">{escape(line)}</text>'
+            f'<g font-size="13">{self._text(12, 8 + LINE * (k + 0.6), line)}</g>'
             for k, line in enumerate(lines)
         ]
         ups, bottoms = [], []
@@ -73,56 +83,52 @@ class _Writer:
             top += TOP
             bottoms.append((top, top + panel.height))
             ups.append(_up(panel, top + panel.height, top))
-            top += panel.height + 16
-        left = 14 + WIDE * max([2.0, *(_length(text) for up in ups for _, text in up.ticks)])
+            top += panel.height + 10
+        left = 14 + WIDE * max([2.0, *(length(text) for up in ups for _, text in up.ticks)])
         across = scale(chart.x, _values(chart.panels, "x"), left, WIDTH - right, room=_room(chart))
-        for k, (panel, up, (high, low)) in enumerate(zip(chart.panels, ups, bottoms, strict=True)):
+        for panel, up, (high, low) in zip(chart.panels, ups, bottoms, strict=True):
             parts += self._panel(panel, across, up, high, low)
-            parts += self._across(across, high, low, k == len(ups) - 1)
             if beside:
                 parts += self._beside(panel, up, WIDTH - right)
-        top += self._room_across(across) + LINE
-        parts.append(
-            f'<text x="{_n((left + WIDTH - right) / 2)}" y="{_n(top - 4)}" text-anchor="middle" '
-            f"{self._paint('fill', 'soft')}>{escape(plain(chart.x.label))}</text>"
-        )
+        # Names that do not fit beside each other are turned.
+        widths = [WIDE * length(text) for _, text in across.ticks]
+        turned = bool(chart.x.names) and sum(widths) + 6 * len(widths) > across.end - across.start
+        parts.append(self._across(across, bottoms[-1][1], turned))
+        top += (max(widths) if turned else LINE) + LINE
+        middle = (left + WIDTH - right) / 2
+        parts.append(self._text(middle, top - 4, plain(chart.x.label), "soft", "middle"))
         if named and not beside:
             legend, top = self._legend(named, left, top + LINE)
             parts += legend
         height = _n(top + 8)
-        ink = self._paint("fill", "ink")
-        size = f'width="{WIDTH}" height="{height}" ' if not self._page else ""
-        kind = ' class="graph"' if self._page else ""
-        opening = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {size}'
-            f'role="img"{kind} font-size="{TEXT}" {ink}'
-        )
+        own = 'class="graph"'
         if not self._page:
-            opening += f' font-family="{FONT}"'
+            own = f'width="{WIDTH}" height="{height}" font-family="{FONT}"'
             back = f'<rect width="{WIDTH}" height="{height}" {self._paint("fill", "card")}/>'
             parts = [NARROW, DARK_STYLE, back, *parts]
-        about = [
-            f"<title>{escape(title)}</title>",
-            f"<desc>{escape(_clean(chart.caption))}</desc>",
-        ]
-        return "\n".join([f"{opening}>", *about, *parts, "</svg>"]) + "\n"
+        opening = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+            f'{own} font-size="{TEXT}" {self._paint("fill", "ink")}'
+        )
+        desc = escape(plain(chart.caption, 10_000))
+        about = f"<title>{escape(title)}</title><desc>{desc}</desc>"
+        return "\n".join([f"{opening}>", about, *parts, "</svg>"]) + "\n"
 
     def _panel(
         self, panel: Panel, across: Scale, up: Scale, high: float, low: float
     ) -> Iterator[str]:
         """The grid, the series, and the labels of the vertical axis."""
-        soft = self._paint("fill", "soft")
         left, right = across.start, across.end
-        label = escape(plain(panel.y.label))
-        yield f'<text x="{_n(left)}" y="{_n(high - 9)}" {soft}>{label}</text>'
+        label = plain(panel.y.label)
+        yield self._text(left, high - 9, label, "soft")
         shaded = any(one.mark in ("area", "cells") for one in panel.series)
         grid, labels = [], []
         for value, text in up.ticks:
             y = float(up.at(value))
             if not shaded:
                 grid.append(f"M{_n(left)} {_n(y)}H{_n(right)}")
-            labels.append(f'<text x="{_n(left - 6)}" y="{_n(y + 4)}">{_label(text)}</text>')
-        yield f'<g text-anchor="end" {soft}>{"".join(labels)}</g>'
+            labels.append(self._text(left - 6, y + 4, text))
+        yield self._labels(labels, "end")
         if not shaded:
             places = across.at([value for value, _ in across.ticks])
             grid += [f"M{_n(x)} {_n(high)}V{_n(low)}" for x in places.tolist()]
@@ -150,19 +156,23 @@ class _Writer:
                 )
         yield "</svg>"
         if not any(len(one.x) for one in panel.series):
-            middle = f'x="{_n((left + right) / 2)}" y="{_n((high + low) / 2)}"'
-            yield f'<text {middle} text-anchor="middle" {soft}>no points yet</text>'
+            middle = (left + right) / 2, (high + low) / 2
+            yield self._text(*middle, "no points yet", "soft", "middle")
+        until = left + WIDE * length(label)
         for guide in panel.guides:
-            if guide.of == "x":
-                x = float(across.at(guide.value))
-                d, place = f"M{_n(x)} {_n(high)}V{_n(low)}", f'x="{_n(x + 3)}" y="{_n(high + 10)}"'
-            else:
-                y = float(up.at(guide.value))
-                d, place = f"M{_n(left)} {_n(y)}H{_n(right)}", f'x="{_n(left + 3)}" y="{_n(y - 4)}"'
+            x = float(across.at(guide.value))
             yield (
-                f'<path d="{d}" {self._paint("stroke", "ink")} stroke-width=".8" '
-                f'stroke-dasharray="4 3"/><text {place} {soft}>{escape(plain(guide.label))}</text>'
+                f'<path d="M{_n(x)} {_n(high - 6)}V{_n(low)}" {self._paint("stroke", "ink")} '
+                f'stroke-width=".8" stroke-dasharray="4 3"/>'
             )
+            shown = plain(guide.label)
+            room = WIDE * length(shown) / 2
+            if until < x - room and x + room < WIDTH:  # else it covers another one
+                until = x + room
+                yield self._text(x, high - 9, shown, "soft", "middle")
+
+    def _labels(self, labels: Sequence[str], anchor: str) -> str:
+        return f'<g text-anchor="{anchor}" {self._paint("fill", "soft")}>{"".join(labels)}</g>'
 
     def _ends(self, name: str, shown: Scale) -> str:
         """For a script of a page, which reads values: the axis with its ends and their places."""
@@ -244,67 +254,43 @@ class _Writer:
             across.at(x).tolist(), up.at(y).tolist(), series.texts, series.shades, strict=False
         ):
             role: Role = "card" if share > 0.55 else "ink" if share > 0 else "faint"
-            yield (
-                f'<text x="{_n(a)}" y="{_n(b + 4)}" text-anchor="middle" '
-                f"{self._paint('fill', role)}>{escape(plain(text, 12))}</text>"
-            )
+            yield self._text(a, b + 4, plain(text, 12), role, "middle")
 
-    def _across(self, across: Scale, high: float, low: float, last: bool) -> Iterator[str]:
-        if not last or not across.ticks:
-            return
+    def _across(self, across: Scale, low: float, turned: bool) -> str:
+        """The labels below the panels."""
         labels, until = [], -1e9
-        turned = self._turned(across)
         for value, text in across.ticks:
             x = float(across.at(value))
-            room = WIDE * _length(text) / 2
+            room = WIDE * length(text) / 2
             if turned:
                 labels.append(
                     f'<text transform="translate({_n(x + 4)} {_n(low + 8)}) rotate(-90)" '
-                    f'text-anchor="end">{_label(text)}</text>'
+                    f'text-anchor="end">{escape(text)}</text>'
                 )
             elif x - room > until:
                 # A label at the end of the axis stays inside the picture.
-                shown = min(x, WIDTH - 1 - room)
-                labels.append(f'<text x="{_n(shown)}" y="{_n(low + 18)}">{_label(text)}</text>')
+                labels.append(self._text(min(x, WIDTH - 1 - room), low + 18, text))
                 until = x + room + 4
-        yield f'<g text-anchor="middle" {self._paint("fill", "soft")}>{"".join(labels)}</g>'
-
-    def _turned(self, across: Scale) -> bool:
-        """Whether names do not fit beside each other."""
-        needed = sum(WIDE * _length(text) + 6 for _, text in across.ticks)
-        return bool(across.axis.names) and needed > across.end - across.start
-
-    def _room_across(self, across: Scale) -> float:
-        if self._turned(across):
-            return WIDE * max(_length(text) for _, text in across.ticks)
-        return LINE
+        return self._labels(labels, "middle")
 
     def _beside(self, panel: Panel, up: Scale, x: float) -> Iterator[str]:
         """Labels at the ends of the lines."""
         for one, y in zip(*_places(panel, up), strict=True):
-            yield (
-                f'<path d="M{_n(x + 5)} {_n(y)}h8" {self._paint("stroke", one.color)} '
-                f'stroke-width="3"/><text x="{_n(x + 17)}" y="{_n(y + 4)}">'
-                f"{escape(plain(one.name, LONGEST))}</text>"
-            )
+            yield self._key(one, x + 5, y + 4)
 
     def _legend(self, named: Sequence[Series], left: float, top: float) -> tuple[list[str], float]:
         parts, x = [], left
         seen = list({(one.name, one.color): one for one in named}.values())
         rest = len(seen) - MOST_IN_LEGEND
         for one in seen[:MOST_IN_LEGEND]:
-            name = plain(one.name, LONGEST)
-            width = 30 + WIDE * _length(name)
+            width = 30 + WIDE * length(plain(one.name, LONGEST))
             if x > left and x + width > WIDTH:
                 x, top = left, top + LINE
-            parts.append(
-                f'<path d="M{_n(x)} {_n(top - 4)}h12" {self._paint("stroke", one.color)} '
-                f'stroke-width="4"/><text x="{_n(x + 17)}" y="{_n(top)}">{escape(name)}</text>'
-            )
+            parts.append(self._key(one, x, top))
             x += width
         if rest > 0:
-            parts.append(f'<text x="{_n(left)}" y="{_n(top + LINE)}">and {rest} more</text>')
             top += LINE
+            parts.append(self._text(left, top, f"and {rest} more"))
         return parts, top
 
 
@@ -339,7 +325,7 @@ def _fit_beside(panel: Panel) -> bool:
     """Whether the names of the series fit at the ends of their lines."""
     named = [one for one in panel.series if one.name]
     return len(named) <= MOST_BESIDE and all(
-        one.mark in ("line", "marked", "steps") and _length(one.name) <= LONGEST_BESIDE
+        one.mark in ("line", "marked", "steps") and length(one.name) <= LONGEST_BESIDE
         for one in named
     )
 
@@ -406,22 +392,9 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0").replace("-0.0", "0")
 
 
-def _length(text: str) -> float:
-    """In characters; wide ones count as two."""
-    return sum(2.0 if east_asian_width(c) in "WF" else 1.0 for c in text)
-
-
-def _label(text: str) -> str:
-    return escape(plain(text, 24))
-
-
-def _clean(text: str) -> str:
-    return plain(text, 10_000)
-
-
 def _wrapped(title: str) -> list[str]:
     """A title in lines that fit."""
     most = 58
-    if _length(title) <= most:
+    if length(title) <= most:
         return [title]
     return [title[:most], plain(title[most:], most)]

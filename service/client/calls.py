@@ -59,6 +59,12 @@ def delete(path: str, *, headers: Mapping[str, str] | None = None, **params: Any
     return Call(method="DELETE", path=path, params=params, headers=headers or {})
 
 
+def rows_query(where: Sequence[Sequence[Any]], **params: Any) -> dict[str, Any]:
+    """Of `GET …/rows`. A condition without a value has the empty one."""
+    conditions = [[column, test, *map(str, value or [""])] for column, test, *value in where]
+    return {"where": json.dumps(conditions) if conditions else None, **params}
+
+
 def send_json(method: str, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Call:
     """PUT, PATCH, and idempotent POSTs."""
     content = json.dumps(body, allow_nan=False).encode()

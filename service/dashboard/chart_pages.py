@@ -19,10 +19,7 @@ from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.routes import comparison
 from service.jobs.core.job import Job
 from service.jobs.evaluations.routes import evaluation
-from service.jobs.evaluations.schemas import EvaluationMetricsRead
 from service.jobs.kinds import COMPARISON, EVALUATION, TRAINING
-
-NAMES = "^(curve|roc|precision-recall|margins|objective-[0-9]{1,6})$"
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -37,9 +34,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/jobs/{id}/charts/{name}.{format}")
     def chart(
         id: JobId,
-        name: Annotated[
-            str, Path(pattern="^(curve|roc|precision-recall|margins|objective-[0-9]{1,6})$")
-        ],
+        name: Annotated[str, Path(pattern="^([a-z-]{1,30}|objective-[0-9]{1,6})$")],
         format: ChartFormat,
         against: Against = "time",
     ) -> Response:
@@ -66,10 +61,11 @@ def _curve(context: PageContext, id: str, against: Against) -> Chart:
 
 def _of(context: PageContext, job: Job, name: str) -> Chart:
     """Raises NotFound."""
-    if job.kind == COMPARISON.name and name.startswith("objective-"):
-        return objective_chart(comparison(context.jobs, job), int(name.removeprefix("objective-")))
+    objective = name.removeprefix("objective-")
+    if job.kind == COMPARISON.name and objective.isdecimal():
+        return objective_chart(comparison(context.jobs, job), int(objective))
     metrics = evaluation(context.jobs, job).metrics if job.kind == EVALUATION.name else None
-    drawn = evaluation_charts(metrics) if isinstance(metrics, EvaluationMetricsRead) else {}
+    drawn = evaluation_charts(metrics) if metrics else {}
     if name not in drawn:
         raise NotFound("not-found", f"{job.id} has no chart `{name}`")
     return drawn[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.schemas import ComparisonRead
 from service.jobs.comparisons.size_plot import entry_title
 from service.jobs.core.job import FINAL
-from service.jobs.evaluations.schemas import EvaluationMetricsRead
-from svm.problem.certificate import relative_gap
+from service.jobs.evaluations.schemas import EvaluationMetricsRead, NumberMetricsRead
 
 COLUMNS = ("epoch", "updates", "elapsed_s", "primal", "dual", "train_error", "validation_error")
 MAX_VALUES = 4_000_000
@@ -37,82 +36,80 @@ class Curve:
     """One binary problem: a list for each of `COLUMNS`, ordered by time."""
 
     title: str
-    of_numbers: bool = False
+    of_numbers: bool
     """Its errors are mean absolute errors, not shares of rows."""
-    points: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    points: views.Points
 
-    def thinned(self, most: int) -> dict[str, list[Any]]:
+    def thinned(self, most: int) -> views.Points:
         """At most `most` points, evenly spread, with the first and the last."""
-        count = len(self.points["epoch"])
-        if count <= most:
-            return self.points
-        chosen = sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
-        return {name: [points[k] for k in chosen] for name, points in self.points.items()}
+        return views.thinned(self.points, most)
 
     def error(self, value: float | None) -> str:
         """An error as text."""
         return number(value) if self.of_numbers else percent(value)
 
-    @property
-    def relative_gap(self) -> float:
-        """The gap at its end."""
-        primal, dual = self.points["primal"][-1], self.points["dual"][-1]
-        return relative_gap(primal, dual)
-
 
 def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
     """From the rows of `JobStore.trace`; the problem with the largest gap first."""
-    by_pair: dict[int, Curve] = {}
-    for row in trace:
-        title = " against ".join(map(str, reversed(row["classes"])))
-        if len(row["classes"]) == 1:
-            title += " against all others"
-        curve = by_pair.setdefault(row["pair"], Curve(title, not row["classes"]))
-        for name, points in curve.points.items():
-            points.append(row[name])
-    return sorted(by_pair.values(), key=lambda curve: -curve.relative_gap)
+    curves = []
+    for points in views.problems_of(trace):
+        classes = points["classes"][0]
+        title = " against ".join(map(str, reversed(classes)))
+        alone = " against all others" if len(classes) == 1 else ""
+        curves.append(Curve(title + alone, not classes, points))
+    return curves
 
 
 def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None:
     """The learning curve of a job, of the problem with the largest gap, and what is known of a
     running job since its last point; None of a job that has ended without points."""
-    curve = curves[0] if curves else Curve("")
-    now, points, running = job.progress, curve.points, job.state not in FINAL
+    now, running = job.progress, job.state not in FINAL
     if not (running or curves):
         return None
+    points = curves[0].points if curves else {name: [] for name in COLUMNS}
     latest = {"primal": now.primal, "dual": now.dual, "epoch": now.epoch, "updates": now.updates}
     if running and len(curves) < 2 and None not in latest.values():
-        newest = dict.fromkeys(COLUMNS) | latest | {"elapsed_s": job.elapsed_s}
-        points = {name: [*values, newest[name]] for name, values in points.items()}
-    of = f" of the problem {curve.title}, the widest of {len(curves)}" if len(curves) > 1 else ""
+        newest = latest | {"elapsed_s": job.elapsed_s}
+        points = {name: [*values, newest.get(name)] for name, values in points.items()}
+    of = ""
+    if len(curves) > 1:
+        of = f" of the problem {curves[0].title}, the widest of {len(curves)}"
     return views.learning_curve("Cost and bound", points, by, of)
 
 
-def evaluation_charts(metrics: EvaluationMetricsRead) -> dict[str, Chart]:
-    """ROC curves, precision against recall, and margins, by the names of their files."""
-    classes = metrics.classes
+def evaluation_charts(metrics: EvaluationMetricsRead | NumberMetricsRead) -> dict[str, Chart]:
+    """The charts that the metrics have data for, by the names of their files."""
+    if isinstance(metrics, NumberMetricsRead):
+        rows, points = f"{len(metrics.points.actual):,} rows", metrics.points
+        return {
+            "predicted-against-actual": views.predicted_against_actual(
+                "Predicted against actual", rows, points.actual, points.predicted
+            ),
+            "residuals": views.residuals("Residuals", rows, points.actual, points.predicted),
+        }
+    classes, charts = metrics.classes, {}
     rates = {
         classes.index(one.label): (one.false_positive_rate, one.true_positive_rate, one.auc)
         for one in metrics.roc
     }
-    counts = [sum(row) for row in metrics.confusion_matrix]
-    caption = (
-        "Signed distances of rows from the boundary; rows left of the boundary are predicted "
-        "wrongly."
-    )
-    shown = metrics.margins.counts
-    bars: dict[str, tuple[int, Any]] = {
-        str(label): (k, values)
-        for k, (label, values) in enumerate(zip(classes, shown, strict=True))
-    }
-    if len(classes) > SHOWN_CLASSES:
-        bars = {"": (0, np.sum(shown, axis=0))}
-    charts = {"margins": views.margins("Margins", caption, metrics.margins.edges, bars)}
     if rates:
-        pairs = {k: (x, y) for k, (x, y, _) in rates.items()}
         charts["roc"] = views.roc("ROC", rates, classes)
         charts["precision-recall"] = views.precision_recall(
-            "Precision and recall", pairs, classes, counts
+            "Precision and recall", rates, classes, list(map(sum, metrics.confusion_matrix))
+        )
+    caption = "Rows by their margins; those left of the boundary are predicted wrongly."
+    shown = metrics.margins.counts
+    bars: dict[str, tuple[int, Any]] = {"": (0, np.sum(shown, axis=0))}
+    if len(classes) <= SHOWN_CLASSES:
+        bars = {str(classes[k]): (k, values) for k, values in enumerate(shown)}
+    edges, binary = metrics.margins.edges, len(classes) == 2
+    charts["margins"] = views.margins("Margins", caption, edges, bars, binary=binary)
+    if metrics.calibration:
+        bins = metrics.calibration.reliability
+        charts["reliability"] = views.reliability(
+            "Reliability",
+            [(one.n_samples, one.mean_probability, one.accuracy) for one in bins],
+            metrics.calibration.expected_calibration_error,
         )
     return charts
 
@@ -140,6 +137,8 @@ class Bar:
     height: float
     series: int
     """Number of the class, 0 if all rows have the same color."""
+    title: str = ""
+    """The level, and how many rows have it."""
 
 
 class Distributions:
@@ -165,7 +164,7 @@ class Distributions:
             X = np.asarray(data.X)[:, first : first + count]
             kinds = dataset.kinds[first : first + count]
             histograms = [
-                [] if kind.kind == "text" else _bars(column, codes, n_classes)
+                [] if kind.kind == "text" else _bars(column, codes, n_classes, kind.levels)
                 for kind, column in zip(kinds, X.T, strict=True)
             ]
             self._cache[key] = histograms
@@ -175,7 +174,10 @@ class Distributions:
 
 
 def _bars(
-    values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32] | None, n_classes: int
+    values: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int32] | None,
+    n_classes: int,
+    levels: Sequence[str],
 ) -> list[Bar]:
     known = ~np.isnan(values)  # other cells are missing
     values, codes = values[known], codes if codes is None else codes[known]
@@ -193,12 +195,17 @@ def _bars(
     counts = np.bincount(which, minlength=BINS * series).reshape(BINS, series)
     tops = counts.cumsum(axis=1)
     highest = max(1, int(tops.max()))
+    titles = [""] * BINS
+    if low == 0 and high == len(levels) - 1 < BINS:  # each level has a bar of its own
+        for code, level in enumerate(levels):
+            b = min(int(code / max(1.0, high) * BINS), BINS - 1)
+            titles[b] = f"{level}: {tops[b, -1]:,}"
     return [
         Bar(
             int(b),
             float((tops[b, s] - counts[b, s]) / highest),
             float(counts[b, s] / highest),
-            int(s),
+            *(int(s), titles[b]),
         )
         for b, s in zip(*np.nonzero(counts), strict=True)
     ]

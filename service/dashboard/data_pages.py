@@ -6,6 +6,7 @@ Before an upload is kept, a page shows its columns, and what is wrong with them,
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -22,18 +23,21 @@ from service.common.names import DatasetId
 from service.dashboard.formatting import day, without_location
 from service.dashboard.list_pages import with_latest
 from service.dashboard.page import HERE, PageContext, go, page
-from service.dashboard.row_pages import STEP, TESTS, Asked, view_of
+from service.dashboard.row_pages import COLUMNS, STEP, TESTS, Asked, view_of
 from service.datasets.dataset import SENT, Dataset
 from service.datasets.schemas import MAX_NAME, ColumnRead, DatasetRead, UploadOptions
 from service.datasets.upload_routes import Upload, read_limits, receive
 from service.errors import Fault, InvalidContent, NotFound, ServiceError
 from service.jobs.collection.schemas import JobRead
+from service.jobs.core.job import State
 from service.jobs.core.store import JobFilter
+from service.jobs.kinds import TRAINING
 from service.rows.format_table import FORMATS
 from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec, Roles, SentFile
 from service.rows.table.beside import WORDS
 from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
+from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
 from service.web.problems import PROBLEMS
@@ -45,10 +49,10 @@ SAMPLES = {
     "tickets": "Messages to the support of a shop, and their topic, one of seven. 480 rows.",
 }
 RECENT = PageRequest(size=5)
+TRAINED = PageRequest(size=10)
+EXPLAINERS = 3
 FIXED = (LIBSVM, NPY, NPZ)
 """Formats whose columns are numbers, with nothing to choose."""
-COLUMNS = 50
-"""Columns on one page of a dataset."""
 SHOWN_CHARACTERS = 40
 SHOWN_LEVELS = 6
 SHOWN_COLUMNS = 200
@@ -161,6 +165,9 @@ def _proposal(
     error: InvalidContent | None = None,
 ) -> Response:
     target = None if error is not None else upload.options.target
+    extra = {} if error is None else error.extra
+    warned = {one.code: one for one in ([] if read is None else read.warnings)}
+    likely = warned.get("likely-targets")
     return page(
         request,
         "proposal.html",
@@ -171,9 +178,16 @@ def _proposal(
         columns=[] if read is None else proposed_columns(read, target, upload.spec.asked.schema),
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
-        likely=[] if error is None else error.extra.get("likely_targets", []),
+        likely=extra.get("likely_targets") or (likely.columns or [] if likely else []),
+        as_label=None if read is None else _as_label(read, "numeric-target" in warned),
         problems=[] if error is None else column_problems(error, _options(upload)),
     )
+
+
+def _as_label(read: DatasetRead, numbers: bool) -> str | None:
+    """The kind that labels can have instead of theirs. `numbers`: few enough to be classes."""
+    of_classes = isinstance(read.classes[0], int) if read.classes else False
+    return "number" if of_classes else "category" if numbers else None
 
 
 async def _keep(context: PageContext, folder: Path, upload: Upload) -> Dataset:
@@ -223,10 +237,23 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
             columns_step=COLUMNS,
             bars=context.distributions.of(row, first, COLUMNS) if shown else None,
             jobs=[JobRead.of(job) for job in jobs],
+            explainers=_trained_on(context, id) if view.query.row and view.rows else [],
             target_statistics=read.target_statistics,
             times=_times(row),
             trainable=row.n_distinct_labels > 1 and row.target_kind is not None,
         )
+
+
+def _trained_on(context: PageContext, id: str) -> list[ModelVersion]:
+    """The latest version of each of a few models trained on the dataset."""
+    trained = JobFilter(dataset_id=id, kind=TRAINING.name, state=State.SUCCEEDED)
+    latest: dict[str, ModelVersion] = {}
+    for job in context.jobs.page(trained, TRAINED).items:
+        with suppress(NotFound):  # it was deleted
+            if job.model_name and job.model_version and job.model_name not in latest:
+                version = context.models.get_version(job.model_name, job.model_version)
+                latest[job.model_name] = version
+    return list(latest.values())[:EXPLAINERS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,6 +17,7 @@ from service.common.phases import COMPARING, expected
 from service.dashboard.charts import chart_of, curves_of
 from service.dashboard.job_progress import forecast_of, fraction_of, steps_of
 from service.dashboard.page import PageContext, back, form_of, page
+from service.dashboard.row_pages import FAR, STEP, predicted_view
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.routes import comparison
@@ -34,7 +36,12 @@ def add(routes: APIRouter, context: PageContext) -> None:
 
 def _add_read(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/jobs/{id}")
-    def job(request: Request, id: JobId, against: Against = "time") -> Response:
+    def job(
+        request: Request,
+        id: JobId,
+        against: Against = "time",
+        offset: Annotated[int, Query(ge=0, le=FAR)] = 0,
+    ) -> Response:
         row = context.jobs.get(id)
         curves = curves_of(context.jobs.trace(id)) if row.kind == TRAINING.name else []
         return page(
@@ -54,6 +61,9 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
             comparison=comparison(context.jobs, row) if row.kind == COMPARISON.name else None,
             tested=_tested_rows(context, row) if row.kind == COMPARISON.name else None,
             evaluation=evaluation(context.jobs, row) if row.kind == EVALUATION.name else None,
+            predicted=predicted_view(context, row, offset),
+            step=STEP,
+            at=lambda offset: f"?offset={offset}#rows",
         )
 
 

@@ -37,11 +37,12 @@ class Step:
 def steps_of(job: Job) -> list[Step]:
     """The phases that a job had, the present one, and, until it ends, those that are to come."""
     known = {each["name"]: each for each in shown(job)["phases"]}
+    order = list(phases.WORDS)
     if job.state in FINAL:
-        return [Step(name, "done", duration(one["elapsed_s"])) for name, one in known.items()]
+        had = sorted(known, key=order.index)
+        return [Step(name, "done", duration(known[name]["elapsed_s"])) for name in had]
     now = job.progress.get("phase", phases.READING if known else phases.QUEUED)
     first = {phases.QUEUED: {"elapsed_s": 0.0, "started_at": job.created_at}}
-    order = list(phases.WORDS)
     coming = order[order.index(now) :]
     expected = {name for name in phases.expected(job.kind, job.spec) if name in coming}
     steps = []

@@ -157,6 +157,16 @@ def _add_change(routes: APIRouter, context: PageContext) -> None:
         return back(f"/models/{name}/versions/{version}")
 
 
+@dataclass(frozen=True, slots=True)
+class RowOfData:
+    """The row of a dataset that was filled in."""
+
+    dataset: Dataset
+    number: int
+    label: Any
+    """None if it has none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
     """What was predicted on the page, and why."""
@@ -164,6 +174,7 @@ class Use:
     entries: Mapping[str, str] | None = None
     answer: Mapping[str, Any] | None = None
     error: ServiceError | None = None
+    origin: RowOfData | None = None
     why: Sequence[Bars] = ()
     marked: Sequence[MarkedText] = ()
     changes: Sequence[InWords] = ()

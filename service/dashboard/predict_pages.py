@@ -6,22 +6,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from service.common.names import ModelName
-from service.dashboard.model_pages import Use, show_version
+from service.dashboard.model_pages import RowOfData, Use, show_version
 from service.dashboard.page import PageContext, last_entries
-from service.dashboard.row_inputs import inputs_of, line_of, ranges_of, row_of
+from service.dashboard.row_inputs import entries_of, inputs_of, line_of, ranges_of, row_of
+from service.dashboard.row_pages import FAR
 from service.dashboard.why import bars_of, changes_in_words, marked_texts, moves_in_words
+from service.datasets.browse import DatasetRows
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import UploadOptions
 from service.datasets.upload_routes import receive
 from service.errors import ServiceError
+from service.jobs.core.model_columns import check_columns
+from service.jobs.training.admission import refuse_at
 from service.models.card import training_data
 from service.models.outputs import USUAL, arrays_of
 from service.models.routes import Version
@@ -51,11 +56,22 @@ def add(routes: APIRouter, context: PageContext) -> None:
         sent = await last_entries(request)
         entries = {name: text.replace("\r\n", "\n") for name, text in sent.items()}
         row = await run_sync(context.models.get_version, name, version)
-        try:
-            use = await _predict(context, row, entries)
-        except ServiceError as error:
-            use = Use(entries=entries, error=error)
-        return await show_version(request, context, row, use)
+        return await show_version(request, context, row, await _predict(context, row, entries))
+
+    @routes.get(ROUTE)
+    @requires_scope("predict")
+    async def explain(
+        request: Request,
+        name: ModelName,
+        version: Version,
+        dataset_id: str,
+        row: Annotated[int, Query(ge=1, le=FAR)],
+    ) -> Response:
+        """A row of a dataset, filled in."""
+        model_version = await run_sync(context.models.get_version, name, version)
+        entries, origin = await run_sync(_of_data, context, model_version, dataset_id, row)
+        use = await _predict(context, model_version, entries)
+        return await show_version(request, context, model_version, replace(use, origin=origin))
 
     @routes.post(FILE_ROUTE)
     @requires_scope("predict")
@@ -77,8 +93,34 @@ def add(routes: APIRouter, context: PageContext) -> None:
         return Response(content, headers=headers, media_type="text/csv")
 
 
+def _of_data(
+    context: PageContext, version: ModelVersion, dataset_id: str, number: int
+) -> tuple[dict[str, str], RowOfData]:
+    """The entries for a row. Raises ServiceError."""
+    dataset = context.datasets.get(dataset_id)
+    with refuse_at("/dataset_id"):
+        check_columns(dataset, version)
+    rows = DatasetRows(context.datasets, dataset)
+    cells = rows.features_of(number)
+    if version.columns and dataset.columns:
+        named = dict(zip(dataset.columns, cells, strict=True))
+        cells = [named.get(name) for name in version.columns]
+    return entries_of(cells), RowOfData(dataset, number, rows.label_of(number))
+
+
 async def _predict(context: PageContext, version: ModelVersion, entries: Mapping[str, str]) -> Use:
-    """The prediction for the entries: an input for each feature, or lines."""
+    """The prediction for the entries: an input for each feature, or lines; or what is wrong with
+    them."""
+    try:
+        return await _predicted(context, version, entries)
+    except ServiceError as error:
+        return Use(entries=entries, error=error)
+
+
+async def _predicted(
+    context: PageContext, version: ModelVersion, entries: Mapping[str, str]
+) -> Use:
+    """Raises ServiceError."""
     loaded = await context.loaded_models.get(version.model_name, version.version)
     outputs, fitted = arrays_of(loaded.offer), loaded.fitted
     if fitted.conformal is not None and not fitted.conformal.allows(USUAL.coverage):

@@ -40,11 +40,16 @@ class Input:
     @property
     def text(self) -> str:
         """The example as an input shows it."""
-        if isinstance(self.example, bool):
-            return "true" if self.example else "false"
-        if isinstance(self.example, float):
-            return str(self.example).removesuffix(".0")
-        return self.example or ""
+        return text_of(self.example)
+
+
+def text_of(cell: float | str | bool | None) -> str:
+    """A cell as an input shows it."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float):
+        return str(cell).removesuffix(".0")
+    return "" if cell is None else str(cell)
 
 
 def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
@@ -87,6 +92,14 @@ def line_of(cells: list[str]) -> str:
 def row_of(entries: Mapping[str, str], n_features: int) -> str:
     """The row that was entered, as a line of CSV."""
     return line_of([entries.get(f"x{i}", "") for i in range(n_features)])
+
+
+def entries_of(cells: Sequence[float | str | bool | None]) -> dict[str, str]:
+    """A row as it is entered: an input for each column, or a line."""
+    texts = list(map(text_of, cells))
+    if len(texts) > MAX_INPUTS:
+        return {"rows": line_of(texts)}
+    return {f"x{i}": text for i, text in enumerate(texts)}
 
 
 def _most_frequent(column: Column, counts: Indices, missing: int) -> str | None:

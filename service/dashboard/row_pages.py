@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from contextlib import suppress
+from dataclasses import astuple, dataclass, replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query
-from pydantic import TypeAdapter, ValidationError
 
 from service.dashboard.page import PageContext
-from service.datasets.browse import (
-    Condition,
-    DatasetRows,
-    Order,
-    RowsPage,
-    ShownColumn,
-    Test,
-)
+from service.datasets.browse import DatasetRows, RowsPage, ShownColumn
+from service.datasets.conditions import Condition, Order, Test, conditions_of
 from service.datasets.dataset import Dataset
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, NotFound
+from service.jobs.batch_predictions.reading import predicted_rows
+from service.jobs.core.job import Job
+from service.jobs.kinds import BATCH_PREDICTION
+from service.models.outputs import offer_of_version
 
 STEP = 20
 """Rows on one page."""
@@ -33,6 +31,8 @@ TESTS: Mapping[Test, str] = {
     "at-most": "at most",
     "missing": "is missing",
 }
+COLUMNS = 50
+"""Columns on one page."""
 CHIPS = 12
 """Classes with a link each; others are typed."""
 SUGGESTED = 100
@@ -70,9 +70,6 @@ def written(conditions: Sequence[Condition]) -> str:
     return json.dumps([astuple(one) for one in conditions], ensure_ascii=False)
 
 
-_WHERE = TypeAdapter(list[tuple[str, Test, str]])
-
-
 def _query(
     where: Annotated[str, Query(max_length=10_000)] = "[]",
     column: str = "",
@@ -84,11 +81,7 @@ def _query(
     row: Annotated[int | None, Query(ge=1, le=FAR)] = None,
 ) -> RowsQuery:
     """`where`: conditions besides that of `column`, `test` and `value`. A parameter comes once."""
-    try:
-        conditions = [Condition(*one) for one in _WHERE.validate_json(where)]
-    except ValidationError:
-        detail = "`where` is a list in JSON of conditions: [[column, test, value], …]"
-        raise InvalidRequest("invalid-parameter", detail) from None
+    conditions = conditions_of(where)
     if column:
         conditions.append(Condition(column, test, value))
     order = Order(sort, descending) if sort else None
@@ -176,9 +169,6 @@ def view_of(
     shown = [*table.leading, *table.features(first, columns)]
     choices = [one for one in shown if one.role != "entries"]
     try:
-        if query.row is not None and query.row > dataset.n_samples:
-            message = f"there is no row {query.row:,}: the dataset has {dataset.n_samples:,} rows"
-            raise InvalidRequest("invalid-parameter", message)
         rows = table.page(
             query.conditions,
             query.order,
@@ -191,3 +181,26 @@ def view_of(
     except InvalidRequest as error:
         return RowsView(query, None, error, choices, first)
     return RowsView(query, rows, None, choices, first)
+
+
+def predicted_view(context: PageContext, job: Job, offset: int) -> RowsPage | None:
+    """Rows with their predictions before the columns of the data; None if there are no predictions,
+    or the data were deleted. Raises Corrupt."""
+    if job.kind != BATCH_PREDICTION.name or (file := context.jobs.open_results(job)) is None:
+        return None
+    spec, model = job.spec, job.spec["model"]
+    names: dict[str, Sequence[str]] = {}
+    with file:
+        with suppress(NotFound):  # columns without names are numbered
+            version = context.models.get_version(model["name"], model["version"])
+            names = {name: one.columns for name, one in offer_of_version(version).items()}
+        try:
+            dataset = context.datasets.get(job.dataset_id)
+        except NotFound:
+            return None
+        table = DatasetRows(context.datasets, dataset)
+        rows = table.page(offset=offset, limit=STEP, columns=COLUMNS)
+        some = {"total": rows.total, "offset": rows.offset, "limit": STEP}
+        predicted = predicted_rows(file, spec["format"], spec["outputs"], names, **some)
+    cells = [[*a, *b] for a, b in zip(predicted.cells, rows.cells, strict=True)]
+    return replace(rows, columns=[*predicted.columns, *rows.columns], cells=cells)

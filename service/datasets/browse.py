@@ -6,8 +6,7 @@ if more than `MOST_BYTES` would be read.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -16,10 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.datasets.conditions import (
+    MOST_CONDITIONS,
+    Condition,
+    Order,
+    bounds,
+    invalid,
+    short,
+    text_test,
+)
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetFiles
-from service.errors import InvalidRequest
-from service.rows.cell_texts.dates import days
 from service.rows.rendering import cells_of, label_name
 from service.rows.spec import TableColumn
 from service.rows.table.writers import MISSING_CODE, coded_positions
@@ -27,32 +33,12 @@ from svm.data.matrices import Indices
 from svm.data.texts import TextList, Texts
 
 MOST_BYTES = 128 * 1024 * 1024
-MOST_CONDITIONS = 10
 MOST_ENTRIES = 20
 """Shown of a sparse row."""
 _PAGE_BYTES = 4096
-_SHOWN = 40
 
-Test: TypeAlias = Literal["is", "contains", "at-least", "at-most", "missing"]
-Role: TypeAlias = Literal["label", "weight", "group", "time", "feature", "entries"]
+Role: TypeAlias = Literal["label", "weight", "group", "time", "feature", "entries", "predicted"]
 Values: TypeAlias = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """What a cell must be."""
-
-    column: str
-    test: Test
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Rows by a column, missing cells last; equal ones by their number."""
-
-    column: str
-    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +72,32 @@ class RowsPage:
     total: int
     """Rows that meet the conditions."""
 
+    @property
+    def named(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The number of each row, and its cells by column, entries among them."""
+        names = [column.name for column in self.columns]
+        of_entries = bool(self.columns) and self.columns[-1].role == "entries"
+        for number, cells in zip(self.numbers, self.cells, strict=True):
+            named = dict(zip(names, cells, strict=True))
+            if of_entries:
+                named |= named.pop("entries")[0]
+            yield number, named
+
 
 class DatasetRows:
     """The rows of one dataset. Every method raises Corrupt."""
 
-    def __init__(self, files: DatasetFiles, dataset: Dataset, most_bytes: int = MOST_BYTES) -> None:
-        """`most_bytes`: read of the files to filter or sort."""
+    def __init__(
+        self,
+        files: DatasetFiles,
+        dataset: Dataset,
+        *,
+        most_bytes: int = MOST_BYTES,
+        most_entries: int = MOST_ENTRIES,
+    ) -> None:
+        """`most_bytes`: read of the files to filter or sort. `most_entries`: of a sparse row."""
         self._files, self._dataset = files, dataset
-        self._most_bytes = most_bytes
+        self._most_bytes, self._most_entries = most_bytes, most_entries
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         self._coded = coded_positions(dataset.table)
         taken: list[ShownColumn] = []
@@ -123,8 +127,9 @@ class DatasetRows:
         chosen = self._select(conditions, order)
         total = self._dataset.n_samples if chosen is None else len(chosen)
         if row is not None:
+            self._check_row(row)
             places = [row - 1] if chosen is None else np.flatnonzero(chosen == row - 1)[:1].tolist()
-            offset = places[0] // limit * limit if places and places[0] < total else offset
+            offset = places[0] // limit * limit if places else offset
         span = np.arange(min(offset, total), min(offset + limit, total))
         rows = span if chosen is None else chosen[span]
         shown = [*self.leading, *self.features(first, columns)]
@@ -136,6 +141,37 @@ class DatasetRows:
             offset=offset,
             total=total,
         )
+
+    @property
+    def width(self) -> int:
+        """Cells of a row; of sparse ones on average."""
+        n_features = self._dataset.n_features
+        if self._dataset.sparse:
+            n_features = len(self._array("data")) // self._dataset.n_samples
+        return len(self.leading) + max(1, n_features)
+
+    def features_of(self, row: int) -> list[Any]:
+        """Cells of all features of a row. Raises InvalidRequest."""
+        self._check_row(row)
+        if not self._dataset.sparse:
+            some, n_features = np.array([row - 1]), self._dataset.n_features
+            return [self._cells(column, some)[0] for column in self.features(0, n_features)]
+        start, end = self._array("indptr")[row - 1 : row + 1].tolist()
+        values = np.zeros(self._dataset.n_features)
+        values[self._array("indices")[start:end]] = self._array("data")[start:end]
+        cells: list[Any] = values.tolist()
+        return cells
+
+    def label_of(self, row: int) -> Any:
+        """None if there is none. Raises InvalidRequest."""
+        self._check_row(row)
+        labels = [one for one in self.leading if one.role == "label"]
+        return self._cells(labels[0], np.array([row - 1]))[0] if labels else None
+
+    def _check_row(self, row: int) -> None:
+        n = self._dataset.n_samples
+        if row > n:
+            raise invalid(f"there is no row {row:,}: the dataset has {n:,} rows")
 
     def features(self, first: int, count: int) -> list[ShownColumn]:
         """Some features; of sparse rows what is not zero together."""
@@ -153,7 +189,7 @@ class DatasetRows:
         if self._dataset.columns is None and name.isdecimal() and name.isascii() and len(name) < 10:
             position = int(name)
         if position is None or position >= self._dataset.n_features:
-            raise _invalid(f"there is no column {_short(name)} to filter or sort by")
+            raise invalid(f"there is no column {short(name)} to filter or sort by")
         return self._feature(position)
 
     @cached_property
@@ -182,7 +218,7 @@ class DatasetRows:
     def _select(self, conditions: Sequence[Condition], order: Order | None) -> Indices | None:
         """Numbers of rows from 0; None for all, in their order. Raises InvalidRequest."""
         if len(conditions) > MOST_CONDITIONS:
-            raise _invalid(f"give at most {MOST_CONDITIONS} conditions")
+            raise invalid(f"give at most {MOST_CONDITIONS} conditions")
         named = [one.column for one in conditions] + ([order.column] if order else [])
         columns = [self.column(name) for name in named]
         self._check_size(columns)
@@ -202,8 +238,8 @@ class DatasetRows:
         if sum(needed.values()) > self._most_bytes:
             name = max(needed, key=needed.__getitem__)
             megabytes = sum(needed.values()) / 1e6, self._most_bytes / 1e6
-            raise _invalid(
-                f"the dataset is too large to be filtered or sorted by {_short(name)}: "
+            raise invalid(
+                f"the dataset is too large to be filtered or sorted by {short(name)}: "
                 f"{megabytes[0]:,.0f} MB would be read, at most {megabytes[1]:,.0f} MB are; "
                 "split off a smaller part, or download the data"
             )
@@ -225,7 +261,7 @@ class DatasetRows:
         if test == "missing":
             return missing
         if column.kind in ("category", "text"):
-            accepts = _text_test(condition, column)
+            accepts = text_test(condition)
             if column.kind == "category":
                 accepted = np.array([*map(accepts, column.levels), False], dtype=bool)
                 return accepted[np.where(missing, len(column.levels), values).astype(np.int64)]
@@ -233,7 +269,7 @@ class DatasetRows:
             texts = self._texts.take(values[~missing].astype(np.int64).tolist())
             met[~missing] = list(map(accepts, texts))
             return met
-        low, high = _bounds(condition, column)
+        low, high = bounds(condition, column.kind)
         with np.errstate(invalid="ignore"):
             return (values >= low) & (values <= high)
 
@@ -258,7 +294,7 @@ class DatasetRows:
 
     def _entries(self, row: int) -> tuple[list[tuple[str, float]], int]:
         start, end = self._array("indptr")[row : row + 2].tolist()
-        some = slice(start, min(end, start + MOST_ENTRIES))
+        some = slice(start, min(end, start + self._most_entries))
         positions, values = self._array("indices")[some], self._array("data")[some]
         names = [self._feature(i).name for i in positions.tolist()]
         return list(zip(names, values.tolist(), strict=True)), end - start
@@ -310,66 +346,3 @@ class DatasetRows:
     @cached_property
     def _texts(self) -> Texts:
         return self._files.texts(self._dataset, self._files.array) or TextList()
-
-
-def _text_test(condition: Condition, column: ShownColumn) -> Callable[[str], bool]:
-    wanted = condition.value
-    if condition.test == "is":
-        return lambda text: text == wanted
-    if condition.test == "contains":
-        folded = wanted.casefold()
-        return lambda text: folded in text.casefold()
-    raise _invalid(f"{_short(column.name)} has texts: say is, contains or missing")
-
-
-def _bounds(condition: Condition, column: ShownColumn) -> tuple[float, float]:
-    """The smallest and the largest value that meets a condition. Raises InvalidRequest."""
-    if condition.test == "contains":
-        raise _invalid(f"{_short(column.name)} has no texts: say is, at-least, at-most or missing")
-    low, high = _VALUES[column.kind](condition.value.strip(), column.name)
-    if condition.test == "at-least":
-        high = math.inf
-    elif condition.test == "at-most":
-        low = -math.inf
-    return low, high
-
-
-def _number(text: str, name: str) -> tuple[float, float]:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or "_" in text:
-        raise _invalid(f"{_short(name)} has numbers, and {_short(text)} is not a finite number")
-    return value, value
-
-
-def _boolean(text: str, name: str) -> tuple[float, float]:
-    value = {"true": 1.0, "1": 1.0, "false": 0.0, "0": 0.0}.get(text.casefold())
-    if value is None:
-        raise _invalid(f"{_short(name)} is true or false, not {_short(text)}")
-    return value, value
-
-
-def _date(text: str, name: str) -> tuple[float, float]:
-    """A moment, or a whole day."""
-    value = days(text)
-    if value is None:
-        raise _invalid(f"{_short(name)} has dates, and {_short(text)} is none such as 2024-12-31")
-    whole_day = value.is_integer() and len(text) <= 10
-    return value, math.nextafter(value + 1, value) if whole_day else value
-
-
-_VALUES: dict[str, Callable[[str, str], tuple[float, float]]] = {
-    "number": _number,
-    "boolean": _boolean,
-    "date": _date,
-}
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
-
-
-def _invalid(message: str) -> InvalidRequest:
-    return InvalidRequest("invalid-parameter", message)

@@ -7,7 +7,7 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,6 +16,8 @@ from service.common.label_names import called_label
 from service.common.names import AnyDatasetId, DatasetId
 from service.common.schemas import MAX_TAGS
 from service.datasets import upload_routes
+from service.datasets.browse import DatasetRows
+from service.datasets.conditions import Order, conditions_of
 from service.datasets.contents import Contents, formats_of
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import (
@@ -23,6 +25,8 @@ from service.datasets.schemas import (
     DatasetRead,
     DatasetSummary,
     DatasetUpdate,
+    RowPage,
+    RowRead,
 )
 from service.datasets.store import DatasetStore
 from service.errors import Fault, InvalidContent
@@ -32,6 +36,7 @@ from service.rows.rendering import label_name
 from service.rows.spec import DELIMITED
 from service.settings import Limits
 from service.storage.blobs import Blobs
+from service.storage.database.pages import Page
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
 from service.web.http import headers as etags
@@ -42,6 +47,8 @@ from service.web.problems import responses
 
 DatasetUpdateBody = Annotated[DatasetUpdate, Depends(json_body(DatasetUpdate))]
 
+MOST_CELLS = 200_000
+"""On one page of rows."""
 _WITH_ETAG = ("invalid-parameter", "not-found", *etags.PROBLEMS)
 
 
@@ -52,6 +59,7 @@ def router(
     routes = Routes("/v1/datasets", "datasets")
     upload_routes.add(routes, store, parser, blobs, limits)
     _add_read(routes, store)
+    _add_rows(routes, store)
     _add_content(routes, store, contents)
     _add_change(routes, store)
     return routes
@@ -86,6 +94,49 @@ def _add_read(routes: APIRouter, store: DatasetStore) -> None:
         dataset = store.find(id)
         response.headers["ETag"] = etag(dataset.etag)
         return not_modified(request, etag(dataset.etag)) or DatasetRead.of(dataset)
+
+
+def _add_rows(routes: APIRouter, store: DatasetStore) -> None:
+    @routes.get(
+        "/{id}/rows",
+        operation_id="list_rows",
+        summary="Read rows of a dataset",
+        description="A page of wide data has fewer rows than `page_size`.",
+        responses=responses("invalid-parameter", "not-found", "dataset-corrupt"),
+    )
+    def list_rows(
+        id: AnyDatasetId,
+        page: PageParams,
+        where: Annotated[
+            str,
+            Query(
+                max_length=10_000,
+                description="Conditions for cells, all to be met, in JSON: "
+                "`[[column, test, value], …]`; tests are is, contains, at-least, at-most, missing.",
+                examples=['[["age", "at-least", "30"]]'],
+            ),
+        ] = "[]",
+        sort: Annotated[str, Query(description="The column to sort by.")] = "",
+        descending: Annotated[bool, Query(description="Largest first.")] = False,
+    ) -> RowPage:
+        first, offset = (id, 0) if page.after is None else page.after
+        dataset = store.find(str(first))  # a token stays with what `latest` was
+        rows = DatasetRows(store, dataset, most_entries=dataset.n_features)
+        limit = max(1, min(page.size, MOST_CELLS // rows.width))
+        order = Order(sort, descending) if sort else None
+        found = rows.page(
+            *(conditions_of(where), order),
+            offset=int(offset),
+            limit=limit,
+            columns=dataset.n_features,
+        )
+        end = found.offset + len(found.cells)
+        after = (dataset.id, end) if end < found.total else None
+        return RowPage(
+            rows=[RowRead(row=n, cells=cells) for n, cells in found.named],
+            total=found.total,
+            next_page_token=next_page_token(page, Page((), after)),
+        )
 
 
 def _add_content(routes: APIRouter, store: DatasetStore, contents: Contents) -> None:

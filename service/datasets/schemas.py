@@ -282,6 +282,24 @@ class DatasetRead(DatasetSummary):
         return cls.of(dataset).model_copy(update={"id": None, "created_at": None})
 
 
+class RowRead(ReadModel):
+    """A row of a dataset."""
+
+    row: int
+    """From 1, as evaluations and predictions count."""
+    cells: dict[str, Label | None]
+    """By column; null if missing. Of sparse rows what is not zero, by position from 0."""
+
+
+class RowPage(ReadModel):
+    """Rows of a dataset."""
+
+    rows: list[RowRead]
+    total: int
+    """Rows that meet the conditions."""
+    next_page_token: str | None
+
+
 class DatasetPage(ReadModel):
     """Datasets, newest first."""
 

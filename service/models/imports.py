@@ -31,7 +31,7 @@ from service.models.exports.document import (
     About,
     Parts,
 )
-from service.rows.cell_texts.number_text import MAX_LEVELS, MAX_LEVELS_IN_ALL, in_order
+from service.rows.cell_texts.number_text import MAX_LEVELS, MAX_LEVELS_IN_ALL
 from service.rows.cell_texts.reading import Reading
 from service.rows.formats.archive import Archive, BadArchive
 from service.rows.formats.npy import MAX_TEXT_BYTES, read_header, texts_of
@@ -39,7 +39,7 @@ from service.rows.json_reading.stream import Span, elements, is_object, members,
 from service.rows.spec import HEADER_BYTES
 from service.rows.table.arrays import ArrayWriter
 from service.settings import Limits
-from svm.data.columns import Column, Columns
+from svm.data.columns import Column, Columns, in_order
 from svm.data.matrices import Vector, is_sparse
 from svm.errors import InvalidData
 from svm.kernel.kernels import AnyKernel

@@ -9,7 +9,8 @@ does not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, overload
 
@@ -22,6 +23,16 @@ Kind: TypeAlias = Literal["number", "boolean", "date", "category", "text"]
 
 UNKNOWN = -1.0
 """The raw value of a cell whose text is none of the column's levels."""
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A text that is a finite number, or one beyond the range of float64."""
+
+
+def in_order(texts: Iterable[str]) -> list[str]:
+    """Sorted: numerically if all of them are numbers, else by code point."""
+    levels = sorted(texts)
+    if all(map(NUMBER.fullmatch, levels)):
+        levels.sort(key=float)
+    return levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,7 @@ class Column:
     name: str
     kind: Kind = "number"
     levels: tuple[str, ...] = ()
-    """Of a category: the different texts, sorted; numbers among them numerically."""
+    """Of a category: the different texts, `in_order`."""
     missing: int = field(default=0, compare=False, repr=False)
     """How many cells are missing, as far as it is known."""
     characters: int = field(default=0, compare=False, repr=False)

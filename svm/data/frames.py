@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from svm.data.columns import UNKNOWN, Column, Columns, Kind
+from svm.data.columns import UNKNOWN, Column, Columns, Kind, in_order
 from svm.data.matrices import Vector
 from svm.data.texts import TextList, with_texts
 from svm.errors import InvalidData
@@ -134,9 +134,7 @@ def _learned(name: str, cells: Any, categorical: bool, kind: Kind | None) -> Col
     if kind != "category":
         return Column(name, kind)
     known = [c for c in (cells.tolist() if there is None else there) if not _is_missing(c)]
-    levels = sorted({_level(cell) for cell in known})
-    if all(_NUMBER.fullmatch(level) for level in levels):
-        levels.sort(key=float)
+    levels = in_order({_level(cell) for cell in known})
     if not categorical and len(levels) > max(MANY_LEVELS, len(known) // 2):
         warnings.warn(
             f"column {name!r}: {len(levels):,} different texts in {len(known):,} rows; if they are "

@@ -21,11 +21,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Sums may be reordered, so that they can use vector registers. Unlike full fast-math this keeps
 # infinities and NaN, by which a diverged training is detected.
 REORDER = {"reassoc", "contract", "nsz"}
+OPTIONS: Any = {"fastmath": REORDER, "error_model": "numpy", "forceinline": True}
+"""A loop contains the code of those that it calls. Otherwise it would run theirs if a process has
+loaded them before, and its own copy if not, which is optimized another time: the last bits would
+depend on what else has run."""
 
 
 def compiled(function: F) -> F:
     """Compile without the GIL, and keep the machine code on disk if a folder is writable."""
-    loop: Any = numba.njit(nogil=True, fastmath=REORDER, error_model="numpy")(function)
+    loop: Any = numba.njit(nogil=True, **OPTIONS)(function)
     with suppress(RuntimeError):  # read-only installation, and NUMBA_CACHE_DIR not set
         loop._cache = MachineCodeCache(function)
         _kept.append(loop)

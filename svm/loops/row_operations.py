@@ -17,9 +17,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from svm.data.matrices import Indices, Vector
-from svm.loops import REORDER, compiled
+from svm.loops import OPTIONS, compiled
 
-overloads = partial(overload, jit_options={"fastmath": REORDER, "error_model": "numpy"})
+overloads = partial(overload, jit_options=OPTIONS)
 
 
 def dot(operand: Any, row: int, w: Any) -> float:

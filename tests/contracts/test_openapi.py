@@ -124,6 +124,7 @@ def test_all_of_the_contract_is_there(operations: dict[str, Any]) -> None:
         "post /v1/datasets/{id}/append",
         "post /v1/datasets/{id}/split",
         "get /v1/datasets/{id}/content",
+        "get /v1/datasets/{id}/rows",
         "get /v1/solvers",
         "get /v1/solvers/{name}",
         "post /v1/jobs:batch",

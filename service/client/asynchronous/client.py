@@ -214,6 +214,20 @@ class AsyncDataset(fields.DatasetFields):
         train, test = (AsyncDataset(self._session, both[name]) for name in ("train", "test"))
         return train, test
 
+    async def rows(
+        self,
+        *,
+        where: Sequence[Sequence[Any]] = (),
+        sort: str | None = None,
+        descending: bool | None = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Rows that meet all conditions, read as they are taken: `row`, their number from 1, and
+        `cells` by column. A condition is a column, a test and a value: `("age", "at-least", 30)`;
+        tests are is, contains, at-least, at-most, missing."""
+        query = calls.rows_query(where, sort=sort, descending=descending)
+        async for row in self._session.pages(calls.get(self._path("rows"), **query), "rows"):
+            yield row
+
     async def arrays(self) -> tuple[Any, Any]:
         """The data of a dense dataset: (n_samples, n_features), and labels or None."""
         call = calls.get(self._path("content"), headers={"Accept": NPZ})

@@ -212,6 +212,20 @@ class Dataset(fields.DatasetFields):
         train, test = (Dataset(self._session, both[name]) for name in ("train", "test"))
         return train, test
 
+    def rows(
+        self,
+        *,
+        where: Sequence[Sequence[Any]] = (),
+        sort: str | None = None,
+        descending: bool | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Rows that meet all conditions, read as they are taken: `row`, their number from 1, and
+        `cells` by column. A condition is a column, a test and a value: `("age", "at-least", 30)`;
+        tests are is, contains, at-least, at-most, missing."""
+        query = calls.rows_query(where, sort=sort, descending=descending)
+        for row in self._session.pages(calls.get(self._path("rows"), **query), "rows"):
+            yield row
+
     def arrays(self) -> tuple[Any, Any]:
         """The data of a dense dataset: (n_samples, n_features), and labels or None."""
         call = calls.get(self._path("content"), headers={"Accept": NPZ})

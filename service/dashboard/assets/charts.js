@@ -63,7 +63,7 @@
   function threshold(input) {
     const { label, threshold, fpr, tpr, rows: [negative, positive] } = JSON.parse(document.getElementById(input.dataset.threshold).textContent);
     if (input.max === String(threshold.length - 1)) return;
-    const panel = document.querySelector("#roc-chart svg[data-x]"), words = document.getElementById("at-threshold");
+    const panel = document.querySelector("[aria-labelledby=roc] svg[data-x]"), words = document.getElementById("at-threshold");
     const dot = document.createElementNS(panel.namespaceURI, "circle");
     for (const [name, value] of Object.entries({ id: "threshold-dot", r: 5, fill: "var(--k1)" })) dot.setAttribute(name, value);
     panel.append(dot);

@@ -83,6 +83,10 @@ const choose = (control) => {
   if (set === "target" || control.value === "label") {
     target.value = column ?? control.value;
     delete columns[target.value];
+    for (const name in columns) if (columns[name].role === "label") delete columns[name];
+  } else if (set === "label") {
+    target.value = "";
+    columns[column] = { role: "label", kind: control.value };
   } else if (set === "missing") {
     missing.value = [missing.value, control.value].filter(Boolean).join(",");
   } else if (set !== "use") {

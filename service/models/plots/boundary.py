@@ -196,8 +196,7 @@ def model_in_plane(fitted: FittedPipeline) -> FittedPipeline:
 
 def _own_axes(X: Vector, names: list[str] | None, codes: npt.NDArray[Any]) -> Plane:
     if X.shape[1] == 2:
-        labels = ("feature 0", "feature 1") if names is None else (names[0], names[1])
-        return _around(np.zeros(2), np.eye(2), X, labels, exact=True)
+        return _of_two_features(X, names)
     points = np.stack([X[:, 0], codes / max(1, codes.max())], axis=1)
     axes = np.array([[1.0], [0.0]])
     labels = ("feature 0" if names is None else names[0], "rows, a line for each class")
@@ -208,8 +207,7 @@ def _principal(fitted: FittedPipeline, X: Matrix) -> Plane:
     """The two principal components of the scaled rows, through their mean."""
     Z = fitted.scaling.transform(fitted.in_form(X) if fitted.takes_sparse else dense(X))
     mean, directions, points, share = _components(Z)
-    scale = np.ones(1) if fitted.scaling.scale is None else fitted.scaling.scale
-    offset = np.zeros(1) if fitted.scaling.offset is None else fitted.scaling.offset
+    scale, offset = _units(fitted)
     labels = tuple(f"principal component {k + 1} ({share[k]:.0%} of the variance)" for k in (0, 1))
     origin = offset + mean * scale
     return _around(origin, directions * scale, points, (labels[0], labels[1]), exact=False)
@@ -248,9 +246,7 @@ def _without_data(fitted: FittedPipeline, names: list[str] | None) -> Plane:
             "the training data were deleted, whose principal components span the plane of more "
             "than two features, or of a table"
         )
-    labels = ("feature 0", "feature 1") if names is None else (names[0], names[1])
-    scale = np.ones(2) if fitted.scaling.scale is None else fitted.scaling.scale
-    offset = np.zeros(2) if fitted.scaling.offset is None else fitted.scaling.offset
+    scale, offset = _units(fitted)
     vectors = fitted.support_vectors
     if vectors is not None and isinstance(fitted.features.spec, Identity):
         corners = dense(vectors)
@@ -259,8 +255,18 @@ def _without_data(fitted: FittedPipeline, names: list[str] | None) -> Plane:
         low = 0.0 if fitted.scaling.name == "min-max" else -1.0
         far = reach.get(fitted.scaling.name, 3.0)
         corners = np.array([[low * far, low * far], [far, far]])
-    plane = _around(np.zeros(2), np.eye(2), offset + corners * scale, labels, exact=True)
-    return Plane(plane.origin, plane.axes, plane.low, plane.high, labels, None, True)
+    return replace(_of_two_features(offset + corners * scale, names), points=None)
+
+
+def _of_two_features(X: Vector, names: list[str] | None) -> Plane:
+    labels = ("feature 0", "feature 1") if names is None else (names[0], names[1])
+    return _around(np.zeros(2), np.eye(2), X, labels, exact=True)
+
+
+def _units(fitted: FittedPipeline) -> tuple[Vector, Vector]:
+    """(scale, offset) of the features."""
+    d, scale, offset = fitted.n_features, fitted.scaling.scale, fitted.scaling.offset
+    return np.ones(d) if scale is None else scale, np.zeros(d) if offset is None else offset
 
 
 def _around(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import numpy as np
 
 from service.charts.chart import Axis, Chart, Panel, Series, thin_out
@@ -15,7 +13,7 @@ from service.charts.views import (
     against,
     along,
     learning_curve,
-    relative_gaps,
+    problems_of,
     thinned,
 )
 from service.models.plots import Plot, title, unavailable
@@ -66,17 +64,13 @@ def _problems_of(sources: Sources) -> tuple[Points, list[Points], str]:
 
     Raises NotFound (`plot-unavailable`).
     """
-    by_pair = [list(rows) for _, rows in groupby(sources.trace, key=lambda row: row["pair"])]
-    if not by_pair:
+    pairs = problems_of(sources.trace)
+    if not pairs:
         raise unavailable(
             "there is no learning curve: the trace of the job was deleted, with the job or "
             "after the limit history_s",
         )
-    pairs: list[Points] = [
-        {name: [row[name] for row in rows] for name in rows[0]} for rows in by_pair
-    ]
-    widest = max(pairs, key=lambda points: float(np.nan_to_num(relative_gaps(points)[-1])))
     if len(pairs) == 1:
-        return widest, [], ""
+        return pairs[0], [], ""
     thin = [pairs[k] for k in thin_out(np.arange(len(pairs)), MOST_PAIRS).tolist()]
-    return widest, thin, f" of the widest of {len(pairs)} binary problems"
+    return pairs[0], thin, f" of the widest of {len(pairs)} binary problems"

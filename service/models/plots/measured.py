@@ -106,26 +106,16 @@ def reliability(sources: Sources) -> Plot:
     measured = version.result.get("metrics", {}).get("validation", {}).get("calibration")
     if measured is None:
         raise unavailable("there is no reliability diagram: the probabilities were not measured")
-    bins = measured["reliability"]
-    predicted = [one["mean_probability"] for one in bins]
-    counts = [one["n_samples"] for one in bins]
-    # A bar for each bin, around its mean.
-    edges = np.ravel([[x - 0.01, x + 0.01] for x in predicted])
-    heights = np.ravel([[count, 0] for count in counts])[: len(edges) - 1]
-    error = measured["expected_calibration_error"]
-    caption = (
-        f"How often the class with the largest probability is the true one, against that "
-        f"probability; {sum(counts):,} validation rows, each with a calibration that was fitted on "
-        f"others. Expected calibration error {error:.4f}."
+    chart = views.reliability(
+        title(version, "Reliability"),
+        [
+            (one["n_samples"], one["mean_probability"], one["accuracy"])
+            for one in measured["reliability"]
+        ],
+        measured["expected_calibration_error"],
+        "validation rows, each with a calibration that was fitted on others",
     )
-    even = Series([0.0, 1.0], [0.0, 1.0], color="faint", dashed=True)
-    shares = Series(predicted, [one["accuracy"] for one in bins], mark="marked")
-    panels = [
-        Panel(views.share_axis("share that is correct"), [even, shares], height=240),
-        Panel(Axis("rows"), [Series(edges, heights, mark="bars")], height=80),
-    ]
-    name, x = title(version, "Reliability"), views.share_axis("largest probability")
-    return Plot(Chart(name, caption, x, panels))
+    return Plot(chart)
 
 
 def none_of_these(sources: Sources) -> Plot:

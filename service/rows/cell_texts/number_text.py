@@ -11,7 +11,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+from svm.data import columns
+
+NUMBER = columns.NUMBER
 NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 """Words for what is not a finite number, without their sign."""
 BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
@@ -104,14 +106,6 @@ def values_of(words: Iterable[str], value: Callable[[str], float | None]) -> fro
     cell that is written in another way, as -999.0, is missing, too."""
     others = (word for word in words if word not in MISSING_VALUES and word not in BOOLEANS)
     return frozenset(one for word in others if (one := value(word)) is not None)
-
-
-def in_order(texts: Iterable[str]) -> list[str]:
-    """Sorted: numerically if all of them are numbers, else by code point."""
-    levels = sorted(texts)
-    if all(NUMBER.fullmatch(level) for level in levels):
-        levels.sort(key=float)
-    return levels
 
 
 def similar(what: str, texts: Iterable[str]) -> str:

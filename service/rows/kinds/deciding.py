@@ -27,7 +27,6 @@ from service.rows.cell_texts.number_text import (
     MISSING_VALUES,
     NUMBER,
     Form,
-    in_order,
     is_not_finite,
     separator_of_lists,
     similar,
@@ -58,7 +57,7 @@ from service.rows.kinds.gathering import (
     Words,
     is_padded,
 )
-from svm.data.columns import Kind
+from svm.data.columns import Kind, in_order
 
 MIN_ROWS_OF_IDENTIFIERS = 10
 DECIMAL_HINT = "say decimal=. (a point) or decimal=, (a comma)"

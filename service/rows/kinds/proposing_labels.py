@@ -89,7 +89,7 @@ class LabelColumn(Labels):
         measured = target.classes is None and target.n_distinct > MOST_CLASSES
         if measured and hint is not None:
             message = f"{last} is taken as the label, a number to predict; for classes, {hint}"
-            target.warnings.append(warning("likely-targets", message))
+            target.warnings.append(warning("likely-targets", message, likely))
         self.lacks_advice = measured and hint is None
         return target
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from service.errors import InvalidContent
-from service.rows.cell_texts.number_text import MAX_LEVELS, in_order
+from service.rows.cell_texts.number_text import MAX_LEVELS
 from service.rows.faults import refuse, too_many
 from service.rows.spec import LIBSVM, Label, ParseSpec, ReadLimits, Stored, TableColumn
 from service.rows.table.arrays import ArrayWriter, in_folder, rewriting
@@ -27,7 +27,7 @@ from service.rows.table.labels import (
 from service.rows.table.layout import feature_order
 from service.rows.table.texts import TextFiles, text_positions, write_texts
 from service.rows.table.writers import Table, kept_kinds, raw_blocks, stored_blocks, write_rows
-from svm.data.columns import Column
+from svm.data.columns import Column, in_order
 from svm.encoding.recoding import recoding
 
 Block = npt.NDArray[np.float64]

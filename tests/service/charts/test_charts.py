@@ -14,8 +14,18 @@ import pytest
 
 from service import charts
 from service.charts import svg, views
-from service.charts.chart import Axis, Chart, Guide, Mark, Panel, Scaling, Series
-from service.charts.palette import COLORS, DARK
+from service.charts.chart import (
+    Axis,
+    Chart,
+    Guide,
+    Mark,
+    Panel,
+    Scaling,
+    Series,
+    length,
+    plain,
+)
+from service.charts.palette import LIGHT
 from service.charts.scales import scale, text
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -115,7 +125,7 @@ def test_hostile_names_are_text() -> None:
     """Markup stays text, control characters are replaced, long names are shortened."""
     axis = Axis(HOSTILE, names=[HOSTILE, "b"])
     series = [Series([0, 1], [1.0, 2.0], HOSTILE, k, "marked") for k in range(30)]
-    panel = Panel(Axis(HOSTILE), series, [Guide(1.0, HOSTILE), Guide(1.5, HOSTILE, "y")])
+    panel = Panel(Axis(HOSTILE), series, [Guide(1.0, HOSTILE)])
     cells = Series([0, 1], [0, 1], mark="cells", shades=[1.0, 0.1], texts=[HOSTILE, "2"])
     matrix = Panel(Axis(HOSTILE, names=[HOSTILE, "b"], reverse=True), [cells])
     for page in (True, False):
@@ -140,8 +150,8 @@ def test_files_have_colors_and_pages_variables() -> None:
     """A file is readable without rules, and has a title in the picture; a page has a class."""
     drawn = chart([1.0, 2.0], [3.0, 4.0])
     file, page = svg.write(drawn, page=False), svg.write(drawn, page=True)
-    assert f'stroke="{COLORS[0]}"' in file
-    assert set(re.findall(r'(?:fill|stroke)="(#\w+)"', file)) <= DARK.keys()
+    assert f'stroke="{LIGHT["k0"]}"' in file
+    assert set(re.findall(r'(?:fill|stroke)="(#\w+)"', file)) <= set(LIGHT.values())
     assert "<style>" in file
     assert ">Title</text>" in file
     assert "#" not in page
@@ -181,7 +191,7 @@ def test_names_are_at_the_ends_of_lines_or_in_a_legend() -> None:
             one for one in root.iter(f"{SVG}text") if one.text in ("epoch", "false positive rate")
         ]
         [name] = [
-            one for one in root.iter(f"{SVG}text") if one.text in ("bound", "setosa: area 0.5000")
+            one for one in root.iter(f"{SVG}text") if one.text in ("bound", "setosa (area 0.5000)")
         ]
         assert (float(name.get("y", 0)) > float(axis.get("y", 0))) == below
 
@@ -210,3 +220,55 @@ def test_many_points_stay_small() -> None:
     x = np.linspace(0, 1, 50_000)
     assert len(svg.write(chart(x, x), page=False)) < 5_000
     assert len(svg.write(chart(x, np.sin(20 * x)), page=False)) < 20_000
+
+
+def test_long_names_keep_both_of_their_ends() -> None:
+    """Within a width, in which wide characters count twice."""
+    assert plain("short", 5) == "short"
+    assert plain("the kind of flowers number 7", 14) == "the kind…er 7"
+    assert length(plain("第三の種類はとても長い名前", 14)) <= 14
+    matrix = Series([0, 1], [0, 1], mark="cells", shades=[1.0, 1.0])
+    names = ["a very long name of a class, the first", "a very long name of a class, the last"]
+    panel = Panel(Axis("true", names=names, reverse=True), [matrix])
+    root = ElementTree.fromstring(
+        svg.write(Chart("t", "c", Axis("predicted", names=names), [panel]), page=True)
+    )
+    _, axes = root.iter(f"{SVG}svg")
+    assert float(axes.get("width", 0)) > svg.WIDTH / 2
+
+
+def test_epochs_have_no_ticks_between_them() -> None:
+    shown = scale(views.against("epoch"), np.array([1.0, 3.0]), 0.0, 100.0)
+    assert [label for _, label in shown.ticks] == ["1", "2", "3"]
+
+
+def test_the_worst_of_many_classes_are_named() -> None:
+    """The others are thin lines."""
+    rates = {k: ([0.0, 1.0], [0.0, 1.0], 1 - k / 100) for k in range(12)}
+    names = [f"class {k}" for k in range(12)]
+    for drawn in (
+        views.roc("t", rates, names),
+        views.precision_recall("t", rates, names, [5] * 12),
+    ):
+        named = {one.name.partition(" (")[0] for one in drawn.panels[0].series if one.name}
+        assert named == {"class 9", "class 10", "class 11"}
+        assert "smallest areas" in drawn.caption
+
+
+def test_reliability_has_bins_and_intervals() -> None:
+    """Bars are the bins, from the first that has rows; a perfect bin of few rows is not certain."""
+    drawn = views.reliability("t", [(4, 0.55, 1.0), (96, 0.99, 0.99)], 0.04)
+    above, below = drawn.panels
+    assert list(below.series[0].y) == [4, 0, 0, 0, 0, 0, 96]
+    assert below.series[0].x[0] == drawn.x.low == pytest.approx(8 / 15)
+    low, high = above.series[1].y[:2]
+    assert low < 0.6
+    assert high == pytest.approx(1.0)
+
+
+def test_margins_of_many_classes_end_nowhere() -> None:
+    """The decision value minus another one has no margin at 1."""
+    edges = [-1.0, 0.0, 2.0]
+    for binary, names in ((True, ["boundary", "margin"]), (False, ["boundary"])):
+        drawn = views.margins("t", "c", edges, {"a": (0, [1, 2])}, binary=binary)
+        assert [guide.label for guide in drawn.panels[0].guides] == names

@@ -402,6 +402,22 @@ def test_datasets_are_made_from_others(client: Client, tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["whole.npz"]
 
 
+def test_rows_of_a_dataset(client: Client) -> None:
+    """Filtered and sorted, with their numbers."""
+    dataset = client.upload(X, SPECIES, columns=NAMES)
+    rows = list(dataset.rows())
+    assert [row["row"] for row in rows] == list(range(1, 151))
+    assert [[row["cells"][name] for name in NAMES] for row in rows] == X.tolist()
+    assert [row["cells"]["label"] for row in rows] == list(SPECIES)
+    where = [("label", "is", SPECIES[0]), (NAMES[0], "at-least", 5)]
+    found = list(dataset.rows(where=where, sort=NAMES[0], descending=True))
+    lengths = [row["cells"][NAMES[0]] for row in found]
+    assert lengths == sorted(X[(np.array(SPECIES) == SPECIES[0]) & (X[:, 0] >= 5), 0])[::-1]
+    assert list(dataset.rows(where=[(NAMES[1], "missing")])) == []
+    with pytest.raises(InvalidRequest, match="no column 'age'"):
+        list(dataset.rows(where=[("age", "is", 3)]))
+
+
 def test_predictions_of_a_dataset(client: Client, iris: str, tmp_path: Path) -> None:
     """A batch prediction is a job; its file has the same predictions."""
     dataset = client.upload(X, columns=NAMES)

@@ -16,7 +16,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.dashboard.row_pages import STEP
-from service.datasets.browse import DatasetRows, Order
+from service.datasets.browse import DatasetRows
+from service.datasets.conditions import Order
 from service.datasets.store import DatasetStore
 from service.errors import InvalidRequest
 from service.jobs.engine.worker_process import Worker
@@ -320,3 +321,39 @@ def test_wrong_rows_of_an_evaluation_lead_to_the_rows(client: TestClient, worker
             shown = client.get(address).text
             assert _table(shown)[int(number)]["label"] == ["no", "yes"][i]
             assert 'aria-current="true"><th scope="row" class="num"><a' in shown
+        (why,) = re.findall(rf'href="(/models/sizes/[^"]*row={links[0][1]})#prediction">', part)
+        explained = client.get(unescape(why)).text
+        assert f"labeled <strong>{['no', 'yes'][i]}</strong>" in explained
+        assert f'<p class="label">{["no", "yes"][j]}</p>' in explained
+
+
+@pytest.mark.parametrize("format_", ["csv", "ndjson", "parquet", "npy"])
+def test_predictions_are_shown_beside_their_rows(
+    client: TestClient, worker: Worker, format_: str
+) -> None:
+    """Page by page; without the data they can only be downloaded."""
+    id_ = _upload(client, *_file("csv"), **ROLES)
+    body = {"dataset_id": id_, "model_name": "answers", "solver": {"name": "newton"}}
+    assert client.post("/v1/jobs", json=body).status_code == 202
+    assert worker.take_next_job()
+    asked: dict[str, Any] = {"dataset_id": id_, "model": "answers", "format": format_}
+    asked |= {"outputs": ["label"] if format_ == "npy" else ["label", "decision"]}
+    job = client.post("/v1/batch-predictions", json=asked).json()["id"]
+    queued = client.get(f"/jobs/{job}").text
+    assert "Table of predictions" not in queued
+    assert worker.take_next_job()
+    results = client.get(f"/v1/batch-predictions/{job}/results")
+    html = client.get(f"/jobs/{job}?offset=100").text
+    rows = _table(html)
+    assert list(rows) == list(range(101, N + 1))
+    assert rows[101]["answer"] == LABELS[100]
+    assert rows[101]["born"] == BORN[100]
+    if format_ == "csv":
+        labels = [line.split(",")[0] for line in results.text.splitlines()[1:]]
+        assert [cells["label"] for cells in rows.values()] == labels[100:]
+        assert "decision" in rows[101]
+    assert f'href="/datasets/{id_}?row=101#row"' in html
+    assert 'href="?offset=80#rows">Before<' in html
+    assert _table(client.get(f"/jobs/{job}?offset={10**12}").text) == {}
+    assert client.delete(f"/v1/datasets/{id_}").status_code == 204
+    assert "The data were deleted" in client.get(f"/jobs/{job}").text

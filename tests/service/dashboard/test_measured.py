@@ -203,3 +203,10 @@ def test_pages_of_a_numeric_target(browser: Browser, client: TestClient, worker:
         text = browser.go(f"/jobs/{reply.json()['id']}").text
         assert shown in text
         assert "ccuracy" not in text
+        if shown == "Largest errors":
+            files = re.findall(r'href="(/jobs/[^"]+\.csv)"', browser.page.html)
+            assert [path.rpartition("/")[2] for path in files] == [
+                "predicted-against-actual.csv",
+                "residuals.csv",
+            ]
+            assert all(client.get(path).text.count("\n") > 120 for path in files)

@@ -405,6 +405,7 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker, client: 
     browser.go(browser.page.path)
     assert "Area under ROC" in browser.page.text
     assert browser.page.html.count('data-name="setosa') == 2  # ROC, precision and recall
+    assert client.get(f"{browser.page.path}/charts/residuals.svg").status_code == 404
     for name in ("roc", "precision-recall", "margins"):
         address = f"{browser.page.path}/charts/{name}"
         assert f'href="{address}.svg"' in browser.page.html

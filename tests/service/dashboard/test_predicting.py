@@ -84,6 +84,62 @@ def test_row_is_explained_with_its_own_values(browser: Browser, people: str) -> 
     assert "sex = female (now male) → yes" in page.text
 
 
+def test_row_of_the_data_is_filled_in_and_explained(browser: Browser, people: str) -> None:
+    """By a link beside the row; a missing cell stays one."""
+    data = browser.go(people).links["people.csv"]
+    shown = browser.go(f"{data}?row=5")
+    page = browser.go(shown.links["people, version 1"])
+    assert (page.status, page.path) == (200, f"{people}/predict")
+    assert "Row 5 of people.csv , labeled no ; predicted: no" in page.text
+    assert page.links["Row 5 of people.csv"].endswith("?row=5#row")
+    fields = page.form(f"{people}/predict").fields
+    assert fields == {"x0": ["male"], "x1": [""], "x2": ["1954-05-11"]}
+    assert "sex = male" in page.text
+    assert "people, version 1" not in browser.go(data).links
+    for query in (f"dataset_id={data[10:]}&row=61", f"dataset_id=ds_{32 * '0'}&row=1", "row=1"):
+        assert 400 <= browser.go(f"{people}/predict?{query}").status < 500
+
+
+def test_row_of_other_data_is_filled_in_by_name(browser: Browser, people: str) -> None:
+    """With levels that the model does not know; data without its columns are refused."""
+    header = ["age", "note", "sex", "born", "survived"]
+    rows = [
+        [str(i), f"n{i % 3}", ["male", "neither"][i % 2], f"1990-01-{i + 10}", "no"]
+        for i in range(9)
+    ]
+    browser.go("/")
+    browser.send("/datasets", files={"file": ("other.csv", text_of(header, rows))})
+    other = browser.page.path.rpartition("/")[2]
+    page = browser.go(f"{people}/predict?dataset_id={other}&row=4")
+    assert "Unknown to the model, or missing: sex neither" in page.text
+    assert page.form(f"{people}/predict").fields["x0"] == ["neither"]
+    text = text_of(["age", "survived"], [["3", "no"], ["4", "yes"]])
+    browser.go("/")
+    browser.send("/datasets", files={"file": ("less.csv", text)})
+    less = browser.page.path.rpartition("/")[2]
+    page = browser.go(f"{people}/predict?dataset_id={less}&row=1")
+    assert page.status == 422
+    assert "sex" in page.text
+
+
+def test_wide_and_sparse_rows_are_filled_in_as_a_line(client: TestClient, worker: Worker) -> None:
+    """With all of their zeros."""
+    lines = [f"{i % 2} {i % 2 + 1}:{i + 1} 30:0.5" for i in range(40)]
+    headers = {"Content-Type": "text/x-libsvm"}
+    sent = client.post(
+        "/v1/datasets", params={"dense": "never"}, headers=headers, content="\n".join(lines)
+    )
+    body = {"dataset_id": sent.json()["id"], "model_name": "wide", "solver": {"name": "newton"}}
+    assert client.post("/v1/jobs", json=body).status_code == 202
+    assert worker.take_next_job()
+    page = Page(
+        client.get(f"/models/wide/versions/1/predict?dataset_id={body['dataset_id']}&row=4")
+    )
+    (line,) = page.form("/models/wide/versions/1/predict").fields["rows"]
+    assert line.strip() == ",".join(["0", "4", *["0"] * 27, "0.5"])
+    assert "predicted: 1" in page.text
+
+
 def test_bars_sum_to_the_score(browser: Browser, people: str, client: TestClient) -> None:
     """Also those that are summed as other columns."""
     row = {"sex": "male", "age": 30, "born": None}

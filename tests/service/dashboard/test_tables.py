@@ -212,7 +212,12 @@ def test_page_of_a_table_shows_kinds_and_what_is_ignored(browser: Browser) -> No
     for expected in ("category", "boolean", "female, male", "1950-01-11 to 1989", "Read as UTF-8"):
         assert expected in text
     assert re.search("Ignored columns name an identifier or free text", text)
-    assert browser.page.html.count('class="histogram"') == 4
+    html = browser.page.html
+    assert html.count('class="histogram"') == 4
+    assert re.search('aria-label="sex: female, male">', html)
+    assert re.search('aria-label="age: [^"]*, [0-9.]+ % missing">', html)
+    counts = re.findall("<title>(female|male): ([0-9]+)</title>", html)
+    assert {name for name, _ in counts} == {"female", "male"}
 
 
 def test_ways_out_are_those_of_the_format(client: TestClient) -> None:
@@ -236,3 +241,21 @@ def test_likely_labels_come_first(client: TestClient) -> None:
     assert '<button type="button" data-set="target" value="sex">sex</button>' in page.html
     assert '<optgroup label="Likely"><option>' in page.html
     assert page.html.count("<option>sex</option>") == 1
+
+
+def test_whole_numbers_are_classes_or_amounts(client: TestClient) -> None:
+    """One button takes them for the other; columns that look more like labels have one each."""
+    few = "a,grade\n" + "".join(f"{i * 0.5},{i % 5}\n" for i in range(60))
+    button = '<button type="button" data-set="label" data-column="grade" value="{}">'
+    assert button.format("number") in _look(client, few).html
+    chosen = {"schema": '{"grade": {"role": "label", "kind": "number"}}'}
+    assert "regression, a number is predicted" in _look(client, few, **chosen).text
+    many = "a,grade\n" + "".join(f"{i * 0.5},{i % 40}\n" for i in range(160))
+    assert button.format("category") in _look(client, many).html
+    chosen = {"schema": '{"grade": {"role": "label", "kind": "category"}}'}
+    assert "40 classes: one-vs-rest" in _look(client, many, **chosen).text
+    text = "color,size\n" + "".join(f"{'rg'[i % 2]},{i * 1.5}\n" for i in range(90))
+    page = _look(client, text)
+    assert (
+        '<button type="button" data-set="target" value="color">Predict color</button>' in page.html
+    )

@@ -351,7 +351,7 @@ def test_missing_columns_are_one_error(client: TestClient, worker: Worker) -> No
     text = "n,k,m,y\n" + "".join(f"{i % 7},{i % 3},{i % 5},{'uv'[i % 2]}\n" for i in range(40))
     carry_out(client, worker, create(client, upload(client, text), solver=NEWTON))
     lacking = upload(client, "n,y\n1,u\n2,v\n")
-    labels = upload(client, "n,y,m,k\n1,0,3,u\n2,1,4,v\n")
+    labels = upload(client, "n,y,m,k\n1,0,3,u\n2,1,4,v\n", target="k")
     for path in ("/v1/evaluations", "/v1/batch-predictions"):
         body = client.post(path, json={"dataset_id": lacking, "model": "clouds"}).json()
         assert body["code"] == "feature-mismatch"

@@ -75,9 +75,9 @@ class ExampleModels:
         version: int = job["model"]["version"]
         return version
 
-    def upload(self, content: str, media_type: str = "text/csv") -> str:
+    def upload(self, content: str, media_type: str = "text/csv", **query: str) -> str:
         headers = {"Content-Type": media_type}
-        reply = self.client.post("/v1/datasets", content=content, headers=headers)
+        reply = self.client.post("/v1/datasets", content=content, headers=headers, params=query)
         assert reply.status_code in (200, 201), reply.text
         dataset_id: str = reply.json()["id"]
         return dataset_id

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service.app import create_app
-from service.charts.palette import CARD, COLORS, DARK, INK, LINE, SOFT
+from service.charts.palette import DARK, LIGHT
 from service.models.plots import ONLY_OF, PlotKind, file_name
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
@@ -110,7 +110,7 @@ def test_plots_of_numbers(examples: ExampleModels, of_numbers: str, kind: PlotKi
     elif kind != "learning-curve":
         assert "mean absolute error, in the unit of the target" in said
     colors = set(re.findall(r'(?:fill|stroke)="(#\w+)"', svg))
-    assert {CARD, INK} <= colors <= DARK.keys()
+    assert {LIGHT["card"], LIGHT["ink"]} <= colors <= set(LIGHT.values())
 
 
 def test_plots_of_numbers_are_not_those_of_classes(examples: ExampleModels) -> None:
@@ -266,11 +266,9 @@ def test_colors_are_those_of_the_dashboard() -> None:
         dict(re.findall(r"--(\w+): (#\w+);", part)) for part in style.split("@media")[:2]
     )
     assert light.pop("card") == "#fff"
-    plots = {f"k{i}": color for i, color in enumerate(COLORS)}
-    plots |= {"ink": INK, "soft": SOFT, "line": LINE}
-    assert plots.items() <= light.items()
-    assert {name: DARK[color] for name, color in plots.items()}.items() <= dark.items()
-    assert DARK[CARD] == dark["card"]
+    own = {"card", "faint"}
+    assert LIGHT.items() - {(name, LIGHT[name]) for name in own} <= light.items()
+    assert DARK.items() - {("faint", DARK["faint"])} <= dark.items()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -278,7 +276,8 @@ def test_every_color_has_one_for_dark_mode(examples: ExampleModels, kind: PlotKi
     """As an attribute, which a rule replaces; the background, too."""
     svg = drawn(examples.client, "ten" if kind != "reliability" else min(CALIBRATED), kind).decode()
     colors = set(re.findall(r'(?:fill|stroke)="(#\w+)"', svg))
-    assert {CARD, INK} <= colors <= DARK.keys()
+    assert {LIGHT["card"], LIGHT["ink"]} <= colors <= set(LIGHT.values())
     assert not re.findall(r'style="[^"]*#\w+', svg)
     assert "DejaVu" not in svg
-    assert all(f'[{name}="{CARD}"]{{{name}:{DARK[CARD]}}}' in svg for name in ("fill", "stroke"))
+    card = f'="{LIGHT["card"]}"]', f":{DARK['card']}}}"
+    assert all(f"[{name}{card[0]}{{{name}{card[1]}" in svg for name in ("fill", "stroke"))

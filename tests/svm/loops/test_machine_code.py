@@ -51,6 +51,30 @@ threads = len(os.listdir("/proc/self/task"))
 loaded = [str(overload) for overload in loop.total.overloads]
 print(json.dumps([loaded, loop.total.stats.cache_misses.total(), threads]))
 """
+CALLS = """
+import sys
+import numpy as np
+from svm.loops import compiled
+
+@compiled
+def smooth(x, width):
+    for i in range(width, x.size):
+        total = 0.0
+        for j in range(width):
+            total += x[i - j] * x[j] - np.sqrt(np.abs(x[i]))
+        x[i] = total if total < x[i] else x[i] / (1.0 + total * total)
+
+@compiled
+def outer(x):
+    smooth(x, 2)
+    smooth(x, 3)
+    smooth(x, x.size // 2)
+    return x.sum()
+
+outer(np.arange(8.0))
+(overload,) = outer.overloads.values()
+print(*(function.name for function in overload.library.get_defined_functions()))
+"""
 ENVIRONMENT = {**os.environ, "NUMBA_CACHE_DIR": "code", "PYTHONPATH": str(REPOSITORY)}
 UNLIMITED = -1
 
@@ -133,6 +157,15 @@ def test_all_code_on_disk_is_loaded_at_once(folder: Path) -> None:
     damaged = files(folder)[0]
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert len(load()[0]) == 1
+
+
+def test_a_loop_contains_the_code_of_those_that_it_calls(folder: Path) -> None:
+    """It would run code that the process had loaded before, with other last bits."""
+    (folder / "calls.py").write_text(CALLS)
+    command = [sys.executable, "calls.py"]
+    run = subprocess.run(command, env=ENVIRONMENT, cwd=folder, stdout=-1, check=True, text=True)
+    assert "outer" in run.stdout
+    assert "smooth" not in run.stdout
 
 
 @pytest.mark.long

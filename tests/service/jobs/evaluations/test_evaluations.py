@@ -271,7 +271,7 @@ def test_importance_of_columns(client: TestClient, worker: Worker) -> None:
     assert evaluated(client, worker, importance=True)["metrics"] == read["metrics"]
     page = client.get(f"/jobs/{read['id']}").text
     assert "Importance of columns" in page
-    assert '<th scope="row">b</th><td><meter min="0"' in page
+    assert '<th scope="row">b</th><td><svg class="bar"' in page
 
 
 def test_importance_of_many_columns_is_refused(client: TestClient, worker: Worker) -> None:

@@ -134,4 +134,4 @@ def test_plots_of_a_trace(
     picture = client.get(path)
     assert picture.status_code == 200
     cost = job["certificate"]["solver_objective"]
-    assert f"from 100 at {first} to {cost:.6g} at {last}" in picture.text
+    assert f"from 100 at {first} to {cost:.4g} at {last}" in picture.text

@@ -66,7 +66,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExampleModels
     settings = Settings(data_dir=tmp_path_factory.mktemp("tables"), workers=0)
     with TestClient(create_app(settings)) as client:
         examples = ExampleModels(client, settings, {})
-        dataset = examples.upload(csv_of(table(300)))
+        dataset = examples.upload(csv_of(table(300)), target="survived")
         for name, solver in (
             ("linear", {"name": "newton"}),
             ("kernel", {"name": "smo", "kernel": {"name": "gaussian", "gamma": 0.1}}),

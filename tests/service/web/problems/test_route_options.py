@@ -21,6 +21,7 @@ KNOWN = {
     "alias": "a",
     "code": "not-found",
     "kind": "learning-curve",
+    "format": "svg",
     "path": "x",
 }
 

@@ -126,12 +126,12 @@ def test_solvers_that_need_their_rows_stay_here(rows: tuple[Vector, Vector]) -> 
 
 def test_a_step_is_four_round_trips(rows: tuple[Vector, Vector]) -> None:
     """The rows near the margin, the Hessian, the changes of the scores, and the end of the step
-    with the search for it; one more if that search needs another length, or a sample of the rows
-    is enough. Passes that only make values of rows are done with the next one."""
+    with the search for it; one more if that search needs another length, and one more if a sample
+    of the rows is enough. Passes that only make values of rows are done with the next one."""
     training, others = spread(NEWTON, *rows, 2)
     steps = training.result().epochs
     beside = 3  # the first sums, the last ones, and the number of support vectors
-    assert 4 * steps + beside <= others.round_trips <= 5 * steps + beside
+    assert 4 * steps + beside <= others.round_trips <= 6 * steps + beside
 
 
 def test_little_is_moved(rows: tuple[Vector, Vector]) -> None:
