@@ -26,10 +26,10 @@ from service.common.keys import Keys
 from service.common.malloc import return_free_memory
 from service.common.shared import Shared
 from service.dashboard import routes as dashboard
-from service.dashboard.charts import Distributions
 from service.dashboard.page import PageContext, render_framed
 from service.datasets import routes as datasets
 from service.datasets.contents import Contents
+from service.datasets.distributions import Distributions
 from service.datasets.store import DatasetStore
 from service.errors import StorageFull, Unavailable
 from service.jobs import routes as jobs

@@ -6,7 +6,6 @@ Before an upload is kept, a page shows its columns, and what is wrong with them,
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -37,7 +36,6 @@ from service.rows.spec import CSV, LIBSVM, NPY, NPZ, ParseSpec, Roles, SentFile
 from service.rows.table.beside import WORDS
 from service.rows.table.layout import NO_TARGET
 from service.storage.database.pages import PageRequest
-from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
 from service.web.bodies.uploads import IncomingBody
 from service.web.problems import PROBLEMS
@@ -49,8 +47,6 @@ SAMPLES = {
     "tickets": "Messages to the support of a shop, and their topic, one of seven. 480 rows.",
 }
 RECENT = PageRequest(size=5)
-TRAINED = PageRequest(size=10)
-EXPLAINERS = 3
 FIXED = (LIBSVM, NPY, NPZ)
 """Formats whose columns are numbers, with nothing to choose."""
 SHOWN_CHARACTERS = 40
@@ -168,6 +164,8 @@ def _proposal(
     extra = {} if error is None else error.extra
     warned = {one.code: one for one in ([] if read is None else read.warnings)}
     likely = warned.get("likely-targets")
+    classes = (None if read is None else read.classes) or [""]
+    numbers = type(classes[0]) is int
     return page(
         request,
         "proposal.html",
@@ -179,15 +177,9 @@ def _proposal(
         limit=SHOWN_COLUMNS,
         separate_labels=upload.spec.labels is not None,
         likely=extra.get("likely_targets") or (likely.columns or [] if likely else []),
-        as_label=None if read is None else _as_label(read, "numeric-target" in warned),
+        as_label="category" if "numeric-target" in warned else "number" if numbers else None,
         problems=[] if error is None else column_problems(error, _options(upload)),
     )
-
-
-def _as_label(read: DatasetRead, numbers: bool) -> str | None:
-    """The kind that labels can have instead of theirs. `numbers`: few enough to be classes."""
-    of_classes = isinstance(read.classes[0], int) if read.classes else False
-    return "number" if of_classes else "category" if numbers else None
 
 
 async def _keep(context: PageContext, folder: Path, upload: Upload) -> Dataset:
@@ -219,6 +211,7 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
         columns = read.columns
         shown = None if columns is None else columns[first : first + COLUMNS]
         jobs = context.jobs.page(JobFilter(dataset_id=id), RECENT).items
+        trained = JobFilter(dataset_id=id, kind=TRAINING.name, state=State.SUCCEEDED)
         view = view_of(context, row, asked, first, COLUMNS)
         return page(
             request,
@@ -237,23 +230,11 @@ def _add_dataset(routes: APIRouter, context: PageContext) -> None:
             columns_step=COLUMNS,
             bars=context.distributions.of(row, first, COLUMNS) if shown else None,
             jobs=[JobRead.of(job) for job in jobs],
-            explainers=_trained_on(context, id) if view.query.row and view.rows else [],
+            explainers=context.jobs.page(trained, RECENT).items if asked.row and view.rows else [],
             target_statistics=read.target_statistics,
             times=_times(row),
             trainable=row.n_distinct_labels > 1 and row.target_kind is not None,
         )
-
-
-def _trained_on(context: PageContext, id: str) -> list[ModelVersion]:
-    """The latest version of each of a few models trained on the dataset."""
-    trained = JobFilter(dataset_id=id, kind=TRAINING.name, state=State.SUCCEEDED)
-    latest: dict[str, ModelVersion] = {}
-    for job in context.jobs.page(trained, TRAINED).items:
-        with suppress(NotFound):  # it was deleted
-            if job.model_name and job.model_version and job.model_name not in latest:
-                version = context.models.get_version(job.model_name, job.model_version)
-                latest[job.model_name] = version
-    return list(latest.values())[:EXPLAINERS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ from service.charts import svg
 from service.common import figures
 from service.common.callers import caller_of, is_signed_in
 from service.dashboard import formatting
-from service.dashboard.charts import Distributions, evaluation_charts, objective_chart
+from service.dashboard.charts import evaluation_charts, objective_chart
+from service.datasets.distributions import Distributions
 from service.errors import InvalidRequest, NotFound, ServiceError, UnsupportedFormat
 from service.jobs.collection.submission import Body, Stores, Submission
 from service.jobs.kinds import KINDS

@@ -100,12 +100,11 @@ def _of_data(
     dataset = context.datasets.get(dataset_id)
     with refuse_at("/dataset_id"):
         check_columns(dataset, version)
-    rows = DatasetRows(context.datasets, dataset)
-    cells = rows.features_of(number)
+    label, cells = DatasetRows(context.datasets, dataset).whole(number)
     if version.columns and dataset.columns:
         named = dict(zip(dataset.columns, cells, strict=True))
         cells = [named.get(name) for name in version.columns]
-    return entries_of(cells), RowOfData(dataset, number, rows.label_of(number))
+    return entries_of(cells), RowOfData(dataset, number, label)
 
 
 async def _predict(context: PageContext, version: ModelVersion, entries: Mapping[str, str]) -> Use:

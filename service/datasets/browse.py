@@ -150,23 +150,19 @@ class DatasetRows:
             n_features = len(self._array("data")) // self._dataset.n_samples
         return len(self.leading) + max(1, n_features)
 
-    def features_of(self, row: int) -> list[Any]:
-        """Cells of all features of a row. Raises InvalidRequest."""
+    def whole(self, row: int) -> tuple[Any, list[Any]]:
+        """The label of a row, None if it has none, and the cells of all features. Raises
+        InvalidRequest."""
         self._check_row(row)
-        if not self._dataset.sparse:
-            some, n_features = np.array([row - 1]), self._dataset.n_features
-            return [self._cells(column, some)[0] for column in self.features(0, n_features)]
-        start, end = self._array("indptr")[row - 1 : row + 1].tolist()
-        values = np.zeros(self._dataset.n_features)
-        values[self._array("indices")[start:end]] = self._array("data")[start:end]
-        cells: list[Any] = values.tolist()
-        return cells
-
-    def label_of(self, row: int) -> Any:
-        """None if there is none. Raises InvalidRequest."""
-        self._check_row(row)
-        labels = [one for one in self.leading if one.role == "label"]
-        return self._cells(labels[0], np.array([row - 1]))[0] if labels else None
+        some, n_features = np.array([row - 1]), self._dataset.n_features
+        labels = [self._cells(one, some)[0] for one in self.leading if one.role == "label"]
+        if self._dataset.sparse:
+            start, end = self._array("indptr")[row - 1 : row + 1].tolist()
+            cells = np.zeros(n_features)
+            cells[self._array("indices")[start:end]] = self._array("data")[start:end]
+            return next(iter(labels), None), cells.tolist()
+        features = self.features(0, n_features)
+        return next(iter(labels), None), [self._cells(one, some)[0] for one in features]
 
     def _check_row(self, row: int) -> None:
         n = self._dataset.n_samples

@@ -111,9 +111,9 @@ def _add_rows(routes: APIRouter, store: DatasetStore) -> None:
             str,
             Query(
                 max_length=10_000,
-                description="Conditions for cells, all to be met, in JSON: "
-                "`[[column, test, value], …]`; tests are is, contains, at-least, at-most, missing.",
-                examples=['[["age", "at-least", "30"]]'],
+                description="Conditions, all to be met, in JSON: `[[column, test, value], …]`, "
+                'such as `[["age", "at-least", "30"]]`; tests are is, contains, at-least, at-most, '
+                "missing.",
             ),
         ] = "[]",
         sort: Annotated[str, Query(description="The column to sort by.")] = "",

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.common.figures import NOTHING, duration, number, percent, size
 from service.datasets.dataset import Dataset
-from service.models.measured import are_of_numbers, between
+from service.models.measured import are_of_numbers, between, in_unit
 from service.models.paired import Paired, same_rows
 from service.storage.database.tables import ModelVersion
 
@@ -19,18 +19,19 @@ CHARACTERS = 200
 NOT_SET = "not set"
 _ROWS = {"validation": "validation set", "train": "training set"}
 _ELSEWHERE = {"dataset_id", "model_name", "set_alias", "tags", "priority"}
-"""Of a spec, what is said in another place, or what is not about the model."""
+"""Of a spec, what has another place on the page, or is not about the model."""
 _OF_CLASSES = {
-    "accuracy": ("Accuracy", percent),
-    "balanced_accuracy": ("Balanced accuracy", percent),
-    "macro_f1": ("Macro F1", percent),
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "macro_f1": "Mean F1",
 }
 _OF_NUMBERS = {
-    "mae": ("Mean absolute error", number),
-    "median_absolute_error": ("Median absolute error", number),
-    "rmse": ("Root of the mean squared error", number),
-    "r2": ("R²", number),
+    "mae": "Mean absolute error",
+    "median_absolute_error": "Median absolute error",
+    "rmse": "Root of the mean squared error",
+    "r2": "R²",
 }
+"""Scores that are compared, the first one also on the training set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,10 @@ def verdict(one: Side, other: Side, paired: Paired | None) -> str:
     ends = sorted(map(abs, paired.interval)) if paired.beyond_chance else paired.interval
     if not paired.beyond_chance and better is other:
         ends = [-end for end in reversed(ends)]
+    by, low, high = (in_unit(x, metrics[0]) for x in (abs(paired.difference), *ends))
+    said = f"{better.name} is right on {by} more of the rows ({low} to {high}"
     if are_of_numbers(metrics[0]):
-        by, low, high = (number(x) for x in (abs(paired.difference), *ends))
         said = f"the mean absolute error of {better.name} is smaller by {by} ({low} to {high}"
-    else:
-        by, low, high = (percent(x) for x in (abs(paired.difference), *ends))
-        said = f"{better.name} is right on {by} more of the rows ({low} to {high}"
     end = "this is beyond chance" if paired.beyond_chance else "this can be chance"
     return f"On the same {some}, {said} with 95 % confidence): {end}."
 
@@ -142,15 +141,15 @@ def _scores(one: Side, other: Side) -> Part:
     lines = []
     for subset, most in (("validation", None), ("train", 1)):
         for measures in (_OF_CLASSES, _OF_NUMBERS):
-            for key, (name, show) in list(measures.items())[:most]:
-                texts = []
-                for side in (one, other):
-                    metrics = side.metrics(subset)
-                    value = metrics.get(key)
-                    known = value is not None
-                    texts.append(show(value) + _interval(metrics, key) if known else NOTHING)
+            for key, name in list(measures.items())[:most]:
+                texts = (_score(side.metrics(subset), key) for side in (one, other))
                 lines.append(Line(f"{name}, {_ROWS[subset]}", *texts))
     return Part("Scores", [line for line in lines if {line.one, line.other} != {NOTHING}])
+
+
+def _score(metrics: Mapping[str, Any], key: str) -> str:
+    value = metrics.get(key)
+    return NOTHING if value is None else in_unit(value, metrics) + _interval(metrics, key)
 
 
 def _interval(metrics: Mapping[str, Any], key: str) -> str:

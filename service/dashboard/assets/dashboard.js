@@ -4,7 +4,12 @@
 // For the scripts of charts and jobs, too.
 const short = (value) => (value == null ? "–" : Number(value.toPrecision(4)).toString());
 const percent = (value) => (value == null ? "–" : `${Number((100 * value).toPrecision(2))} %`);
-const say = (text) => { document.getElementById("status").textContent = text; };
+// Emptied first, so that the same words are read again.
+const say = (text) => {
+  const status = document.getElementById("status");
+  status.textContent = "";
+  setTimeout(() => { status.textContent = text; }, 50);
+};
 
 // Times in the visitor's zone and, for lists only, how long ago.
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
@@ -67,6 +72,23 @@ document.addEventListener("click", async (event) => {
     }
   }
 });
+
+// After a part of the page was exchanged, the focus is where it was, and `#status` reports the change:
+// a live region that is exchanged itself may be missed. A button that was disabled loses the focus.
+let held = null;
+document.addEventListener("htmx:beforeRequest", () => { held = document.activeElement; });
+document.addEventListener("htmx:afterSettle", ({ target }) => {
+  const news = [...target.querySelectorAll?.("[data-say]") ?? []].map((one) => one.dataset.say || one.textContent);
+  if (news.length) say(news.join(" "));
+});
+document.addEventListener("htmx:afterRequest", ({ detail }) => setTimeout(() => {
+  if (!held || document.activeElement !== document.body) return;
+  const part = document.getElementById(detail.target.id) ?? document.getElementById("main");
+  const same = (one) => one.id ? one.id === held.id : one.tagName === held.tagName && one.textContent === held.textContent;
+  const next = held.isConnected ? held : [...part.querySelectorAll("a, button, input, select")].find(same) ?? part;
+  if (next === part) part.tabIndex = -1;
+  next.focus({ preventScroll: true });
+}, 50)); // settled
 
 // The box above a list selects all of its rows.
 document.addEventListener("change", ({ target }) => {

@@ -43,7 +43,7 @@ def predicted_rows(
             titles, rows = _flat(list(_of_ndjson(file, *some)), outputs, names)
         case "npy":
             titles, rows = _flat(list(_of_npy(file, *some)), outputs, names)
-    kinds = ["text" if title in LABELS else "number" for title in titles]
+    kinds = ["category" if title in LABELS else "number" for title in titles]
     return RowsPage(
         columns=[ShownColumn(*pair, "predicted") for pair in zip(titles, kinds, strict=True)],
         numbers=range(offset + 1, offset + len(rows) + 1),

@@ -76,6 +76,12 @@ class Watched:
     def click(self, name: str, role: Any = "button") -> None:
         self.page.get_by_role(role, name=name, exact=True).click()
 
+    def see_model(self) -> None:
+        """Wait until the training of this page has ended, and go to its model: `auto` compares many
+        settings, and a busy machine may be slow."""
+        expect(self.page.locator("#job-state")).to_have_text("succeeded", timeout=4 * PATIENCE_MS)
+        self.click("See the model", "link")
+
     def examine(self) -> None:
         """Check the accessibility of the page."""
         self.page.evaluate(AXE)

@@ -33,6 +33,7 @@ def test_versions_are_compared_promoted_and_deleted(server: Server, chromium: Br
         watched.examine()
         assert page.evaluate(BEYOND) <= 0, page.url
 
+    page.locator("#details > summary").click()
     for number in (1, 2):
         page.get_by_label(f"Select version {number}").check()
     watched.click("Compare selected")

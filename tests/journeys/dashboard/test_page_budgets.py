@@ -63,7 +63,7 @@ def test_pages_fit_and_are_accessible(
     watched = Watched(context, filled)
     wide = []
     for path in (*paths(filled), "/docs"):
-        page = watched.open(path)
+        page = watched.open_docs() if path == "/docs" else watched.open(path)
         page.wait_for_load_state("load")
         watched.examine()
         if page.evaluate(BEYOND) > 0:
