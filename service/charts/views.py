@@ -91,7 +91,12 @@ def thinned(points: Points, most: int = MOST_POINTS) -> Points:
 
 
 def learning_curve(
-    title: str, points: Points, by: Against, of: str = "", others: Iterable[Points] = ()
+    title: str,
+    points: Points,
+    by: Against,
+    of: str = "",
+    others: Iterable[Points] = (),
+    when: str = "at the end",
 ) -> Chart:
     """Cost and bound, below them the relative gap, with those of the `others` as thin lines."""
     points = thinned(points)
@@ -105,7 +110,7 @@ def learning_curve(
         "optimum."
     )
     if len(primal):
-        caption += f" The cost is {text(primal[-1])} at the end"
+        caption += f" The cost is {text(primal[-1])} {when}"
         caption += f", with a gap of {text(gaps[-1], None, True)}." if gaps[-1] > 0 else "."
     if thin:
         caption += " Thin lines: gaps of the other problems."
