@@ -19,7 +19,7 @@ CHARACTERS = 200
 NOT_SET = "not set"
 _ROWS = {"validation": "validation set", "train": "training set"}
 _ELSEWHERE = {"dataset_id", "model_name", "set_alias", "tags", "priority"}
-"""Of a spec, what is said in another place, or what is not about the model."""
+"""Of a spec, what is in another place, or what is not about the model."""
 _OF_CLASSES = {
     "accuracy": ("Accuracy", percent),
     "balanced_accuracy": ("Balanced accuracy", percent),
@@ -113,6 +113,7 @@ def verdict(one: Side, other: Side, paired: Paired | None) -> str:
     some = f"{paired.n_samples:,} validation rows"
     if paired.n_samples < paired.n_total:
         some = f"{paired.n_samples:,} of the {paired.n_total:,} validation rows"
+    some += paired.groups
     if paired.difference == 0.0:
         return f"Both have the same score on the same {some}."
     better = one if paired.difference > 0.0 else other
