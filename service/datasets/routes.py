@@ -113,7 +113,7 @@ def _add_rows(routes: APIRouter, store: DatasetStore) -> None:
                 max_length=10_000,
                 description="Conditions for cells, all to be met, in JSON: "
                 "`[[column, test, value], …]`; tests are is, contains, at-least, at-most, missing.",
-                examples=['[["age", "at-least", "30"]]'],
+                examples=['[["sepal_width", "at-least", "3"]]'],
             ),
         ] = "[]",
         sort: Annotated[str, Query(description="The column to sort by.")] = "",
