@@ -19,7 +19,6 @@ from service.charts.chart import (
     Panel,
     Series,
     Values,
-    names_of,
     plain,
     thin_out,
 )
@@ -197,9 +196,10 @@ def _by_class(
     if len(curves) > SHOWN_CLASSES:
         worst = sorted(curves, key=lambda k: curves[k][2])
         colors = {k: i for i, k in enumerate(worst[:NAMED])}
-    names = names_of(classes)
     return [
-        Series(x, y, f"{names[k]}{more}", colors[k]) if k in colors else Series(x, y, color="faint")
+        Series(x, y, f"{classes[k]}{more}", colors[k])
+        if k in colors
+        else Series(x, y, color="faint")
         for k, (x, y, more) in sorted(lines.items(), key=lambda line: line[0] in colors)
     ]
 
