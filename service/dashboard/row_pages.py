@@ -195,11 +195,10 @@ def predicted_view(context: PageContext, job: Job, offset: int) -> RowsPage | No
             version = context.models.get_version(model["name"], model["version"])
             names = {name: one.columns for name, one in offer_of_version(version).items()}
         try:
-            dataset = context.datasets.get(job.dataset_id)
+            table = DatasetRows(context.datasets, context.datasets.get(job.dataset_id))
+            rows = table.page(offset=offset, limit=STEP, columns=COLUMNS)
         except NotFound:
             return None
-        table = DatasetRows(context.datasets, dataset)
-        rows = table.page(offset=offset, limit=STEP, columns=COLUMNS)
         some = {"total": rows.total, "offset": rows.offset, "limit": STEP}
         predicted = predicted_rows(file, spec["format"], spec["outputs"], names, **some)
     cells = [[*a, *b] for a, b in zip(predicted.cells, rows.cells, strict=True)]
