@@ -253,7 +253,8 @@ def _entry(client: TestClient, job: str, rank: int) -> dict[str, Any]:
 def test_an_entry_is_trained_by_one_click(
     browser: Browser, client: TestClient, worker: Worker
 ) -> None:
-    """With its settings, rows and seed: the model has the score of the entry."""
+    """With its settings, rows and seed: the model has the score of the entry. It is not a version
+    of the model of the data, whose latest version answers."""
     job = _compared(client, worker)
     entry = _entry(client, job, 3)
     browser.go(f"/jobs/{job}")
@@ -268,7 +269,10 @@ def test_an_entry_is_trained_by_one_click(
     assert made["state"] == "succeeded"
     assert made["spec"]["solver"] == entry["spec"]["solver"]
     assert made["metrics"]["validation"]["accuracy"] == entry["score"]
-    assert made["model"] == {"name": "people", "version": 1}
+    assert made["model"] == {"name": "people-newton", "version": 1}
+    client.post(f"/comparisons/{job}/promote", data={"only": str(entry["number"])})
+    assert worker.take_next_job()
+    assert client.get("/v1/models/people").json()["aliases"] == {"default": 1}
 
 
 def test_an_entry_is_promoted(browser: Browser, client: TestClient, worker: Worker) -> None:
@@ -290,6 +294,16 @@ def test_an_entry_is_promoted(browser: Browser, client: TestClient, worker: Work
         reply = client.post(address, data={"only": number}, headers=headers)
         assert reply.url.path == f"/models/kept/versions/{version}"
         assert client.get("/v1/models/kept").json()["aliases"] == {"default": version}
+
+
+def test_a_kept_model_is_promoted_without_its_data(client: TestClient, worker: Worker) -> None:
+    job = _compared(client, worker, model_name="kept")
+    dataset_id = client.get(f"/v1/jobs/{job}").json()["dataset_id"]
+    assert client.delete(f"/v1/datasets/{dataset_id}").status_code == 204
+    best = str(_entry(client, job, 1)["number"])
+    reply = client.post(f"/comparisons/{job}/promote", data={"only": best})
+    assert reply.url.path == "/models/kept/versions/1"
+    assert client.get("/v1/models/kept").json()["aliases"] == {"default": 1}
 
 
 def test_a_canceled_comparison_is_started_again(browser: Browser, client: TestClient) -> None:

@@ -450,8 +450,8 @@ def test_page_of_a_prediction_requires_read(
     page, row = "/models/clouds/versions/1/predict", "?dataset_id=latest&row=1"
     file = {"file": ("rows.csv", "a,b,c\n1,2,3\n")}
     given = {
-        403: bearer(keys.create("caller", ["predict"])[1]),
-        200: bearer(keys.create("reader", ["predict", "read"])[1]),
+        403: bearer(keys.create("one", ["predict"])[1]),
+        200: bearer(keys.create("both", ["predict", "read"])[1]),
     }
     with TestClient(create_app(settings)) as client:
         for status, headers in given.items():
