@@ -1,5 +1,6 @@
 """Predictions on the page of a version: of one row, with its explanation and what would change it;
-and of a file, shown and downloaded with its own columns."""
+and of a file, shown and downloaded with its own columns. The page has more than the answer, so that
+a key needs both scopes, `predict` and `read`."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.callers import STATE
 from service.common.names import ModelName
 from service.dashboard.model_pages import RowOfData, Use, show_version
 from service.dashboard.page import PageContext, last_entries
@@ -45,7 +47,7 @@ from service.predictions.predictor import Target
 from service.predictions.schemas import PredictionQuery
 from service.predictions.wire_format import PlainExchange
 from service.storage.database.tables import ModelVersion
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import require, requires_scope
 from service.web.bodies.uploads import IncomingBody
 
 ROUTE = "/models/{name}/versions/{version}/predict"
@@ -59,6 +61,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @routes.post(ROUTE)
     @requires_scope("predict")
     async def predict(request: Request, name: ModelName, version: Version) -> Response:
+        require(getattr(request.state, STATE), "read")
         sent = await last_entries(request)
         entries = {name: text.replace("\r\n", "\n") for name, text in sent.items()}
         row = await run_sync(context.models.get_version, name, version)
@@ -74,6 +77,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
         row: Annotated[int, Query(ge=1, le=FAR)],
     ) -> Response:
         """A row of a dataset, filled in."""
+        require(getattr(request.state, STATE), "read")
         model_version = await run_sync(context.models.get_version, name, version)
         entries, origin = await run_sync(_of_data, context, model_version, dataset_id, row)
         use = await _predict(context, model_version, entries)
@@ -86,6 +90,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
     ) -> Response:
         """Nothing is kept: the page shows the first rows, and sends the file again to download
         them."""
+        require(getattr(request.state, STATE), "read")
         row = await run_sync(context.models.get_version, name, version)
         try:
             predicted = await _predict_file(request, context, row)
