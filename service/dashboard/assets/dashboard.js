@@ -47,10 +47,14 @@ document.addEventListener("htmx:xhr:progress", (event) => {
     bar.removeAttribute("value"); // the service reads it now
     say("Uploaded; the service reads the file.");
   }
+  const words = bar.parentElement.querySelector(".sent");
+  if (words) words.textContent = bar.hasAttribute("value") ? `${Math.round(bar.value)} % uploaded` : "The service reads the file.";
 });
 document.addEventListener("htmx:afterRequest", (event) => {
   const bar = event.target.querySelector?.(".sending");
-  if (bar) bar.hidden = true;
+  if (!bar) return;
+  bar.hidden = true;
+  bar.parentElement.querySelector(".sent")?.replaceChildren();
 });
 document.addEventListener("htmx:sendError", () => say("The service did not respond."));
 
