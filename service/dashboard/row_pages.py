@@ -179,8 +179,22 @@ def view_of(
             row=query.row,
         )
     except InvalidRequest as error:
-        return RowsView(query, None, error, choices, first)
+        return RowsView(_possible(table, query), None, error, choices, first)
     return RowsView(query, rows, None, choices, first)
+
+
+def _possible(table: DatasetRows, query: RowsQuery) -> RowsQuery:
+    """What is refused, without the conditions that no cell can meet, or else without the last."""
+    kept = []
+    for one in query.conditions:
+        with suppress(InvalidRequest):
+            table.check(one)
+            kept.append(one)
+    if len(kept) < len(query.conditions):
+        return replace(query, conditions=tuple(kept))
+    if query.order is not None or query.row is not None:
+        return replace(query, order=None, row=None)
+    return replace(query, conditions=tuple(kept[:-1]))
 
 
 def predicted_view(context: PageContext, job: Job, offset: int) -> RowsPage | None:

@@ -229,6 +229,16 @@ class DatasetRows:
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self._dataset.columns or ())}
 
+    def check(self, condition: Condition) -> None:
+        """Raises InvalidRequest if no cell can be like that."""
+        column = self.column(condition.column)
+        if condition.test == "missing":
+            return
+        if column.kind in ("category", "text"):
+            text_test(condition)
+        else:
+            bounds(condition, column.kind)
+
     def _feature(self, i: int) -> ShownColumn:
         dataset = self._dataset
         name = str(i) if dataset.columns is None else dataset.columns[i]

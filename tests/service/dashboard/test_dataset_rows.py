@@ -223,6 +223,28 @@ def test_wrong_filter_is_named_beside_the_form(client: TestClient, table: str, n
     assert 'id="columns"' in html
 
 
+def test_wrong_condition_does_not_stay(client: TestClient, table: str) -> None:
+    """Those that were right do, each with a link that removes it."""
+    right = json.dumps([["age", "at-least", "30"]])
+    html = _page(client, table, 400, where=right, **_condition("age", "at-most", "old"), sort="age")
+    given = re.search('name="where" value="([^"]*)"', html)
+    assert given is not None
+    assert unescape(given[1]) == right
+    assert "age at least 30 <" in html
+    assert "age at most" not in html
+    assert 'name="sort" value="age"' in html
+
+
+def test_long_texts_are_whole_on_the_page_of_their_row(client: TestClient) -> None:
+    texts = [f"{i} " + "many words " * 100 + "end" for i in range(20)]
+    text = "t,label\n" + "".join(f"{one},{'xy'[i % 2]}\n" for i, one in enumerate(texts))
+    id_ = _upload(client, text.encode(), "text/csv", schema='{"t": {"kind": "text"}}')
+    rows = _table(_page(client, id_, row=3))
+    assert rows[3]["t"] == texts[2]
+    assert rows[4]["t"].endswith("…")
+    assert len(rows[4]["t"]) <= 120
+
+
 @pytest.mark.parametrize(
     "query",
     [{"test": "like"}, {"where": '[["a", "is"]]'}, {"row": "0"}, {"offset": "-1"}, {"row": "1e9"}],
