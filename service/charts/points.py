@@ -11,17 +11,25 @@ from service.charts.chart import Axis, Chart, Series
 
 
 def write(chart: Chart) -> str:
-    """A row for each point, or for each bar with both of its edges. The line of a series has its
-    name, or that of the vertical axis. Areas, which are shapes and not data, are left out."""
+    """A row for each point, or for each bar with both of its edges, or for each cell of a matrix,
+    whose text is a number of rows. The line of a series has its name, or that of the vertical axis.
+    Areas and dashed lines without a name are not data and are left out."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     bars = any(one.mark == "bars" for panel in chart.panels for one in panel.series)
     edges = [f"{chart.x.label} from", "to"] if bars else [chart.x.label]
     single = len(chart.panels) == 1
+    if chart.panels[0].series[:1] and chart.panels[0].series[0].mark == "cells":
+        [panel] = chart.panels
+        rows.writerow([panel.y.label, chart.x.label, "rows"])
+        for one in panel.series:
+            for x, y, text in zip(one.x, one.y, one.texts, strict=True):
+                rows.writerow([_cell(y, panel.y), _cell(x, chart.x), text.replace(",", "")])
+        return file.getvalue()
     rows.writerow(["series", *edges, chart.panels[0].y.label if single else "value"])
     for panel in chart.panels:
         for one in panel.series:
-            if one.mark == "area":
+            if one.mark == "area" or (one.dashed and not one.name):
                 continue
             name = one.name or panel.y.label
             rows.writerows([name, *point] for point in _points(one, chart.x, panel.y, bars))
@@ -33,10 +41,8 @@ def _points(series: Series, x: Axis, y: Axis, bars: bool) -> Iterator[list[str]]
         for left, right, value in zip(series.x[:-1], series.x[1:], series.y, strict=True):
             yield [_cell(left, x), _cell(right, x), _cell(value, y)]
         return
-    values = series.texts if series.mark == "cells" and series.texts else None
-    for k, (across, up) in enumerate(zip(series.x, series.y, strict=True)):
-        row = [_cell(across, x), *([""] if bars else []), _cell(up, y)]
-        yield [*row, values[k]] if values else row
+    for across, up in zip(series.x, series.y, strict=True):
+        yield [_cell(across, x), *([""] if bars else []), _cell(up, y)]
 
 
 def _cell(value: float, axis: Axis) -> str:

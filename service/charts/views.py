@@ -19,7 +19,6 @@ from service.charts.chart import (
     Panel,
     Series,
     Values,
-    names_of,
     plain,
     thin_out,
 )
@@ -91,7 +90,12 @@ def thinned(points: Points, most: int = MOST_POINTS) -> Points:
 
 
 def learning_curve(
-    title: str, points: Points, by: Against, of: str = "", others: Iterable[Points] = ()
+    title: str,
+    points: Points,
+    by: Against,
+    of: str = "",
+    others: Iterable[Points] = (),
+    when: str = "at the end",
 ) -> Chart:
     """Cost and bound, below them the relative gap, with those of the `others` as thin lines."""
     points = thinned(points)
@@ -105,7 +109,7 @@ def learning_curve(
         "optimum."
     )
     if len(primal):
-        caption += f" The cost is {text(primal[-1])} at the end"
+        caption += f" The cost is {text(primal[-1])} {when}"
         caption += f", with a gap of {text(gaps[-1], None, True)}." if gaps[-1] > 0 else "."
     if thin:
         caption += " Thin lines: gaps of the other problems."
@@ -192,9 +196,10 @@ def _by_class(
     if len(curves) > SHOWN_CLASSES:
         worst = sorted(curves, key=lambda k: curves[k][2])
         colors = {k: i for i, k in enumerate(worst[:NAMED])}
-    names = names_of(classes)
     return [
-        Series(x, y, f"{names[k]}{more}", colors[k]) if k in colors else Series(x, y, color="faint")
+        Series(x, y, f"{classes[k]}{more}", colors[k])
+        if k in colors
+        else Series(x, y, color="faint")
         for k, (x, y, more) in sorted(lines.items(), key=lambda line: line[0] in colors)
     ]
 

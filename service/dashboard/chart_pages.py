@@ -12,12 +12,18 @@ from service import charts
 from service.charts.chart import MEDIA_TYPES, Chart, ChartFormat
 from service.charts.views import Against
 from service.common.names import JobId
-from service.dashboard.charts import chart_of, curves_of, evaluation_charts, objective_chart
+from service.dashboard.charts import (
+    Curve,
+    chart_of,
+    curves_of,
+    evaluation_charts,
+    objective_chart,
+)
 from service.dashboard.page import PageContext, page
 from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.routes import comparison
-from service.jobs.core.job import Job
+from service.jobs.core.job import FINAL, Job
 from service.jobs.evaluations.routes import evaluation
 from service.jobs.kinds import COMPARISON, EVALUATION, TRAINING
 
@@ -28,8 +34,10 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/jobs/{id}/curve")
     def curve(request: Request, id: JobId, against: Against = "time") -> Response:
         job = JobRead.of(context.jobs.get(id))
-        chart = _curve(context, id, against)
-        return page(request, "_live_curve.html", job=job, chart=chart, against=against)
+        curves, chart = _curve(context, id, against)
+        return page(
+            request, "_live_curve.html", job=job, curves=curves, chart=chart, against=against
+        )
 
     @routes.get("/jobs/{id}/charts/{name}.{format}")
     def chart(
@@ -39,7 +47,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
         against: Against = "time",
     ) -> Response:
         job = context.jobs.get(id)
-        shown = _curve(context, id, against) if name == "curve" else _of(context, job, name)
+        shown = _curve(context, id, against)[1] if name == "curve" else _of(context, job, name)
         return file_of(shown, format)
 
 
@@ -49,14 +57,14 @@ def file_of(chart: Chart, format: ChartFormat) -> Response:
     return Response(charts.write(chart, format), headers=policy, media_type=MEDIA_TYPES[format])
 
 
-def _curve(context: PageContext, id: str, against: Against) -> Chart:
+def _curve(context: PageContext, id: str, against: Against) -> tuple[list[Curve], Chart]:
     """Raises NotFound."""
     job = context.jobs.get(id)
-    curves = curves_of(context.jobs.trace(id))
+    curves = curves_of(context.jobs.trace(id), ended=job.state in FINAL)
     chart = chart_of(curves, JobRead.of(job), against) if job.kind == TRAINING.name else None
     if chart is None:
         raise NotFound("not-found", f"{id} has no learning curve")
-    return chart
+    return curves, chart
 
 
 def _of(context: PageContext, job: Job, name: str) -> Chart:

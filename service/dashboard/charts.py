@@ -32,6 +32,13 @@ class Curve:
     """Its errors are mean absolute errors, not shares of rows."""
     points: views.Points
 
+    @property
+    def end(self) -> tuple[float, float | None, float | None]:
+        """Its cost, bound and gap as far as it is known."""
+        primal, dual = self.points["primal"][-1], self.points["dual"][-1]
+        gap = float(np.nan_to_num(views.relative_gaps(self.points)[-1]))
+        return primal, dual, None if dual is None else gap
+
     def thinned(self, most: int) -> views.Points:
         """At most `most` points, evenly spread, with the first and the last."""
         return views.thinned(self.points, most)
@@ -41,10 +48,12 @@ class Curve:
         return number(value) if self.of_numbers else percent(value)
 
 
-def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
-    """From the rows of `JobStore.trace`; the problem with the largest gap first."""
+def curves_of(trace: Iterable[Mapping[str, Any]], *, ended: bool = True) -> list[Curve]:
+    """From the rows of `JobStore.trace`: the problem with the largest gap first or, until a job has
+    ended, always the same one."""
     curves = []
-    for points in views.problems_of(trace):
+    problems = views.problems_of(trace)
+    for points in problems if ended else sorted(problems, key=lambda one: one["pair"][0]):
         classes = points["classes"][0]
         title = " against ".join(map(str, reversed(classes)))
         alone = " against all others" if len(classes) == 1 else ""
@@ -53,8 +62,9 @@ def curves_of(trace: Iterable[Mapping[str, Any]]) -> list[Curve]:
 
 
 def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None:
-    """The learning curve of a job, of the problem with the largest gap, and what is known of a
-    running job since its last point; None of a job that has ended without points."""
+    """The learning curve of a job, of its first problem until it ends and then of that with the
+    largest gap, and what is known of a running job since its last point; None of a job that has
+    ended without points."""
     now, running = job.progress, job.state not in FINAL
     if not (running or curves):
         return None
@@ -65,8 +75,10 @@ def chart_of(curves: Sequence[Curve], job: JobRead, by: Against) -> Chart | None
         points = {name: [*values, newest.get(name)] for name, values in points.items()}
     of = ""
     if len(curves) > 1:
-        of = f" of the problem {curves[0].title}, the widest of {len(curves)}"
-    return views.learning_curve("Cost and bound", points, by, of)
+        rank = "first" if running else "widest"
+        of = f" of the problem {curves[0].title}, the {rank} of {len(curves)}"
+    when = "so far" if running else "at the end"
+    return views.learning_curve("Cost and bound", points, by, of, when=when)
 
 
 def evaluation_charts(metrics: EvaluationMetricsRead | NumberMetricsRead) -> dict[str, Chart]:

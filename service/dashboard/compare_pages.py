@@ -134,7 +134,7 @@ def _add_entries(routes: APIRouter, context: PageContext) -> None:
     async def promote(request: Request, id: JobId) -> Response:
         """A model that exists becomes the default at once, another one once it is trained."""
         chosen = (await form_of(request)).get("only", [])[:1]
-        [spec] = await run_sync(_specs, context, id, chosen)
+        [spec] = await run_sync(_specs, context, id, chosen, True)
         name, version = spec["model_name"], await run_sync(_made_before, context, id, spec)
         if version is None:
             body = check(JobCreate, spec | {"set_alias": DEFAULT})
@@ -143,9 +143,11 @@ def _add_entries(routes: APIRouter, context: PageContext) -> None:
         return back(f"/models/{name}/versions/{version}")
 
 
-def _specs(context: PageContext, id: str, chosen: Sequence[str]) -> list[dict[str, Any]]:
-    """Requests for trainings of these entries of a comparison, by number. Raises InvalidRequest,
-    NotFound."""
+def _specs(
+    context: PageContext, id: str, chosen: Sequence[str], promoted: bool = False
+) -> list[dict[str, Any]]:
+    """Requests for trainings of these entries of a comparison, by number. If it names no model, one
+    that is not promoted is of a model that no one asks yet. Raises InvalidRequest, NotFound."""
     job = context.jobs.get(id)
     if job.kind != COMPARISON.name:
         raise NotFound("not-found", f"{id} is not a comparison")
@@ -153,8 +155,15 @@ def _specs(context: PageContext, id: str, chosen: Sequence[str]) -> list[dict[st
     if not chosen or len(chosen) > MAX_JOBS or not entries.keys() >= set(chosen):
         detail = f"select entries of the comparison, {MAX_JOBS} at most"
         raise InvalidRequest("invalid-parameter", detail)
+    specs = [entries[number].spec for number in dict.fromkeys(chosen)]
+    if all("model_name" in spec for spec in specs):
+        return specs
     name = name_for(context.datasets.get(job.dataset_id))
-    return [{"model_name": name} | entries[number].spec for number in dict.fromkeys(chosen)]
+    ends = ["" if promoted else f"-{spec['solver']['name'].replace('_', '-')}" for spec in specs]
+    return [
+        {"model_name": name[: 63 - len(end)].rstrip("-") + end} | spec
+        for end, spec in zip(ends, specs, strict=True)
+    ]
 
 
 def _made_before(context: PageContext, id: str, spec: Mapping[str, Any]) -> int | None:

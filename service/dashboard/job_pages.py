@@ -43,12 +43,13 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
         offset: Annotated[int, Query(ge=0, le=FAR)] = 0,
     ) -> Response:
         row = context.jobs.get(id)
-        curves = curves_of(context.jobs.trace(id)) if row.kind == TRAINING.name else []
+        trained, ended = row.kind == TRAINING.name, row.state in FINAL
+        curves = curves_of(context.jobs.trace(id), ended=ended) if trained else []
         return page(
             request,
             "job.html",
             job=JobRead.of(row),
-            final=row.state in FINAL,
+            final=ended,
             steps=steps_of(row),
             forecast=forecast_of(row, context.jobs, has_workers=context.has_workers),
             fraction=fraction_of(row),

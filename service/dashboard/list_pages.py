@@ -46,7 +46,7 @@ class Listing:
 
     path: str
     given: Mapping[str, str]
-    """Parameters of the query, but for those of paging."""
+    """Parameters of the query, but for the token of the page."""
     page: PageRequest
 
     @property
@@ -60,7 +60,7 @@ class Listing:
 
     @property
     def is_filtered(self) -> bool:
-        return bool(self.given.keys() - {"sort"})
+        return bool(self.given.keys() - {"sort", "page_size"})
 
     def at(self, **changes: str | None) -> str:
         """The address of this list with other parameters."""
@@ -82,7 +82,7 @@ def _listing(
     given = {
         name: value
         for name, value in request.query_params.items()
-        if value and name not in ("page_token", "page_size")
+        if value and name != "page_token"
     }
     ordered = replace(page_, ascending=sort in ("oldest", "name"))
     return Listing(request.url.path, given, ordered)

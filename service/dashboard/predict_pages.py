@@ -1,5 +1,6 @@
 """Predictions on the page of a version: of one row, with its explanation and what would change it;
-and of a file, shown and downloaded with its own columns."""
+and of a file, shown and downloaded with its own columns. The page has more than the answer, so that
+a key needs both scopes, `predict` and `read`."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.common.callers import STATE
 from service.common.names import ModelName
 from service.dashboard.model_pages import RowOfData, Use, show_version
 from service.dashboard.page import PageContext, last_entries
@@ -24,7 +26,7 @@ from service.datasets.browse import DatasetRows
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import UploadOptions
 from service.datasets.upload_routes import receive
-from service.errors import ServiceError
+from service.errors import InvalidContent, ServiceError, TooLarge
 from service.jobs.core.model_columns import check_columns
 from service.jobs.training.admission import refuse_at
 from service.models.card import training_data
@@ -39,7 +41,7 @@ from service.predictions.predictor import Target
 from service.predictions.schemas import PredictionQuery
 from service.predictions.wire_format import PlainExchange
 from service.storage.database.tables import ModelVersion
-from service.web.access.scopes import requires_scope
+from service.web.access.scopes import require, requires_scope
 from service.web.bodies.uploads import IncomingBody
 
 ROUTE = "/models/{name}/versions/{version}/predict"
@@ -53,6 +55,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
     @routes.post(ROUTE)
     @requires_scope("predict")
     async def predict(request: Request, name: ModelName, version: Version) -> Response:
+        require(getattr(request.state, STATE), "read")
         sent = await last_entries(request)
         entries = {name: text.replace("\r\n", "\n") for name, text in sent.items()}
         row = await run_sync(context.models.get_version, name, version)
@@ -68,6 +71,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
         row: Annotated[int, Query(ge=1, le=FAR)],
     ) -> Response:
         """A row of a dataset, filled in."""
+        require(getattr(request.state, STATE), "read")
         model_version = await run_sync(context.models.get_version, name, version)
         entries, origin = await run_sync(_of_data, context, model_version, dataset_id, row)
         use = await _predict(context, model_version, entries)
@@ -80,6 +84,7 @@ def add(routes: APIRouter, context: PageContext) -> None:
     ) -> Response:
         """Nothing is kept: the page shows the first rows, and sends the file again to download
         them."""
+        require(getattr(request.state, STATE), "read")
         row = await run_sync(context.models.get_version, name, version)
         try:
             predicted = await _predict_file(request, context, row)
@@ -139,7 +144,14 @@ async def _predicted(
     target = Target(version.model_name, version.version, ROUTE)
     query = PredictionQuery(outputs=",".join(outputs))
     call = context.predictor.call_of(target, CSV_BODY, query)
-    reply = await context.predictor.answer(call, rows.encode())
+    try:
+        reply = await context.predictor.answer(call, rows.encode())
+    except InvalidContent as error:
+        if error.code != "non-finite-value" or outputs[-1] != "explanation":
+            raise
+        query = PredictionQuery(outputs=",".join(outputs[:-1]))  # its terms may be too large
+        call = context.predictor.call_of(target, CSV_BODY, query)
+        reply = await context.predictor.answer(call, rows.encode())
     answer: dict[str, Any] = json.loads(reply.body)
     if not by_field:
         return Use(entries=entries, answer=answer)
@@ -154,7 +166,7 @@ async def _predicted(
             answer=answer,
             why=bars_of(answer, inputs, entries),
             marked=marked_texts(answer, inputs, entries),
-            changes=_changes(loaded, asked, dataset),
+            changes=_changes(loaded, asked, dataset) if "explanation" in answer else (),
         )
 
     return await run_sync(explain)
@@ -175,7 +187,11 @@ async def _predict_file(
     context.blobs.check_room()
     limits = context.limits.model_copy(update={"upload_bytes": context.limits.predict_body_bytes})
     with context.blobs.temporary_folder() as folder:
-        upload = await receive(IncomingBody(request), UploadOptions(), folder, limits)
+        try:
+            upload = await receive(IncomingBody(request), UploadOptions(), folder, limits)
+        except TooLarge as error:
+            detail = error.detail.replace("__UPLOAD_BYTES", "__PREDICT_BODY_BYTES")
+            raise TooLarge(error.code, detail, extra=error.extra) from None
         return await predict_file(
             model,
             upload.spec.file,

@@ -179,8 +179,22 @@ def view_of(
             row=query.row,
         )
     except InvalidRequest as error:
-        return RowsView(query, None, error, choices, first)
+        return RowsView(_possible(table, query), None, error, choices, first)
     return RowsView(query, rows, None, choices, first)
+
+
+def _possible(table: DatasetRows, query: RowsQuery) -> RowsQuery:
+    """What is refused, without the conditions that no cell can meet, or else without the last."""
+    kept = []
+    for one in query.conditions:
+        with suppress(InvalidRequest):
+            table.check(one)
+            kept.append(one)
+    if len(kept) < len(query.conditions):
+        return replace(query, conditions=tuple(kept))
+    if query.order is not None or query.row is not None:
+        return replace(query, order=None, row=None)
+    return replace(query, conditions=tuple(kept[:-1]))
 
 
 def predicted_view(context: PageContext, job: Job, offset: int) -> RowsPage | None:
@@ -195,11 +209,10 @@ def predicted_view(context: PageContext, job: Job, offset: int) -> RowsPage | No
             version = context.models.get_version(model["name"], model["version"])
             names = {name: one.columns for name, one in offer_of_version(version).items()}
         try:
-            dataset = context.datasets.get(job.dataset_id)
+            table = DatasetRows(context.datasets, context.datasets.get(job.dataset_id))
+            rows = table.page(offset=offset, limit=STEP, columns=COLUMNS)
         except NotFound:
             return None
-        table = DatasetRows(context.datasets, dataset)
-        rows = table.page(offset=offset, limit=STEP, columns=COLUMNS)
         some = {"total": rows.total, "offset": rows.offset, "limit": STEP}
         predicted = predicted_rows(file, spec["format"], spec["outputs"], names, **some)
     cells = [[*a, *b] for a, b in zip(predicted.cells, rows.cells, strict=True)]

@@ -247,7 +247,11 @@ def _bounds(schema: Schema) -> str:
     if schema.get("type") not in ("number", "integer"):
         return ""
     signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
-    limits = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema]
+    limits = [
+        "> 0" if schema[key] == 1e-100 else f"{sign} {schema[key]:,}"
+        for key, sign in signs.items()
+        if key in schema and schema[key] < 1e100  # no limit of a person
+    ]
     kind = "whole number" if schema["type"] == "integer" else "number"
     return " ".join([kind, " and ".join(limits)]).strip()
 

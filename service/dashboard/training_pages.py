@@ -26,7 +26,8 @@ from service.dashboard.schema_forms import Entries, Field, Variants
 from service.datasets.dataset import Dataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import NotFound, ServiceError
-from service.jobs.collection.schemas import KindCreate
+from service.jobs.collection.schemas import JobRead, KindCreate
+from service.jobs.core.job import State
 from service.jobs.training.routes import describe
 from service.jobs.training.schemas import JobCreate, default_scaling
 from service.jobs.training.submission import JobPlanRead, Trainings
@@ -107,12 +108,19 @@ def add(routes: APIRouter, context: PageContext) -> None:
             name, _, version = like.partition("/")
             spec = context.models.get_version(name, int(version)).spec
         elif like_job is not None:
-            spec = context.jobs.get(like_job).spec
+            job = JobRead.of(context.jobs.get(like_job))
+            spec = job.spec
+            if job.state == State.CANCELED and job.model is not None:  # it continues from there
+                kept = job.model.name, job.model.version
+                spec = context.models.get_version(*kept).spec
+                spec |= {"warm_start_from": "{}/{}".format(*kept)}
         if spec is not None:
             return _form(request, context, entries_like(spec))
         if dataset_id == LATEST_DATASET and not context.datasets.page(PageRequest(size=1)).items:
             return _form(request, context, {})
-        return _form(request, context, suggestion(context.datasets.find(dataset_id)))
+        return _form(
+            request, context, suggestion(context.datasets.find(dataset_id), context.limits.classes)
+        )
 
     @routes.post("/train")
     @requires_scope("train")
@@ -220,9 +228,13 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
     )
 
 
-def suggestion(dataset: Dataset) -> dict[str, str]:
-    """Entries that are suggested for the data."""
-    return entries_like({"dataset_id": dataset.id, "model_name": name_for(dataset)})
+def suggestion(dataset: Dataset, most_classes: int) -> dict[str, str]:
+    """Entries that are suggested for the data; more classes than `most_classes` cannot be trained
+    in pairs."""
+    spec = {"dataset_id": dataset.id, "model_name": name_for(dataset)}
+    if dataset.target_kind == "classes" and len(dataset.classes or ()) > most_classes:
+        spec["multiclass"] = "one-vs-rest"
+    return entries_like(spec)
 
 
 def entries_like(spec: Mapping[str, Any]) -> dict[str, str]:

@@ -1,14 +1,16 @@
 """Rows of a dataset as people know them: any few of them, filtered and sorted.
 
 Rows are read where they are in the files. A filter or an order needs whole columns: it is refused
-if more than `MOST_BYTES` would be read.
+if more than `MOST_BYTES` or `MOST_TEXTS` would be read, and a large one waits for those before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from threading import BoundedSemaphore
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -26,6 +28,7 @@ from service.datasets.conditions import (
 )
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetFiles
+from service.errors import Unavailable
 from service.rows.rendering import cells_of, label_name
 from service.rows.spec import TableColumn
 from service.rows.table.writers import MISSING_CODE, coded_positions
@@ -33,12 +36,44 @@ from svm.data.matrices import Indices
 from svm.data.texts import TextList, Texts
 
 MOST_BYTES = 128 * 1024 * 1024
+MOST_TEXTS = 200_000
+"""Read for one request, each condition and the order counted."""
 MOST_ENTRIES = 20
 """Shown of a sparse row."""
+SCANS = 4
+"""Large ones at most, of which one reads and others wait: they hold threads of all requests."""
+_LARGE_BYTES = 1024 * 1024
+_WAIT_S = 2
+_TEXTS_AT_ONCE = 1000
+_DECODED = 4
+"""Bytes of memory for one of a text."""
 _PAGE_BYTES = 4096
 
 Role: TypeAlias = Literal["label", "weight", "group", "time", "feature", "entries", "predicted"]
 Values: TypeAlias = npt.NDArray[np.float64]
+
+_scans, _scanning = BoundedSemaphore(SCANS), BoundedSemaphore(1)
+
+
+@contextmanager
+def scanning() -> Iterator[None]:
+    """Raises Unavailable if others read, too, and it would take long until they end."""
+    if not _scans.acquire(blocking=False):
+        raise _busy()
+    try:
+        if not _scanning.acquire(timeout=_WAIT_S):
+            raise _busy()
+        try:
+            yield
+        finally:
+            _scanning.release()
+    finally:
+        _scans.release()
+
+
+def _busy() -> Unavailable:
+    detail = "other large datasets are filtered or sorted now"
+    return Unavailable("overloaded", detail, retry_after_s=_WAIT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +128,13 @@ class DatasetRows:
         dataset: Dataset,
         *,
         most_bytes: int = MOST_BYTES,
+        most_texts: int = MOST_TEXTS,
         most_entries: int = MOST_ENTRIES,
     ) -> None:
-        """`most_bytes`: read of the files to filter or sort. `most_entries`: of a sparse row."""
+        """`most_bytes`, `most_texts`: read to filter or sort. `most_entries`: of a sparse row."""
         self._files, self._dataset = files, dataset
-        self._most_bytes, self._most_entries = most_bytes, most_entries
+        self._most_bytes, self._most_texts = most_bytes, most_texts
+        self._most_entries = most_entries
         self._arrays: dict[str, npt.NDArray[Any]] = {}
         self._coded = coded_positions(dataset.table)
         taken: list[ShownColumn] = []
@@ -123,7 +160,7 @@ class DatasetRows:
         row: int | None = None,
     ) -> RowsPage:
         """Rows from `offset` of those that meet all conditions, or those around `row` if it is one
-        of them; features from `first`. Raises InvalidRequest."""
+        of them; features from `first`. Raises InvalidRequest, Unavailable."""
         chosen = self._select(conditions, order)
         total = self._dataset.n_samples if chosen is None else len(chosen)
         if row is not None:
@@ -192,6 +229,16 @@ class DatasetRows:
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self._dataset.columns or ())}
 
+    def check(self, condition: Condition) -> None:
+        """Raises InvalidRequest if no cell can be like that."""
+        column = self.column(condition.column)
+        if condition.test == "missing":
+            return
+        if column.kind in ("category", "text"):
+            text_test(condition)
+        else:
+            bounds(condition, column.kind)
+
     def _feature(self, i: int) -> ShownColumn:
         dataset = self._dataset
         name = str(i) if dataset.columns is None else dataset.columns[i]
@@ -212,33 +259,52 @@ class DatasetRows:
         return names
 
     def _select(self, conditions: Sequence[Condition], order: Order | None) -> Indices | None:
-        """Numbers of rows from 0; None for all, in their order. Raises InvalidRequest."""
+        """Numbers of rows from 0; None for all, in their order. Raises as `page`."""
         if len(conditions) > MOST_CONDITIONS:
             raise invalid(f"give at most {MOST_CONDITIONS} conditions")
         named = [one.column for one in conditions] + ([order.column] if order else [])
         columns = [self.column(name) for name in named]
-        self._check_size(columns)
         if not columns:
             return None
+        of_texts = [
+            one
+            for one, column in zip(conditions, columns, strict=False)
+            if column.kind == "text" and one.test != "missing"
+        ]
+        n_texts = len(of_texts) + (order is not None and columns[-1].kind == "text")
+        needed = self._check_size(columns, n_texts * self._dataset.n_samples)
+        with scanning() if needed > _LARGE_BYTES else nullcontext():
+            return self._selected(conditions, of_texts, order)
+
+    def _selected(
+        self, conditions: Sequence[Condition], of_texts: Sequence[Condition], order: Order | None
+    ) -> Indices:
         kept = np.ones(self._dataset.n_samples, dtype=bool)
-        for one, column in zip(conditions, columns, strict=False):
-            kept &= self._meets(one, column)
+        for one in conditions:
+            if one not in of_texts:
+                kept &= self._meets(one, self.column(one.column))
         rows: Indices = np.flatnonzero(kept)
+        for one in of_texts:  # the slow ones, of what the others left
+            rows = rows[self._text_meets(one, self.column(one.column), rows)]
         if order is None:
             return rows
-        keys = self._keys(columns[-1])[rows]
+        keys = self._keys(self.column(order.column), rows)
         return rows[np.argsort(-keys if order.descending else keys, kind="stable")]
 
-    def _check_size(self, columns: Sequence[ShownColumn]) -> None:
+    def _check_size(self, columns: Sequence[ShownColumn], n_texts: int) -> int:
+        """How many bytes are needed."""
         needed = {column.name: self._bytes_of(column) for column in columns}
-        if sum(needed.values()) > self._most_bytes:
-            name = max(needed, key=needed.__getitem__)
-            megabytes = sum(needed.values()) / 1e6, self._most_bytes / 1e6
-            raise invalid(
-                f"the dataset is too large to be filtered or sorted by {short(name)}: "
-                f"{megabytes[0]:,.0f} MB would be read, at most {megabytes[1]:,.0f} MB are; "
-                "split off a smaller part, or download the data"
-            )
+        total, name = sum(needed.values()), short(max(needed, key=needed.__getitem__))
+        if total > self._most_bytes:
+            much = f"{total / 1e6:,.0f} MB would be read, at most {self._most_bytes / 1e6:,.0f} MB"
+        elif n_texts > self._most_texts:
+            much = f"{n_texts:,} texts would be read, at most {self._most_texts:,}"
+        else:
+            return total
+        raise invalid(
+            f"the dataset is too large to be filtered or sorted by {name}: {much} are; "
+            "split off a smaller part, or download the data"
+        )
 
     def _bytes_of(self, column: ShownColumn) -> int:
         """Read from the files for all values."""
@@ -249,37 +315,46 @@ class DatasetRows:
             return sum(self._array(name).nbytes for name in ("indptr", "indices", "data"))
         array = self._array(self._place(column.position)[0])
         read = min(array.nbytes, max(_PAGE_BYTES, array.itemsize) * len(array))
-        return read + (self._array("texts").nbytes if column.kind == "text" else 0)
+        return read + (_DECODED * self._array("texts").nbytes if column.kind == "text" else 0)
 
     def _meets(self, condition: Condition, column: ShownColumn) -> npt.NDArray[np.bool_]:
         values, test = self._values(column), condition.test
         missing = np.isnan(values)
         if test == "missing":
             return missing
-        if column.kind in ("category", "text"):
-            accepts = text_test(condition)
-            if column.kind == "category":
-                accepted = np.array([*map(accepts, column.levels), False], dtype=bool)
-                return accepted[np.where(missing, len(column.levels), values).astype(np.int64)]
-            met = np.zeros(len(values), dtype=bool)
-            texts = self._texts.take(values[~missing].astype(np.int64).tolist())
-            met[~missing] = list(map(accepts, texts))
-            return met
+        if column.kind == "category":
+            accepted = np.array([*map(text_test(condition), column.levels), False], dtype=bool)
+            return accepted[np.where(missing, len(column.levels), values).astype(np.int64)]
         low, high = bounds(condition, column.kind)
         with np.errstate(invalid="ignore"):
             return (values >= low) & (values <= high)
 
-    def _keys(self, column: ShownColumn) -> Values:
+    def _text_meets(
+        self, condition: Condition, column: ShownColumn, rows: Indices
+    ) -> npt.NDArray[np.bool_]:
+        values, accepts = self._values(column, rows), text_test(condition)
+        there = ~np.isnan(values)
+        met = np.zeros(len(rows), dtype=bool)
+        met[there] = [accepts(text) for text in self._read_texts(values[there])]
+        return met
+
+    def _read_texts(self, positions: Values) -> Iterator[str]:
+        """Some at a time."""
+        places = positions.astype(np.int64)
+        for start in range(0, len(places), _TEXTS_AT_ONCE):
+            yield from self._texts.take(places[start : start + _TEXTS_AT_ONCE].tolist())
+
+    def _keys(self, column: ShownColumn, rows: Indices) -> Values:
         """By which rows are sorted; NaN for a missing cell."""
-        values = self._values(column)
+        values = self._values(column, rows)
         if column.kind not in ("category", "text"):
             return values
         there = ~np.isnan(values)
-        codes = values[there].astype(np.int64)
-        texts = self._texts.take(codes.tolist()) if column.kind == "text" else column.levels
+        of_text = column.kind == "text"
+        texts = list(self._read_texts(values[there])) if of_text else column.levels
         ranks = {text: rank for rank, text in enumerate(sorted(set(texts)))}
         ranked = np.array([ranks[text] for text in texts], dtype=np.float64)
-        values[there] = ranked if column.kind == "text" else ranked[codes]
+        values[there] = ranked if of_text else ranked[values[there].astype(np.int64)]
         return values
 
     def _cells(self, column: ShownColumn, rows: Indices) -> list[Any]:

@@ -82,12 +82,16 @@ class RowsOfClasses:
     @cached_property
     def hashes(self) -> Words:
         """(n,) equal for rows with the same values and class."""
-        found = np.empty(len(self), dtype=np.uint64)
+        return self.hashes_of(np.arange(len(self)))
+
+    def hashes_of(self, rows: Indices) -> Words:
+        """(n,) of these rows, ascending."""
+        found = np.empty(len(rows), dtype=np.uint64)
         start = 0
-        for X in pieces(self.X):
+        for X in pieces(self.X, rows=rows):
             self._interrupted()
-            some = np.arange(start, start + X.shape[0])
-            found[some] = row_hashes(X, self.truth(some), self._columns)
+            some = slice(start, start + X.shape[0])
+            found[some] = row_hashes(X, self.truth(rows[some]), self._columns)
             start += X.shape[0]
         return found
 

@@ -153,6 +153,14 @@ class DatasetStore(DatasetFiles):
         self._job_with_dataset = job_with_dataset
         self._look_up = self._found
 
+    def _open(self, dataset: Dataset, name: str) -> BufferedReader:
+        """Raises NotFound if the dataset was deleted meanwhile."""
+        try:
+            return super()._open(dataset, name)
+        except Corrupt:
+            self.get(dataset.id)
+            raise
+
     def reading_once(self) -> DatasetStore:
         """The same store for one request, with which `find` reads each dataset once."""
         store = copy(self)

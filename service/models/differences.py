@@ -114,6 +114,7 @@ def verdict(one: Side, other: Side, paired: Paired | None) -> str:
     some = f"{paired.n_samples:,} validation rows"
     if paired.n_samples < paired.n_total:
         some = f"{paired.n_samples:,} of the {paired.n_total:,} validation rows"
+    some += paired.groups
     if paired.difference == 0.0:
         return f"Both have the same score on the same {some}."
     better = one if paired.difference > 0.0 else other

@@ -16,7 +16,7 @@ from service.errors import NotFound
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Array, Indices
 from svm.data.stored_rows import StoredRows, pieces
-from svm.model.measures import mean_difference, share_difference
+from svm.model.measures import difference_of_groups, mean_difference, share_difference
 from svm.model.pipeline import FittedPipeline
 
 MOST_ROWS = 20_000
@@ -37,6 +37,8 @@ class Paired:
     """Rows that were predicted by both."""
     n_total: int
     """Rows of the validation set, from which they were chosen evenly."""
+    groups: str = ""
+    """How many groups they are in, as words, if those are compared and not rows."""
 
     @property
     def beyond_chance(self) -> bool:
@@ -82,6 +84,14 @@ def paired_difference(
             measured = rows.without_trained(training, measured)
         chosen = _spread(measured, multiplications)
         wrong = [_errors(data.X, each, rows, chosen, data.values) for each in (other, fitted)]
+        given = rows.apart.groups
+        groups = rows.hashes_of(chosen) if given is None else given[chosen]
+        n_groups = len(np.unique(groups))
+        if n_groups < len(chosen):
+            shares = data.values is None
+            difference, ends = difference_of_groups(wrong[0] - wrong[1], groups, of_shares=shares)
+            words = f" in {n_groups:,} groups" + " of equal rows" * (given is None)
+            return Paired(difference, ends, len(chosen), len(measured), words)
         if data.values is not None:
             difference, ends = mean_difference(*wrong)
         else:

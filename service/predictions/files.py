@@ -7,28 +7,40 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from anyio.to_thread import run_sync
 
 from service.datasets.upload_routes import read_limits
-from service.errors import InvalidContent
+from service.errors import InvalidContent, TooLarge
 from service.models.outputs import USUAL
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Predictor, Target
 from service.predictions.schemas import PredictionQuery
+from service.predictions.wire_format import UNKNOWN
+from service.rows.cell_faults import ragged
+from service.rows.cell_texts.number_text import is_value
+from service.rows.cell_texts.reading import Reading
+from service.rows.cell_values import BadCell, read_cell, reader_of
+from service.rows.columns import Columns
+from service.rows.faults import Faults, listed, too_many
+from service.rows.formats.delimited_rows import is_row
 from service.rows.parser import Parser
-from service.rows.spec import CSV, PARQUET, ConvertSpec, SentFile
+from service.rows.spec import CSV, PARQUET, Converted, ConvertSpec, SentFile
 from service.rows.table.labels import match_labels
 from service.settings import Limits
+from svm.data.columns import Column
+from svm.data.matrices import Matrix
 
 _HEADERS = [(b"content-type", PARQUET.encode()), (b"accept", CSV.encode())]
 """Of rows that the parsing process has written as CSV."""
 PREFIX = "predicted_"
-"""Of an output whose name the file has already."""
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -53,22 +65,23 @@ class PredictedFile:
     """Of the columns of the file; empty if it has none."""
     rows: list[list[str]]
     outputs: list[str]
+    """Names of the columns of the predictions; none is that of a column of the file."""
     predictions: list[list[str]]
     """For each row a cell for each output."""
     truth: Truth | None
+    order: list[str]
+    """The model's columns, in the order in which those of a file without names were taken; empty
+    for others."""
+    unknown: Mapping[str, Mapping[str, int]] | None
+    """By column, how many cells have a level that no training row had (`unseen`), or are the first
+    ones to be `missing`; None if there are no such cells."""
 
     def as_csv(self) -> bytes:
         """All columns of the file, then the predictions."""
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        width = len(self.rows[0])
-        names = self.names or [f"column_{i}" for i in range(1, width + 1)]
-        taken = {name.strip() for name in names}
-        outputs = [PREFIX + one if one in taken else one for one in self.outputs]
-        writer.writerow([*names, *outputs])
+        names = self.names or _numbered("column", len(self.rows[0]))
         both = zip(self.rows, self.predictions, strict=True)
-        writer.writerows([*row, *predicted] for row, predicted in both)
-        return text.getvalue().encode()
+        rows = ([*row, *predicted] for row, predicted in both)
+        return _csv([[*names, *self.outputs], *rows])
 
 
 async def predict_file(
@@ -99,26 +112,91 @@ async def predict_file(
         columns=None,
         n_features=model.n_features,
     )
-    await parser.convert(spec)
-    body = await run_sync(out.read_bytes)
-    records = await run_sync(lambda: list(_records(body)))
-    if not records:
-        raise InvalidContent("empty-data", "the file holds no row")
-    named = _has_names(records[0], model)
-    nameless = not named or model.features.names is None
-    if nameless and len(records[0]) == model.n_features + 1:  # the last one is the label
-        body = _csv([row[:-1] for row in records])
+    try:
+        converted = await parser.convert(spec)
+    except TooLarge as error:
+        if error.code == "too-many-rows":  # its message names the limit of uploads
+            raise too_many("rows to predict", limits.predict_rows) from None
+        raise
+    read = partial(_read, out, model, converted)
+    names, rows, order, body = await run_sync(read)
     query = PredictionQuery(outputs=",".join(outputs_of(model)))
     call = predictor.call_of(target, _HEADERS, query)
     reply = await predictor.answer(call, body, converted=True)
     outputs, *predictions = _records(bytes(reply.body))
-    names, rows = (records[0], records[1:]) if named else ([], records)
-    rows = rows[: len(predictions)]  # below them are rows without any cell
-    if len(rows) != len(predictions):
-        message = f"the file has {len(rows):,} rows, of which {len(predictions):,} were predicted"
-        raise InvalidContent("parsing-failed", message)
+    assert len(predictions) == len(rows)
+    outputs[0] = PREFIX + (label or outputs[0])
+    taken = {name.strip() for name in names}
+    for i in range(len(outputs)):
+        while outputs[i] in taken:
+            outputs[i] = PREFIX + outputs[i]
+        taken.add(outputs[i])
+    unknown = None
+    if any(name == UNKNOWN for name, _ in reply.headers):
+        asked = await run_sync(call.exchange.read, body, model)
+        unknown = await run_sync(_unknown, model, asked.X)
     truth = _truth(model, names, rows, [row[0] for row in predictions], label)
-    return PredictedFile(names, rows, outputs, predictions, truth)
+    return PredictedFile(names, rows, outputs, predictions, truth, order, unknown)
+
+
+def _read(
+    path: Path, model: LoadedModel, converted: Converted
+) -> tuple[list[str], list[list[str]], list[str], bytes]:
+    """Names of the columns and rows; the model's columns, if they are taken in this order; and the
+    features as CSV below their names, so that no reader has to find out whether there are names.
+    Raises InvalidContent."""
+    first, *rows = list(_records(path.read_bytes())) or [[]]
+    if not first:
+        raise InvalidContent("empty-data", "the file holds no row")
+    columns, width, n = model.features, len(first), model.n_features
+    own = columns.names or _numbered("feature", n)
+    order = columns.reading.order(width, n)
+    if order is None and width == n + converted.labeled:
+        order = list(range(n))
+    taken: list[str] = []
+    if _has_names(first, order, columns, named=converted.named):
+        names = first
+        if columns.names is not None:
+            order, _ = columns.select("the header", [name.strip() for name in names])
+    else:
+        names, rows = [], [first, *rows]
+        taken = own
+    if order is None:
+        message = f"the file has {width:,} columns without names that the model knows"
+        inner = f"the model takes {n:,}, in this order: {listed(own)}"
+        hint = "leave out all others, such as the label"
+        raise InvalidContent("feature-mismatch", f"{message}; {inner}; {hint}")
+    while columns.is_plain and rows and not "".join(rows[-1]).strip():
+        rows.pop()  # such as Excel writes below a table
+    faults = Faults()
+    for number, row in enumerate(rows, 1):
+        if len(row) != width:
+            faults.add(*ragged(len(row), width), row=number)
+    faults.check()
+    if not rows:
+        raise InvalidContent("empty-data", "there is no row below the header")
+    return names, rows, taken, _csv([own, *([row[i] for i in order] for row in rows)])
+
+
+def _has_names(first: list[str], order: list[int] | None, columns: Columns, *, named: bool) -> bool:
+    """Whether the first record has names: all of the features, or some of them beside cells that
+    cannot be numbers; else as it looks, unless its cells can be those of a row."""
+    cells = [cell.strip() for cell in first]
+    names = {name.strip() for name in columns.names or ()}
+    if names and names.issubset(cells):
+        return True
+    if not names.isdisjoint(cells) and not all(map(is_value, cells)):
+        return True
+    return named and not is_row([cells[i] for i in order] if order else cells, columns)
+
+
+def _unknown(model: LoadedModel, X: Matrix) -> dict[str, dict[str, int]]:
+    encoder, X = model.fitted.encoder, np.asarray(X)
+    found = {}
+    for why, cells in (("unseen", encoder.unseen(X)), ("missing", encoder.newly_missing(X))):
+        counts = zip(encoder.columns, np.count_nonzero(cells, axis=0).tolist(), strict=True)
+        found[why] = {column.name: count for column, count in counts if count}
+    return found
 
 
 def outputs_of(model: LoadedModel) -> list[str]:
@@ -135,25 +213,26 @@ def _records(body: bytes) -> Iterator[list[str]]:
     return csv.reader(io.StringIO(body.decode(), newline=""))
 
 
-def _csv(rows: list[list[str]]) -> bytes:
+def _csv(rows: Sequence[Sequence[str]]) -> bytes:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
 
 
-def _has_names(first: Sequence[str], model: LoadedModel) -> bool:
-    """Whether the first record has names: one of a feature, or no number at all."""
-    names = {name.strip() for name in first}
-    if model.features.names is not None:
-        return not {name.strip() for name in model.features.names}.isdisjoint(names)
-    return not any(_number(cell) is not None for cell in first)
+def _numbered(what: str, count: int) -> list[str]:
+    return [f"{what}_{i}" for i in range(1, count + 1)]
 
 
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
+def _numbers(cells: Sequence[str], label: str, reading: Reading) -> Iterator[float]:
+    """Labels as rows to predict are read; NaN for missing ones and for what is no finite number."""
+    style = reading.style(label)
+    style_or_none = None if style.plain else style
+    read = reader_of(Column(label), of_text=True, reading=reading, style=style_or_none)
+    for cell in cells:
+        try:
+            yield float(read_cell(read, cell))
+        except BadCell:
+            yield math.nan
 
 
 def _truth(
@@ -178,5 +257,7 @@ def _truth(
         texts = {number: str(one) for number, one in enumerate(model.classes)}
         found = [(texts[known[cell]], own) for cell, own in pairs if known[cell] is not None]
         return Truth(label, len(found), sum(a == b for a, b in found), None) if found else None
-    errors = [abs(true - float(own)) for cell, own in pairs if (true := _number(cell)) is not None]
+    trues = _numbers([cell for cell, _ in pairs], label, model.features.reading)
+    errors = [abs(t - float(own)) for t, (_, own) in zip(trues, pairs, strict=True)]
+    errors = [error for error in errors if math.isfinite(error)]
     return Truth(label, len(errors), None, sum(errors) / len(errors)) if errors else None

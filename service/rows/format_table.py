@@ -141,8 +141,7 @@ class Format:
 
     def as_csv(self, spec: ConvertSpec) -> Converted:
         """Rows to predict as CSV, of a format with `cells`. Raises ServiceError."""
-        self._module.as_csv(spec)
-        return Converted()
+        return Converted(self._module.as_csv(spec))
 
     @property
     def _module(self) -> Any:

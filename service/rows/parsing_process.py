@@ -55,7 +55,7 @@ from service.rows.spec import (
 from service.rows.table.joining import append, expect_rows
 from service.rows.table.labels import Labels, Target
 from service.rows.table.layout import NO_TARGET
-from service.rows.table.left_out import without_row_numbers, without_unlabeled
+from service.rows.table.left_out import OF_LISTS, without_row_numbers, without_unlabeled
 from service.rows.table.summary import describe
 from service.rows.table.writers import Table
 from service.storage.disk import file_errors_reported
@@ -149,11 +149,14 @@ def convert(spec: ConvertSpec) -> Converted:
     asked = replace(asked, file=file).asking(**options)
     parsed = read(asked)
     if parsed.ignored and "schema" in one.options:  # such as an identifier
-        kept = {left["name"]: {"kind": "text"} for left in parsed.ignored}
+        kept = {
+            left["name"]: {"kind": "text"} for left in parsed.ignored if left["reason"] != OF_LISTS
+        }
         parsed = read(asked.asking(schema=kept))
     stored = Stored(folder=asked.out, arrays=list(parsed.arrays), **parsed.described())
     render(RenderSpec(stored=stored, media_type=CSV, out=spec.out))
-    return Converted()
+    labeled = "target" not in options and parsed.target_kind is not None
+    return Converted(named=parsed.columns is not None, labeled=labeled)
 
 
 def _with_positions(table: Table) -> dict[str, Any] | None:

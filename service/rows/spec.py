@@ -349,6 +349,11 @@ class ConvertSpec:
 class Converted:
     """The CSV file was written."""
 
+    named: bool
+    """Whether its first record has the names of the columns, by the looks of the file."""
+    labeled: bool = False
+    """Whether its last column are labels, which have a place of their own in the file."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSpec:

@@ -353,15 +353,6 @@ class Encoder:
                 start += len(some.ends)
         return counts
 
-    def neutral_for(self, scaling: Scaling) -> Encoder:
-        """This encoder, with the offset of the scaling for missing cells of columns that had none
-        in training: their scaled outputs are 0."""
-        offset = np.zeros(len(self.sources))
-        if scaling.offset is not None:
-            offset = scaling.offset[: len(self.sources)]
-        known = self.missing[self.sources] > 0
-        return replace(self, fills=np.where(known, self.fills, offset))
-
     def unseen(self, X: Vector) -> Mask:
         """(n_samples, n_columns) cells with a level that no training row had."""
         known: list[Mask] = []

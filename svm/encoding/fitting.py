@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,9 @@ def fit_encoder(
     encoding: Encoding, scaling: ScalingName, X: Rows, columns: Columns
 ) -> tuple[Encoder, Scaling]:
     """The encoder, and the scaling of its outputs: of numbers and parts of dates with missing cells
-    filled. Booleans, indicators and levels have offset 0 and scale 1.
+    filled. Booleans, indicators and levels have offset 0 and scale 1. Later missing cells of a
+    column without gaps in training are its mean if it is standardized, which adds nothing to a
+    score of a linear model, else filled as `encoding` says.
 
     X is (n_samples, n_columns), checked by `require_raw`, in memory or in files: the bits are the
     same. Raises InvalidData (`missing-value`, `unseen-level`, `scaling-unsupported`).
@@ -35,17 +38,12 @@ def fit_encoder(
     ]
     for j, cells in _cells_of(X, gapped):
         values[j] = _value(encoding, cells, columns[j])
-    fills = [
-        date_parts(np.array([value])).reshape(-1) if column.kind == "date" else np.array([value])
-        for value, column in zip(values, columns, strict=True)
-        if column.kind not in ("category", "text")
-    ]
     encoder = Encoder(
         encoding=encoding,
         columns=tuple(columns),
         missing=missing,
         counts=counts,
-        fills=np.concatenate([*fills, np.empty(0)]),
+        fills=_fills(values, columns),
         texts=tuple(
             fit_text(encoding, X, j, column.name)
             for j, column in enumerate(columns)
@@ -55,7 +53,13 @@ def fit_encoder(
     for piece in pieces(X):
         encoder.require_accepted(piece)
     fitted = _scaling(scaling, encoder, X)
-    return encoder.neutral_for(fitted), fitted
+    centered = encoder.scaled & (fitted.name == "standardize")
+    means = np.zeros(len(centered)) if fitted.offset is None else fitted.offset[: len(centered)]
+    others = np.unique(encoder.sources[~centered & (missing[encoder.sources] == 0)])
+    for j, cells in _cells_of(X, [] if encoder.refuses_missing else others.tolist()):
+        values[j] = _value(encoding, cells, columns[j])
+    fills = np.where(centered & (missing[encoder.sources] == 0), means, _fills(values, columns))
+    return replace(encoder, fills=fills), fitted
 
 
 def _count(X: Rows, columns: Columns) -> tuple[Indices, Indices]:
@@ -90,6 +94,16 @@ def _value(encoding: Encoding, cells: Vector | None, column: Column) -> float:
     known = cells[~np.isnan(cells)]
     with np.errstate(over="ignore"):  # such values are refused before training
         return float(known.mean() if encoding.missing == "mean" else np.median(known))
+
+
+def _fills(values: list[float], columns: Columns) -> Vector:
+    """`Encoder.fills` from the raw value of each column."""
+    fills = [
+        date_parts(np.array([value])).reshape(-1) if column.kind == "date" else np.array([value])
+        for value, column in zip(values, columns, strict=True)
+        if column.kind not in ("category", "text")
+    ]
+    return np.concatenate([*fills, np.empty(0)])
 
 
 def _scaling(name: ScalingName, encoder: Encoder, X: Rows) -> Scaling:

@@ -21,6 +21,8 @@ from svm.data.matrices import Array, Mask, Vector
 from svm.model.metrics import classification_metrics, confusion_matrix, weighted_metrics
 from svm.model.target import Target
 
+FEWEST_GROUPS = 8
+"""Of rows: from fewer, a difference is not known."""
 LEVEL = 0.975
 DEVIATIONS = 1.959964
 """The quantile of the normal distribution at `LEVEL`."""
@@ -251,6 +253,29 @@ def share_difference(more: int, fewer: int, n: int) -> tuple[float, list[float]]
     mean = (more - fewer) / (n + 2)
     margin = DEVIATIONS * math.sqrt(((more + fewer + 1) / (n + 2) - mean * mean) / (n + 2))
     return (more - fewer) / n, [mean - margin, mean + margin]
+
+
+def difference_of_groups(
+    differences: Vector, groups: Array, *, of_shares: bool
+) -> tuple[float, list[float] | None]:
+    """The mean of what a model does worse than another one on single rows, (n_samples,), and its
+    interval if rows of the same group, (n_samples,), say the same: the sums of groups are compared.
+    None below `FEWEST_GROUPS` groups, or if almost all rows are in one.
+
+    `of_shares`: most differences may be 0. Two groups are added, with the largest sum for either
+    model: if all groups with a difference agree, six of them are beyond chance, as by the exact
+    test of signs.
+    """
+    numbers = np.unique(groups, return_inverse=True)[1]
+    sizes, sums = np.bincount(numbers).astype(np.float64), np.bincount(numbers, differences)
+    mean, largest = float(np.mean(differences)), float(np.abs(sums).max())
+    if len(sizes) < FEWEST_GROUPS:
+        return mean, None
+    if of_shares:
+        sums, sizes = np.append(sums, [largest, -largest]), np.append(sizes, [sizes.mean()] * 2)
+    rows, means = _Rows(len(sizes), sizes), sums / sizes
+    middle, margin = rows.mean(means), rows.margin(means)
+    return mean, None if margin is None else [middle - margin, middle + margin]
 
 
 def interval(share: float, n: float) -> tuple[float, float]:

@@ -26,7 +26,7 @@ const tellTimes = () => {
 document.addEventListener("DOMContentLoaded", tellTimes);
 document.addEventListener("htmx:load", tellTimes);
 
-// A file dropped on the form is uploaded at once, with a progress bar.
+// A file dropped on the form, or chosen, is uploaded at once, with a progress bar.
 for (const name of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(name, (event) => {
     const zone = event.target.closest?.(".drop");
@@ -35,11 +35,9 @@ for (const name of ["dragover", "dragleave", "drop"]) {
     zone.classList.toggle("over", name === "dragover");
     const files = event.dataTransfer.files;
     if (name === "drop" && files.length) {
-      if (document.getElementById("proposal")) startOver(zone.closest("form"));
       const input = zone.querySelector("input");
       input.files = files;
-      if (input.matches(".rows-file input")) input.dispatchEvent(new Event("change", { bubbles: true }));
-      else zone.closest("form").requestSubmit();
+      input.dispatchEvent(new Event("change", { bubbles: true }));
     }
   });
 }
@@ -48,8 +46,10 @@ document.addEventListener("htmx:xhr:progress", (event) => {
   if (!bar || !event.detail.lengthComputable) return;
   bar.hidden = false;
   bar.value = (100 * event.detail.loaded) / event.detail.total;
+  bar.nextElementSibling.textContent = `Uploading ${Math.floor(bar.value)} %`;
   if (event.detail.loaded === event.detail.total) {
     bar.removeAttribute("value"); // the service reads it now
+    bar.nextElementSibling.textContent = "Reading the file";
     say("Uploaded; the service reads the file.");
   }
 });
@@ -128,6 +128,7 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("select[data-set]") && event.target.value) choose(event.target);
   const answer = event.target.matches("form.upload input[type=file]") && document.getElementById("proposal");
   if (answer) startOver(event.target.form);
+  if (event.target.matches("form.upload #file") && event.target.files.length) event.target.form.requestSubmit();
 });
 document.addEventListener("reset", (event) => {
   if (event.target.matches("form.upload")) document.getElementById("upload-answer").replaceChildren();

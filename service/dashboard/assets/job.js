@@ -32,7 +32,6 @@
     const end = (said) => { clearTimeout(timer); events.close(); say(said); refresh(); };
     const renew = () => { asked ??= setTimeout(() => { asked = null; if (job.isConnected) replace("#now"); }, OFTEN_MS); };
     on("progress", (now) => {
-      put("primal", short(now.primal)); put("dual", short(now.dual)); put("gap", percent(now.relative_gap));
       put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
       put("elapsed", seconds(now.elapsed_s));
       document.getElementById("chart")?.dispatchEvent(new CustomEvent("progress", { detail: now }));

@@ -16,6 +16,7 @@ from svm.model.measures import (
     Confusion,
     Errors,
     Measures,
+    difference_of_groups,
     mean_difference,
     share_difference,
 )
@@ -94,15 +95,28 @@ class ValidationRows:
     def _difference(
         self, state: ComparisonState, data: LabeledRows, entry: int, best: int
     ) -> tuple[float, list[float] | None]:
+        groups = data.apart.groups
         if self._numeric:
             rows, predicted = self.predicted(state, entry)
             truth, others = data.numbers(rows), self.predicted(state, best)[1]
-            return mean_difference(np.abs(truth - predicted), np.abs(truth - others))
+            errors = np.abs(truth - predicted), np.abs(truth - others)
+            if groups is not None:
+                return difference_of_groups(errors[0] - errors[1], groups[rows], of_shares=False)
+            return mean_difference(*errors)
         n = more = fewer = 0
+        differences, of_rows = [], []
         for number, some in enumerate(self.of_split):
             if some is not None:
                 own, other = (state.predicted[place_of(k, number)] for k in (entry, best))
-                n += -(-len(some) // self._apart)
+                measured = some[:: self._apart]
+                n += len(measured)
                 more += int(np.bitwise_count(own & ~other).sum())
                 fewer += int(np.bitwise_count(other & ~own).sum())
+                if groups is not None:
+                    wrong = [np.unpackbits(bits, count=len(measured)) for bits in (own, other)]
+                    differences.append(np.subtract(*wrong, dtype=np.float64))
+                    of_rows.append(groups[measured])
+        if groups is not None:
+            each = np.concatenate(differences), np.concatenate(of_rows)
+            return difference_of_groups(*each, of_shares=True)
         return share_difference(more, fewer, n)

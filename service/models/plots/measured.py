@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from service.charts import views
-from service.charts.chart import SHOWN_CLASSES, Axis, Chart, Panel, Series, names_of, thin_out
+from service.charts.chart import SHOWN_CLASSES, Axis, Chart, Panel, Series, thin_out
 from service.errors import InvalidContent
 from service.models.outputs import USUAL
 from service.models.plots import Plot, title, unavailable
@@ -32,7 +32,7 @@ def confusion(sources: Sources) -> Plot:
         raise unavailable(f"{version.model_name} version {version.version} has no confusion matrix")
     counts = np.asarray(version.result["metrics"][subset]["confusion_matrix"])
     shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
-    n, names = len(counts), names_of(version.classes)
+    n, names = len(counts), list(map(str, version.classes))
     rows, columns = np.indices((n, n)).reshape(2, -1)
     texts = [f"{count:,}" for count in counts.ravel().tolist()]
     cells = Series(columns, rows, mark="cells", shades=shares.ravel(), texts=texts)

@@ -282,6 +282,11 @@ def _named(
     return columns.select("the header", names)
 
 
+def is_row(cells: list[str], columns: Columns) -> bool:
+    """Whether cells, without blanks around them, may be a row of plain texts: see `_is_row`."""
+    return _is_row(cells, columns, columns.text_readers)
+
+
 def _is_row(cells: list[str], columns: Columns, readers: list[Reader]) -> bool:
     """Whether cells that are not names may be a row: one of them is empty, or a value that is no
     likely name, as any text is."""

@@ -59,7 +59,7 @@ from service.rows.table.layout import (
     check_columns,
     distinct_names,
 )
-from service.rows.table.left_out import ignoring
+from service.rows.table.left_out import OF_LISTS, ignoring
 from service.rows.table.writers import Table
 
 COLUMNS_BYTES = 64 * 1024 * 1024
@@ -354,7 +354,7 @@ def _build(spec: ParseSpec, read_all: Callable[[], Iterator[list[Any]]], names: 
                 yield list(zip(*rows, strict=True))
 
     table = build(spec, len(keys), keys, passes)
-    ignored = [{"name": name, "reason": "its cells are lists"} for name in names.lists]
+    ignored = [{"name": name, "reason": OF_LISTS} for name in names.lists]
     warnings = [ignoring(one["name"], one["reason"]) for one in ignored]
     if names.some:
         message = f"not all rows have these, and they are missing there: {listed(names.some)}"

@@ -333,8 +333,8 @@ def _write_columns(spool: Path, file: ParquetFile, columns: list[_Column], n_sam
     return True
 
 
-def as_csv(spec: ConvertSpec) -> None:
-    """Write rows to predict. Raises ServiceError."""
+def as_csv(spec: ConvertSpec) -> bool:
+    """Write rows to predict; True, since they have names. Raises ServiceError."""
     limits, path = spec.limits, Path(spec.file.path).resolve()
     with connect(path) as connection, reported(limits):
         file = ParquetFile(connection, str(path))
@@ -355,6 +355,7 @@ def as_csv(spec: ConvertSpec) -> None:
             writer.writerow([column.name for column in columns])
             for rows in file.rows(cells):
                 writer.writerows(map(_text, row) for row in rows)
+    return True
 
 
 def _text(cell: Any) -> str:

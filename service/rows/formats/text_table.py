@@ -71,14 +71,19 @@ def read(spec: ParseSpec, *, padded: bool = False) -> Table:
     )
 
 
-def as_csv(spec: ConvertSpec) -> None:
+def as_csv(spec: ConvertSpec) -> bool:
     """Write rows to predict: their cells as they are, with commas, below their names if they have
-    some. Raises ServiceError."""
+    some; and whether they have. Raises ServiceError."""
     out = Path(spec.out)
+    asked = ParseSpec(file=spec.file, out=str(out.parent), limits=spec.limits)
     try:
-        dialect = recognize(ParseSpec(file=spec.file, out=str(out.parent), limits=spec.limits))
+        dialect = recognize(asked)
     except csv.Error:
         raise unterminated(1) from None
+    except InvalidContent as error:
+        if error.code != "bad-column-name":
+            raise
+        dialect = recognize(asked.asking(header="absent"))  # the model may know the names
     header, done, faults = dialect.header, 0, Faults()
     with out.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\r\n")  # cells with either are quoted
@@ -95,6 +100,7 @@ def as_csv(spec: ConvertSpec) -> None:
                 raise too_many("rows", spec.limits.rows)
             writer.writerows(rows)
     faults.check()
+    return dialect.names is not None
 
 
 def _reading(dialect: Dialect, n_blank: int) -> dict[str, Any]:

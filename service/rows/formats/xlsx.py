@@ -5,6 +5,7 @@ Its parts are inflated once to see how large they are. Another process writes th
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from service.rows.faults import inflates_too_much, refuse, too_many, warning
 from service.rows.formats import text_table, xlsx_process
 from service.rows.formats.archive import Archive, BadArchive
 from service.rows.spec import CSV, MOST_OTHERS, ConvertSpec, ParseSpec, ReadLimits, SentFile
+from service.rows.table.layout import has_header
 from service.rows.table.writers import Table
 
 MAX_PARTS = 2000
@@ -63,9 +65,16 @@ def _warnings(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [warning("left-out-cells", message + ", ".join(left_out))]
 
 
-def as_csv(spec: ConvertSpec) -> None:
-    """Write rows to predict. Raises ServiceError."""
-    _convert(spec.file.path, Path(spec.out), spec.limits)
+def as_csv(spec: ConvertSpec) -> bool:
+    """Write rows to predict; whether the first row seems to have names. Raises ServiceError."""
+    out = Path(spec.out)
+    _convert(spec.file.path, out, spec.limits)
+    asked = ParseSpec(file=spec.file, out=spec.out, limits=spec.limits)
+    with out.open(encoding="utf-8", newline="") as file:
+        try:
+            return has_header(asked, next(csv.reader(file), []), "")
+        except InvalidContent:  # it may be either
+            return False
 
 
 def _check_archive(path: Path, limits: ReadLimits) -> None:

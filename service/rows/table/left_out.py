@@ -48,6 +48,7 @@ _KEY = re.compile(r"(?:.*[^A-Za-z])?(?:[Ii][Dd]|[Nn][RrOo])\.?|.*[a-z](?:I[Dd]|N
 """Such as `id`, `customer_id`, `OrderNo`, `Kunden-Nr.`, but not `paid`."""
 MIN_ROWS = 3
 MIN_ROWS_OF_KEYS = 10
+OF_LISTS = "its cells are lists"
 NUMBERED = "it numbers the rows"
 KEY = "an identifier: every number is different"
 

@@ -101,9 +101,8 @@ def described_texts(
             parts = [joined[start:end] for start, end in bounds]
             hashes.append(hashes_of(parts))
             if len(examples) < EXAMPLES:
-                beginnings = (part[: 4 * EXAMPLE_CHARACTERS] for part in parts[:EXAMPLE_ROWS])
-                cut = (text.decode(errors="ignore")[:EXAMPLE_CHARACTERS] for text in beginnings)
-                examples = dict.fromkeys([*examples, *cut])
+                whole_first = sorted(parts[:EXAMPLE_ROWS], key=_is_long)
+                examples = dict.fromkeys([*examples, *map(_example, whole_first)])
         characters, words = np.concatenate(sizes), np.concatenate(hashes)
         there = max(1, len(words))
         statistics = {
@@ -114,6 +113,19 @@ def described_texts(
             "examples": list(examples)[:EXAMPLES],
         }
         yield column, statistics, words
+
+
+def _is_long(text: bytes) -> bool:
+    return len(text) > EXAMPLE_CHARACTERS
+
+
+def _example(text: bytes) -> str:
+    """The text, or as many of its words as there is room for."""
+    known = text[: 4 * EXAMPLE_CHARACTERS + 4].decode(errors="ignore")
+    if len(known) <= EXAMPLE_CHARACTERS:
+        return known
+    cut = known[: EXAMPLE_CHARACTERS - 1]
+    return f"{cut.rpartition(' ')[0] or cut}…"
 
 
 class TextSpool:

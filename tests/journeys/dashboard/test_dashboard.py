@@ -51,11 +51,9 @@ def test_upload_train_watch_predict_by_clicking(watched: Watched, tmp_path: Path
     good.write_text(csv_of(n_samples=3000, n_features=8, seed=7))
     watched.examine()
     page.set_input_files("#file", bad)
-    watched.click("Upload")
     expect(page.locator("#upload-answer .faults .bad")).to_have_text("inf")
     watched.examine()
     page.set_input_files("#file", good)
-    watched.click("Upload")
     watched.click("Keep this table")
     page.wait_for_url(re.compile("/datasets/ds_"))
     assert page.locator(".histogram").count() == 8

@@ -172,6 +172,33 @@ def test_points_are_those_of_the_chart() -> None:
     assert bars == ["series,x from,to,y", "a,0,0.5,3", "a,0.5,1,4"]
 
 
+def test_points_of_a_matrix_are_its_cells() -> None:
+    """With full names, of which two differ in their middle, and numbers that programs read."""
+    names = [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xy"]
+    counts = ["1,234", "0", "5", "6"]
+    cells = Series([0, 1, 0, 1], [0, 0, 1, 1], mark="cells", shades=[0.1] * 4, texts=counts)
+    panel = Panel(Axis("true class", names=names), [cells])
+    matrix = Chart("t", "c", Axis("predicted class", names=names), [panel])
+    one, other = names
+    assert charts.write(matrix, "csv").splitlines() == [
+        "true class,predicted class,rows",
+        f"{one},{one},1234",
+        f"{one},{other},0",
+        f"{other},{one},5",
+        f"{other},{other},6",
+    ]
+
+
+def test_points_of_curves_are_without_guides() -> None:
+    """The diagonal of a ROC is not data; classes with long names have different ones."""
+    classes = [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xyz"]
+    curves = {k: ([0.0, 1.0], [0.5, 1.0], 0.75) for k in range(3)}
+    rows = charts.write(views.roc("t", curves, classes), "csv").splitlines()
+    assert rows[0] == "series,false positive rate,true positive rate"
+    assert [row.split(" (area")[0] for row in rows[1::2]] == classes
+    assert len(rows) == 7
+
+
 def test_bars_are_stacked_from_zero() -> None:
     """The axis has room for the sums, and begins at zero."""
     edges = [0.0, 1.0, 2.0]

@@ -6,6 +6,8 @@ import io
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
@@ -16,10 +18,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.dashboard.row_pages import STEP
-from service.datasets.browse import DatasetRows
-from service.datasets.conditions import Order
+from service.datasets.browse import SCANS, DatasetRows, scanning
+from service.datasets.conditions import Condition, Order
 from service.datasets.store import DatasetStore
-from service.errors import InvalidRequest
+from service.errors import InvalidRequest, NotFound, Unavailable
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
@@ -221,6 +223,28 @@ def test_wrong_filter_is_named_beside_the_form(client: TestClient, table: str, n
     assert 'id="columns"' in html
 
 
+def test_wrong_condition_does_not_stay(client: TestClient, table: str) -> None:
+    """Those that were right do, each with a link that removes it."""
+    right = json.dumps([["age", "at-least", "30"]])
+    html = _page(client, table, 400, where=right, **_condition("age", "at-most", "old"), sort="age")
+    given = re.search('name="where" value="([^"]*)"', html)
+    assert given is not None
+    assert unescape(given[1]) == right
+    assert "age at least 30 <" in html
+    assert "age at most" not in html
+    assert 'name="sort" value="age"' in html
+
+
+def test_long_texts_are_whole_on_the_page_of_their_row(client: TestClient) -> None:
+    texts = [f"{i} " + "many words " * 100 + "end" for i in range(20)]
+    text = "t,label\n" + "".join(f"{one},{'xy'[i % 2]}\n" for i, one in enumerate(texts))
+    id_ = _upload(client, text.encode(), "text/csv", schema='{"t": {"kind": "text"}}')
+    rows = _table(_page(client, id_, row=3))
+    assert rows[3]["t"] == texts[2]
+    assert rows[4]["t"].endswith("many words…")
+    assert len(rows[4]["t"]) <= 120
+
+
 @pytest.mark.parametrize(
     "query",
     [{"test": "like"}, {"where": '[["a", "is"]]'}, {"row": "0"}, {"offset": "-1"}, {"row": "1e9"}],
@@ -282,6 +306,46 @@ def test_data_too_large_to_sort_still_have_pages(client: TestClient, settings: S
     assert rows.page(limit=STEP, columns=9, row=19_999).numbers[-2:] == [19_999, 20_000]
     first = _table(_page(client, id_, sort="a", descending=True))
     assert list(first) == list(range(20_000, 20_000 - STEP, -1))
+
+
+def test_texts_are_read_for_a_few_requests_only(
+    client: TestClient, table: str, settings: Settings
+) -> None:
+    """Each condition counts; a large scan waits for one other, and is refused if several wait."""
+    store = DatasetStore(Database(settings.database_url), open_blobs(settings))
+    dataset = store.get(table)
+    rows = DatasetRows(store, dataset, most_texts=2 * N)
+    twice = [Condition("note", "contains", "note")] * 2
+    assert rows.page(twice, limit=STEP, columns=9).total == N
+    assert rows.page([], Order("note"), limit=STEP, columns=9).total == N
+    with pytest.raises(InvalidRequest, match=f"by 'note': {3 * N} texts would be read, at most"):
+        rows.page(twice, Order("note"), limit=STEP, columns=9)
+    text = "t,label\n" + "".join(f"word {i} of a text,{'xy'[i % 2]}\n" for i in range(20_000))
+    large = _upload(client, text.encode(), "text/csv", schema='{"t": {"kind": "text"}}')
+    with ExitStack() as others:
+        others.enter_context(scanning())
+        for _ in range(SCANS - 1):
+            others.enter_context(ThreadPoolExecutor(1)).submit(_scan)
+        refused = client.get(f"/datasets/{large}?sort=t")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+        assert list(_table(_page(client, table, sort="note")))
+        assert list(_table(_page(client, large)))
+    assert list(_table(_page(client, large, sort="t")))[:3] == [1, 2, 11]
+
+
+def _scan() -> None:
+    with suppress(Unavailable), scanning():
+        pass
+
+
+def test_data_deleted_while_they_are_read_are_not_found(
+    client: TestClient, table: str, settings: Settings
+) -> None:
+    store = DatasetStore(Database(settings.database_url), open_blobs(settings))
+    dataset = store.get(table)
+    assert client.delete(f"/v1/datasets/{table}").status_code == 204
+    with pytest.raises(NotFound):
+        DatasetRows(store, dataset).page(limit=STEP, columns=9)
 
 
 def test_names_of_columns_are_written_safely(client: TestClient) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,11 @@ def table(n: int = 120, columns: str = "age,port", seed: int = 0) -> str:
 
 @pytest.fixture
 def train(client: TestClient, worker: Worker) -> Train:
-    def train(content: str, name: str = "people.csv", **body: Any) -> dict[str, Any]:
+    def train(
+        content: str, name: str = "people.csv", read_as: Mapping[str, str] = {}, **body: Any
+    ) -> dict[str, Any]:
         files = {"file": (name, content)}
-        dataset = client.post("/v1/datasets", files=files, data={"name": name}).json()
+        dataset = client.post("/v1/datasets", files=files, data={"name": name, **read_as}).json()
         request = {
             "dataset_id": dataset["id"],
             "model_name": "people",
@@ -74,11 +76,30 @@ def test_versions_differ_in_what_was_set(browser: Browser, train: Train) -> None
     assert lines["Accuracy, validation set"][0] != lines["Accuracy, validation set"][1]
     assert re.search(r"[0-9.]+ % \([0-9.]+ to [0-9.]+ %\)", lines["Accuracy, validation set"][1])
     assert "people.csv, 400 rows" in browser.page.text
-    assert "On the same 100 validation rows, people version 2 is right on" in browser.page.text
+    of = "On the same 100 validation rows in [0-9]+ groups of equal rows, people version 2 is right"
+    assert re.search(of, browser.page.text), browser.page.text
     assert "this is beyond chance" in browser.page.text
     browser.go("/compare?models=people/2,people/2")
     assert "Both have the same score on the same 100 validation rows" in browser.page.text
     assert "their digests are equal" in browser.page.text
+
+
+@pytest.mark.parametrize("group", ["group", None], ids=["groups", "equal rows"])
+def test_rows_of_groups_are_not_many(browser: Browser, train: Train, group: str | None) -> None:
+    """Equal rows, with a random label for each group of them, tell nothing about two models: the
+    groups are compared, or the different rows."""
+    random = np.random.default_rng(5)
+    lines = ["a,b,g,label"]
+    for g in range(60):
+        a, b, label = *random.normal(size=2).round(3), random.integers(0, 2)
+        lines += [f"{a},{b},g{g},{'yes' if label else 'no'}"] * 40
+    read_as = {"group": "g"} if group else {"schema": '{"g": {"role": "ignored"}}'}
+    for weight in (1.0, 1.6):
+        train("\n".join(lines), read_as=read_as, class_weight={"no": 1.0, "yes": weight})
+    browser.go("/compare?models=people/1,people/2")
+    of = "groups, people" if group else "groups of equal rows"
+    assert re.search(rf"On the same [0-9]+ validation rows in [0-9]+ {of}", browser.page.text)
+    assert "this can be chance" in browser.page.text
 
 
 def test_paired_difference_is_that_of_the_confusion_matrices(
@@ -232,7 +253,8 @@ def _entry(client: TestClient, job: str, rank: int) -> dict[str, Any]:
 def test_an_entry_is_trained_by_one_click(
     browser: Browser, client: TestClient, worker: Worker
 ) -> None:
-    """With its settings, rows and seed: the model has the score of the entry."""
+    """With its settings, rows and seed: the model has the score of the entry. It is not a version
+    of the model of the data, whose latest version answers."""
     job = _compared(client, worker)
     entry = _entry(client, job, 3)
     browser.go(f"/jobs/{job}")
@@ -247,7 +269,10 @@ def test_an_entry_is_trained_by_one_click(
     assert made["state"] == "succeeded"
     assert made["spec"]["solver"] == entry["spec"]["solver"]
     assert made["metrics"]["validation"]["accuracy"] == entry["score"]
-    assert made["model"] == {"name": "people", "version": 1}
+    assert made["model"] == {"name": "people-newton", "version": 1}
+    client.post(f"/comparisons/{job}/promote", data={"only": str(entry["number"])})
+    assert worker.take_next_job()
+    assert client.get("/v1/models/people").json()["aliases"] == {"default": 1}
 
 
 def test_an_entry_is_promoted(browser: Browser, client: TestClient, worker: Worker) -> None:
@@ -269,6 +294,16 @@ def test_an_entry_is_promoted(browser: Browser, client: TestClient, worker: Work
         reply = client.post(address, data={"only": number}, headers=headers)
         assert reply.url.path == f"/models/kept/versions/{version}"
         assert client.get("/v1/models/kept").json()["aliases"] == {"default": version}
+
+
+def test_a_kept_model_is_promoted_without_its_data(client: TestClient, worker: Worker) -> None:
+    job = _compared(client, worker, model_name="kept")
+    dataset_id = client.get(f"/v1/jobs/{job}").json()["dataset_id"]
+    assert client.delete(f"/v1/datasets/{dataset_id}").status_code == 204
+    best = str(_entry(client, job, 1)["number"])
+    reply = client.post(f"/comparisons/{job}/promote", data={"only": best})
+    assert reply.url.path == "/models/kept/versions/1"
+    assert client.get("/v1/models/kept").json()["aliases"] == {"default": 1}
 
 
 def test_a_canceled_comparison_is_started_again(browser: Browser, client: TestClient) -> None:

@@ -179,7 +179,7 @@ def test_file_is_predicted_with_its_own_columns(client: TestClient, people: str,
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-disposition"].endswith('"people-1-predictions.csv"')
     header, *rows = csv.reader(io.StringIO(reply.text))
-    assert header == [*HEADER, "label"]
+    assert header == [*HEADER, "predicted_survived"]
     assert [row[0] for row in rows] == [row[0] for row in ROWS]
     assert [row[-1] for row in rows] == [row[4] for row in ROWS]
     shown = Page(send(client, people, FILES[name], name, download=False))
@@ -223,7 +223,7 @@ def test_forms_without_a_file_are_refused(client: TestClient, people: str) -> No
 
 
 def test_arrays_are_predicted(browser: Browser, worker: Worker, client: TestClient) -> None:
-    """Of a model without names; a last column more is the label."""
+    """Of a model without names: its features alone, or labels in a place of their own."""
     random = np.random.default_rng(0)
     X = random.normal(size=(40, 3))
     y = (X[:, 0] > 0).astype(float)
@@ -241,14 +241,121 @@ def test_arrays_are_predicted(browser: Browser, worker: Worker, client: TestClie
     np.save(only, X)
     page = "/models/arrays/versions/1"
     labels = set()
-    for name, sent in (("a.npy", content.getvalue()), ("b.npy", only.getvalue()), ("c.svm", lines)):
+    for name, sent in (("b.npy", only.getvalue()), ("c.svm", lines)):
         reply = send(client, page, sent, name, download=True)
         assert reply.status_code == 200, reply.text
         header, *rows = csv.reader(io.StringIO(reply.text))
-        assert header[-1] == "label"
+        assert header[-1] == "predicted_label"
         assert [float(cell) for cell in rows[5][:3]] == X[5].tolist()
         labels.add(tuple(row[-1] for row in rows))
     assert len(labels) == 1
+    reply = send(client, page, content.getvalue(), "a.npy", download=True)  # one of them the label
+    assert reply.status_code == 422
+    assert "has 4 columns" in Page(reply).text
+
+
+def train(client: TestClient, worker: Worker, text: str, name: str, **params: str) -> str:
+    """A linear model; the address of its page."""
+    headers = {"Content-Type": "text/csv"}
+    sent = client.post("/v1/datasets", params=params, headers=headers, content=text)
+    body = {"dataset_id": sent.json()["id"], "model_name": name, "solver": {"name": "newton"}}
+    assert client.post("/v1/jobs", json=body).status_code == 202
+    assert worker.take_next_job()
+    return f"/models/{name}/versions/1"
+
+
+SIGNS = [(i % 7 - 3, i % 5) for i in range(40)]
+TRAINED = {
+    "without names": ("".join(f"{a},{b},{a > 0}\n" for a, b in SIGNS), {"header": "absent"}),
+    "names are numbers": (
+        "".join(["1,2,label\n", *(f"{a},{b},{a > 0}\n" for a, b in SIGNS)]),
+        {"header": "present"},
+    ),
+    "label first": (
+        "".join(f"{a > 0},{a},{b}\n" for a, b in SIGNS),
+        {"header": "absent", "target": "0"},
+    ),
+    "category": (
+        "".join(f"{'big' if a > 0 else 'small'},{b},{a > 0}\n" for a, b in SIGNS),
+        {"header": "absent"},
+    ),
+}
+PREDICTED = {
+    "header of almost numbers": (
+        "without names",
+        "2020_01,1_0\n5,1\n-5,1\n5,2\n",
+        "True False True",
+    ),
+    "header of almost no numbers": ("without names", "nan_1,nan\n5,1\n", "True"),
+    "header of words": ("without names", "a,b\n5,1\n", "True"),
+    "row": ("without names", "5,1\n", "True"),
+    "cell that is a name": ("names are numbers", "-3,1\n3,5\n", "False True"),
+    "names in another order": ("names are numbers", "2,1\n9,-3\n9,3\n", "False True"),
+    "words are levels": ("category", "big,0\nsmall,0\n", "True False"),
+    "label somewhere": ("label first", "True,5,-9\n", None),
+    "label somewhere, names": ("without names", "a,b,label\n1,2,True\n", None),
+    "rows of a table with names": ("names are numbers", "5,-9,True\n", None),
+}
+
+
+@pytest.mark.parametrize("case", PREDICTED)
+def test_each_row_of_a_file_is_predicted(client: TestClient, worker: Worker, case: str) -> None:
+    """Whether it has names or not; columns are not guessed."""
+    model, text, labels = PREDICTED[case]
+    training, params = TRAINED[model]
+    page = train(client, worker, training, "m", **params)
+    reply = send(client, page, text, "rows.csv", download=True)
+    if labels is None:
+        assert reply.status_code == 422
+        assert "3 columns without names that the model knows; the model takes 2" in reply.text
+        return
+    assert reply.status_code == 200, reply.text
+    header, *rows = csv.reader(io.StringIO(reply.text))
+    assert [row[-1] for row in rows] == labels.split()
+    shown = Page(send(client, page, text, "rows.csv", download=False))
+    assert ("names no columns" in shown.text) == (header[0] == "column_1")
+
+
+def test_truth_is_read_as_labels_are(client: TestClient, worker: Worker) -> None:
+    """Missing and infinite labels are left out; commas are what they are in the training file."""
+    lines = (f"{i / 4:.2f};{i % 3};{i / 2:.2f}".replace(".", ",") for i in range(40))
+    page = train(client, worker, "\n".join(["a;b;y", *lines]), "m", target="y")
+    text = "a;b;y;predicted_y\n2,00;1;4,00;1\n1,00;1;nan;1\n1,00;1;inf;1\n1,00;1;1e999;1\n"
+    shown = Page(send(client, page, text, "rows.csv", download=False))
+    (error,) = re.findall(r"Mean absolute error (\S+) on 1 row,", shown.text)
+    assert float(error) < 0.5
+    header = send(client, page, text, "rows.csv", download=True).text.partition("\n")[0]
+    assert header == "a,b,y,predicted_y,predicted_predicted_y"
+
+
+def test_unknown_cells_of_a_file_are_told(client: TestClient, people: str) -> None:
+    """By column; a column of lists is left out, as in uploads."""
+    row = {"sex": "neither", "age": 30, "born": None, "x": [1]}
+    shown = Page(send(client, people, json.dumps([row, row]), "rows.json", download=False))
+    assert "sex has 2 cells with a level that training did not have" in shown.text
+    assert "born has 2 missing cells, and had none in training" in shown.text
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_large_row_is_predicted_without_explanation(client: TestClient, worker: Worker) -> None:
+    """Its terms are too large."""
+    text, params = TRAINED["without names"]
+    page = train(client, worker, text, "m", **params)
+    origin = {"Origin": str(client.base_url)}
+    for value, n_tables in (("5", 1), ("1e306", 0)):
+        reply = client.post(f"{page}/predict", data={"x0": value, "x1": "1"}, headers=origin)
+        assert '<p class="label">True</p>' in reply.text
+        assert reply.text.count('<table class="why">') == n_tables
+
+
+def test_limits_of_files_are_those_of_predictions(client: TestClient, people: str) -> None:
+    """Not those of uploads."""
+    sent = {"PREDICT_ROWS": "sex,age,born\n" + 100_001 * "a,1,2000-01-01\n"}
+    sent["PREDICT_BODY_BYTES"] = "x" * 34_000_000
+    for setting, text in sent.items():
+        reply = send(client, people, text, "rows.csv", download=False)
+        assert reply.status_code == 413
+        assert f"SVM_LIMITS__{setting}" in reply.text
 
 
 def test_promotion_is_one_click(browser: Browser, people: str, worker: Worker) -> None:

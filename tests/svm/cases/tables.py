@@ -49,7 +49,7 @@ class SlowEncoder:
     """One cell after the other; scaling is applied by `outputs`."""
 
     def __init__(self, encoding: Encoding, scaling: str, X: Vector, columns: Columns) -> None:
-        self.encoding, self.columns = encoding, columns
+        self.encoding, self.scaling, self.columns = encoding, scaling, columns
         self.cells = [[float(row[j]) for row in X] for j in range(len(columns))]
         self.scalings: dict[tuple[int, int], tuple[float, float]] = {}
         for j, column in enumerate(columns):
@@ -86,7 +86,8 @@ class SlowEncoder:
                 continue
             if self.has_gaps(j):
                 indicators.append(1.0 if math.isnan(cell) else 0.0)
-            if math.isnan(cell) and not self.has_gaps(j):
+            centered = self.scaling == "standardize" and column.kind != "boolean"
+            if math.isnan(cell) and not self.has_gaps(j) and centered:
                 numbers += [0.0] * (4 if column.kind == "date" else 1)
                 continue
             for part, value in enumerate(self.filled(j, cell)):

@@ -132,7 +132,7 @@ def test_unknown_cell_adds_nothing_to_the_bit(n_levels: int) -> None:
     fitted = train(PIPELINES["linear"], X, y, columns=columns).result().fitted
     assert isinstance(fitted.encoder, Encoder)
     assert isinstance(fitted._unscaled, TableScorer)
-    for j, value in [(0, NAN), (1, UNKNOWN), (1, NAN), (2, NAN), (3, NAN)]:
+    for j, value in [(0, NAN), (1, UNKNOWN), (1, NAN), (3, NAN)]:
         rows = X[:30].copy()
         rows[:, j] = value
         coefficients = fitted.coefficients.copy()
@@ -141,6 +141,23 @@ def test_unknown_cell_adds_nothing_to_the_bit(n_levels: int) -> None:
         assert fitted.problem_scores(rows).tobytes() == without.problem_scores(X[:30]).tobytes()
         for row in rows:
             assert not contributions(fitted, row[None])[0, :, j].any()
+
+
+@pytest.mark.parametrize("scaling", ["none", "min-max", "max-abs", "standardize"])
+def test_missing_cell_is_typical_without_gaps_in_training(scaling: Any) -> None:
+    """The median, or the mean if that is what the scaling subtracts; and not 0, or 1970-01-01."""
+    X, y, columns = table(150, kinds=["number", "category", "boolean", "date"])
+    X = np.where(np.isnan(X), 1.0, X)
+    X[:, 2], X[:, 3] = np.arange(150) % 3 > 0, X[:, 3] + 20_000.0
+    fitted = train(replace(PIPELINES["linear"], scaling=scaling), X, y, columns=columns)
+    for j in (0, 2, 3):
+        rows, typical = X[:30].copy(), X[:30].copy()
+        rows[:, j], typical[:, j] = NAN, np.median(X[:, j])
+        scores, expected = (fitted.result().fitted.problem_scores(one) for one in (rows, typical))
+        if scaling != "standardize" or j == 2:
+            assert scores.tobytes() == expected.tobytes()
+        else:
+            np.testing.assert_allclose(scores, expected, atol=0.5)
 
 
 def test_contributions_are_those_of_the_original_columns() -> None:

@@ -17,6 +17,7 @@ from svm.model.measures import (
     Baseline,
     Confusion,
     Errors,
+    difference_of_groups,
     mean_difference,
     share_difference,
 )
@@ -183,3 +184,46 @@ def test_shares_of_wrong_rows_are_compared_row_by_row() -> None:
             tie = share_difference(more, fewer, 200)[1][0] <= 0.0
             assert tie == (2.0 * p > 0.05) or 0.02 < 2.0 * p < 0.08
     assert share_difference(0, 0, 10)[0] == 0.0
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["classes", "numbers"])
+@pytest.mark.parametrize("n_groups", [9, 30, 200])
+def test_differences_of_groups_are_chance_under_the_null(shares: bool, n_groups: int) -> None:
+    """If all rows of a group say the same, as often as 95 % say; a real difference is known."""
+    random = np.random.default_rng(n_groups)
+    claims = found = 0
+    for _ in range(400):
+        groups = np.repeat(np.arange(n_groups), random.integers(20, 60, n_groups))
+        if shares:
+            by_group = random.choice([-1.0, 0.0, 1.0], n_groups, p=[0.2, 0.6, 0.2])
+        else:
+            by_group = random.normal(size=n_groups)
+        ends = difference_of_groups(by_group[groups], groups, of_shares=shares)[1]
+        assert ends is not None
+        claims += not ends[0] <= 0.0 <= ends[1]
+        better = (0.3 * by_group + 0.5)[groups]
+        mean, ends = difference_of_groups(better, groups, of_shares=shares)
+        assert ends is not None
+        found += ends[0] > 0.0
+        assert ends[0] < mean < ends[1]
+    assert claims < 0.07 * 400
+    assert found > 0.9 * 400
+
+
+def test_differences_of_few_groups_are_not_known() -> None:
+    """Nor those of one large group among small ones."""
+    few, uneven = np.repeat(np.arange(7), 100), np.repeat(np.arange(30), [1000] + [1] * 29)
+    for groups in (few, uneven):
+        assert difference_of_groups(np.ones(len(groups)), groups, of_shares=False) == (1.0, None)
+
+
+def test_groups_of_which_all_agree_are_beyond_chance_from_six() -> None:
+    """As by the test of signs: 2 * 0.5**6 < 0.05 < 2 * 0.5**5."""
+    for n_groups in (20, 100, 1000):
+        for n_worse in (5, 6):
+            groups = np.arange(n_groups)
+            ends = difference_of_groups(
+                np.where(groups < n_worse, 1.0, 0.0), groups, of_shares=True
+            )[1]
+            assert ends is not None
+            assert (ends[0] > 0.0) == (n_worse == 6)

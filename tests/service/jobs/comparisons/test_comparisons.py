@@ -321,6 +321,25 @@ def test_entries_are_compared_row_by_row(
     assert [entry["behind"] for entry in ranked["entries"]] == [None] * 3
 
 
+@pytest.mark.parametrize("validation", [{"fraction": 0.4}, {"folds": 3}], ids=["split", "folds"])
+@pytest.mark.parametrize("numbers", [False, True], ids=["classes", "numbers"])
+def test_entries_are_compared_group_by_group(
+    client: TestClient, worker: Worker, validation: dict[str, Any], numbers: bool
+) -> None:
+    """Not row by row, if rows have groups, of which each has one label that has no reason."""
+    lines = ["a,b,g,label"]
+    random = np.random.default_rng(7)
+    for g in range(40):
+        a, b, of_class, number = *random.normal(size=2).round(3), *random.normal(size=2).round(3)
+        label = number if numbers else "yes" if of_class > 0 else "no"
+        lines += [f"{a},{b},g{g},{label}"] * 40
+    upload(client, "\n".join(lines), group="g")
+    specs = linear(1e-6, 1.0)
+    entries = compared(client, worker, specs=specs, validation=validation)["entries"]
+    assert entries[1]["behind"]["difference"] > 0.0
+    assert entries[1]["behind"]["tie"]
+
+
 @pytest.mark.long
 def test_stopped_workers_save_and_the_last_one_ends_with_the_same_results(
     client: TestClient, worker: Worker, settings: Settings

@@ -440,3 +440,28 @@ def test_only_host_names_of_the_service_are_allowed(
             for reply in replies:
                 assert (reply.status_code, reply.json()["code"]) == (421, "foreign-host")
                 assert "SVM_HOSTS" in reply.json()["detail"]
+
+
+def test_page_of_a_prediction_requires_read(
+    settings: Settings, keys: Keys, registered: RegisteredModels
+) -> None:
+    """It has the model's metrics and data, too; the API's answer requires `predict` alone."""
+    registered.add("clouds", fitted_pipeline(["c0", "c1"]))
+    page, row = "/models/clouds/versions/1/predict", "?dataset_id=latest&row=1"
+    file = {"file": ("rows.csv", "a,b,c\n1,2,3\n")}
+    given = {
+        403: bearer(keys.create("one", ["predict"])[1]),
+        200: bearer(keys.create("both", ["predict", "read"])[1]),
+    }
+    with TestClient(create_app(settings)) as client:
+        for status, headers in given.items():
+            for reply in (
+                client.post(page, data={"rows": "1,2,3"}, headers=headers),
+                client.post(f"{page}-file", files=file, headers=headers),
+                client.post(f"{page}-file?download=true", files=file, headers=headers),
+            ):
+                assert reply.status_code == status, reply.text
+            origin = client.get(page + row, headers=headers)
+            assert (origin.status_code == 403) is (status == 403)
+            reply = client.post("/v1/models/clouds/predict", json=ROW, headers=headers)
+            assert reply.status_code == 200
