@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
 from tests.journeys.dashboard.browser import IN_A_BROWSER, Watched, chromium
@@ -12,7 +13,7 @@ from tests.journeys.server import Server
 
 __all__ = ["chromium"]
 
-pytestmark = IN_A_BROWSER
+pytestmark = [IN_A_BROWSER, pytest.mark.long]
 
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 

@@ -66,6 +66,7 @@ def beyond(page: Page) -> int:
     return int(page.evaluate(f"{root}.scrollWidth - {root}.clientWidth"))
 
 
+@pytest.mark.spread(3)  # each model once, each width once
 @pytest.mark.parametrize("model", ["page-iris", "page-table"])
 def test_row_and_file_are_predicted(watched: Watched, model: str) -> None:
     """Bars with the row's values; a dropped file is shown at once, and downloaded."""
@@ -124,7 +125,8 @@ def test_row_of_a_deleted_model_is_an_error(server: Server, chromium: Browser) -
     expect(page.locator("#predicting [role=alert]")).to_contain_text("page-deleted")
 
 
-@pytest.mark.parametrize("model", ["page-iris", "page-table"])
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("model", ["page-table", "page-iris"])
 def test_snippets_run_as_they_are(server: Server, chromium: Browser, model: str) -> None:
     """With curl, the client and tritonclient: the same label."""
     page = chromium.new_page()

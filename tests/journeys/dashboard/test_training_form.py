@@ -31,9 +31,13 @@ SOLVER = {"name": "smo", "lambda": 0.02, "kernel": {"name": "gaussian", "gamma":
 
 
 @pytest.fixture(scope="module")
-def starts(server: Server) -> list[str]:
+def dataset(server: Server) -> str:
+    return str(server.upload(SAMPLES / "iris.csv", name="Iris")["id"])
+
+
+@pytest.fixture(scope="module")
+def starts(server: Server, dataset: str) -> list[str]:
     """Pages of forms: of a dataset, of jobs, and of a version, whose solver `auto` has chosen."""
-    dataset = server.upload(SAMPLES / "iris.csv", name="Iris")["id"]
     shared: dict[str, Any] = {"scaling": "standardize", "seed": 7}
     shared["validation"] = {"fraction": 0.25}
     auto = server.trained(dataset, "shapes", solver={"name": "auto"}, **shared)
@@ -72,11 +76,9 @@ def test_every_choice_is_what_is_sent(watched: Watched, server: Server, starts: 
     watched.assert_no_errors()
 
 
-def test_choices_of_before_are_not_sent(
-    watched: Watched, server: Server, starts: list[str]
-) -> None:
+def test_choices_of_before_are_not_sent(watched: Watched, server: Server, dataset: str) -> None:
     """What was entered for an answer counts only while the answer is chosen."""
-    page = watched.open(starts[0])
+    page = watched.open(f"/train?dataset_id={dataset}")
     page.locator("[name=solver][value=pegasos]").check()
     page.locator("[name='solver:pegasos.lambda']").fill("0.5")
     page.locator("[name=validation][value=folds]").check()
