@@ -21,13 +21,7 @@ from service.dashboard.model_pages import RowOfData, Use, show_version
 from service.dashboard.page import PageContext, last_entries
 from service.dashboard.row_inputs import entries_of, inputs_of, line_of, means_of, ranges_of, row_of
 from service.dashboard.row_pages import FAR
-from service.dashboard.why import (
-    bars_of,
-    changes_in_words,
-    compare_with_means,
-    marked_texts,
-    moves_in_words,
-)
+from service.dashboard.why import bars_of, changes_in_words, marked_texts, moves_in_words
 from service.datasets.browse import DatasetRows
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import UploadOptions
@@ -40,7 +34,7 @@ from service.models.outputs import USUAL, arrays_of
 from service.models.routes import Version
 from service.predictions.batcher import Instances
 from service.predictions.changes import largest_moves, smallest_changes
-from service.predictions.explanations import check_explainable
+from service.predictions.explanations import check_explainable, compare_with_means
 from service.predictions.files import PredictedFile, predict_file
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Target
@@ -166,8 +160,9 @@ async def _predicted(
 
     def explain() -> Use:
         dataset = training_data(context.datasets, version)
-        inputs, n = inputs_of(loaded, dataset), version.n_features
-        compare_with_means(loaded, ranges_of(dataset, n), means_of(dataset, n), answer)
+        inputs = inputs_of(loaded, dataset)
+        for row in answer.get("explanation", ()):
+            compare_with_means(loaded, means_of(dataset, version.n_features), row)
         return Use(
             entries=entries,
             answer=answer,

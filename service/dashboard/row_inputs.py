@@ -136,7 +136,8 @@ def ranges_of(dataset: Dataset | None, n_features: int) -> list[Range]:
 
 def means_of(dataset: Dataset | None, n_features: int) -> list[float | None]:
     """The mean of each feature in the training data, None if it is not known."""
-    return [mean for mean, _, _ in _statistics(dataset, n_features)]
+    statistics = _statistics(dataset, n_features)
+    return [None if low is None else mean for mean, low, _ in statistics]
 
 
 def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:

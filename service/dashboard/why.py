@@ -9,14 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from service.common.figures import number
 from service.dashboard.formatting import day
 from service.dashboard.row_inputs import Input
-from service.predictions.changes import Change, Move, Range
+from service.predictions.changes import Change, Move
 from service.predictions.loaded_models import LoadedModel
-from svm.model.explanations import contributions
 
 MAX_BARS = 10
 """The other columns are summed."""
@@ -33,7 +30,6 @@ BASES = {
     "typical": "mean of each number and date, and intercept",
 }
 """What does not depend on the row."""
-Answer = Mapping[str, Any]
 Problem = Mapping[str, Any]
 """An `ExplanationRead`."""
 
@@ -76,30 +72,6 @@ def bars_of(
     if len(classes) > 2:
         others.sort(key=lambda one: -decision[classes.index(one)])
     return [_bars(one, _against(problems, label, one), values) for one in others[:MAX_AGAINST]]
-
-
-def compare_with_means(
-    model: LoadedModel, ranges: Sequence[Range], means: Sequence[float | None], answer: Answer
-) -> None:
-    """Count what numbers and dates add from their means in training on, if the scaling does not:
-    the rest moves from `intercept` to `typical`, so that sums stay."""
-    fitted, columns = model.fitted, model.features
-    if fitted.kernel is not None or fitted.scaling.name == "standardize" or columns.text_columns:
-        return
-    kinds = zip(columns.kinds, ranges, means, strict=True)
-    known = [k in ("number", "date") and r is not None and m is not None for k, r, m in kinds]
-    row = [mean if given else math.nan for mean, given in zip(means, known, strict=True)]
-    if not any(known) or (columns.is_plain and not all(known)):
-        return
-    shifts = contributions(fitted, np.array([row], dtype=np.float64))[0]
-    if shifts.shape[1] != len(known) or not np.isfinite(shifts).all():
-        return
-    for problem, some in zip((answer.get("explanation") or [[]])[0], shifts.tolist(), strict=False):
-        moved = [shift if given else 0.0 for shift, given in zip(some, known, strict=True)]
-        terms = problem["terms"]
-        for name, shift in zip(terms, moved, strict=True):
-            terms[name] -= shift
-        problem["typical"] = problem.pop("intercept") + math.fsum(moved)
 
 
 def _with_value(one: Input, value: str) -> str:

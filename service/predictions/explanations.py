@@ -110,6 +110,29 @@ def explanations(
     return explained
 
 
+def compare_with_means(
+    model: LoadedModel, means: Sequence[float | None], problems: Sequence[dict[str, Any]]
+) -> None:
+    """Count what numbers and dates of one row add from their `means` in training on, if these are
+    known and the scaling does not: the rest moves from `intercept` to `typical`; sums stay."""
+    fitted, columns = model.fitted, model.features
+    if fitted.kernel is not None or fitted.scaling.name == "standardize" or columns.text_columns:
+        return
+    pairs = zip(columns.kinds, means, strict=True)
+    known = [kind in ("number", "date") and mean is not None for kind, mean in pairs]
+    row = [mean if given else math.nan for mean, given in zip(means, known, strict=True)]
+    if not any(known) or (columns.is_plain and not all(known)):
+        return
+    shifts = contributions(fitted, np.array([row], dtype=np.float64))[0]
+    if shifts.shape[1] != len(known) or not np.isfinite(shifts).all():
+        return
+    for problem, some in zip(problems, shifts.tolist(), strict=True):
+        moved = [shift if given else 0.0 for shift, given in zip(some, known, strict=True)]
+        for name, shift in zip(problem["terms"], moved, strict=True):
+            problem["terms"][name] -= shift
+        problem["typical"] = problem.pop("intercept") + math.fsum(moved)
+
+
 def _check_finite(terms: NDArray[np.float64], before: int = 0) -> None:
     """Raises InvalidContent `non-finite-value`, for rows after those before."""
     sizes = np.abs(terms)
