@@ -28,9 +28,11 @@ SAMPLES = ROOT / "service" / "dashboard" / "samples"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 SIZE = (1100, 760)
 """Of a window, in pixels."""
-COLORS = 64
+WIDTH = 1200
+"""Of a picture, in pixels."""
+COLORS = 32
 """Of a picture: a page has few, and a file of few is a third as large."""
-MOST_BYTES = 60_000
+MOST_BYTES = 37_000
 
 
 def main() -> None:
@@ -85,7 +87,9 @@ def _upload(client: Client, name: str) -> Dataset:
 
 def _photograph(browser: Browser, address: str, file: Path) -> None:
     width, height = SIZE
-    page = browser.new_page(viewport={"width": width, "height": height}, device_scale_factor=1.5)
+    page = browser.new_page(
+        viewport={"width": width, "height": height}, device_scale_factor=WIDTH / width
+    )
     page.goto(address)
     page.wait_for_load_state("networkidle")
     picture = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
