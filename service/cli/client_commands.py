@@ -47,7 +47,8 @@ NewVersionOf = Annotated[
     ),
 ]
 DatasetId = Annotated[
-    str, typer.Option(help="Id of a dataset, or `latest`.", autocompletion=completion.datasets)
+    str,
+    typer.Option(help="Id or name of a dataset, or `latest`.", autocompletion=completion.datasets),
 ]
 Scaling = Annotated[
     str | None, typer.Option(help="Default: standardize, of sparse data none or max-abs.")
@@ -198,7 +199,7 @@ def train(
     call: Call,
     model: NewVersionOf,
     dataset: Annotated[
-        str | None, typer.Option(help="Id of a dataset. Default: the last upload.")
+        str | None, typer.Option(help="Id or name of a dataset. Default: the last upload.")
     ] = None,
     solver: Annotated[
         str | None, typer.Option(help="Default: auto, which finds what suits the data.")
@@ -231,6 +232,7 @@ def train(
     }
     job = spec_of(spec, settings or [], given)
     on = job.pop("dataset_id", "latest")
+    on = call.dataset_id(on) if isinstance(on, str) else on
     by = job.pop("solver", {})
     if isinstance(by, Mapping):
         by = {"name": DEFAULT_SOLVER, **by}
@@ -330,8 +332,9 @@ def evaluate(
     ] = False,
 ) -> None:
     """Measure a model on labeled data: accuracy, recall, ROC, or errors of numbers."""
+    on = call.dataset_id(dataset)
     job = call.client.evaluate(
-        model, dataset, importance=importance, leave_out_trained=leave_out_trained
+        model, on, importance=importance, leave_out_trained=leave_out_trained
     )
     job = _wait(call, job)
     call.show(job.results(), showing.print_evaluation)
@@ -354,7 +357,7 @@ def compare(
     """Train with several solvers and values of C, and rank them on a validation set."""
     options = spec_of(None, settings or [], {"scaling": scaling, "model_name": model})
     grid = {"solver": solver} | ({"C": c} if c else {})
-    job = _wait(call, call.client.compare(dataset, grid=grid, **options))
+    job = _wait(call, call.client.compare(call.dataset_id(dataset), grid=grid, **options))
     call.show(job.results(), showing.print_comparison)
 
 

@@ -36,6 +36,8 @@ Url = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 CALLS = "Call a service"
+LISTED = 10
+"""Datasets of the same name, of which an error names the newest."""
 service_commands = typer.Typer()
 """The commands that call a service, in the order of the help."""
 Columns: TypeAlias = Mapping[str, Callable[[Any], Any]]
@@ -116,6 +118,21 @@ class Call:
 
     client: Client
     as_json: bool
+
+    def dataset_id(self, given: str) -> str:
+        """Of a dataset by its id, `latest` or its name. Raises ValueError for a name that none or
+        several have."""
+        if given == "latest" or re.fullmatch("ds_[0-9a-f]{32}", given):
+            return given
+        ids = [one.id for one in self.client.datasets() if one.name == given]
+        if len(ids) == 1:
+            return ids[0]
+        if ids:
+            some = ", ".join(ids[:LISTED]) + ", …" * (len(ids) > LISTED)
+            raise ValueError(f"{len(ids)} datasets have the name {given!r}; give the id: {some}")
+        raise ValueError(
+            f"no dataset has the id or name {given!r}; `svm-service datasets` lists them"
+        )
 
     def show(self, result: Any, print_text: Callable[[Any], None]) -> None:
         """A resource or the JSON of a reply, as JSON or as text."""

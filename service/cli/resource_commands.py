@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 DATASET, JOB = "ds_", "job_"
 """Beginnings of ids; no name of a model has an underscore."""
 DatasetReference = Annotated[
-    str, typer.Argument(help="Id of a dataset, or `latest`.", autocompletion=completion.datasets)
+    str,
+    typer.Argument(
+        help="Id or name of a dataset, or `latest`.", autocompletion=completion.datasets
+    ),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Number of entries, the newest first.")]
 
@@ -51,7 +54,7 @@ def split(
     ] = 0.0,
 ) -> None:
     """Split a dataset in two, for training and test."""
-    train, test = call.client.dataset(dataset).split(
+    train, test = call.client.dataset(call.dataset_id(dataset)).split(
         fraction, stratify=stratify, seed=seed, gap=gap
     )
     both = {"train": train.data, "test": test.data}
@@ -64,7 +67,7 @@ def download(
     source: Annotated[
         str,
         typer.Argument(
-            help="Id of a dataset, `latest`, or id of a batch prediction's job.",
+            help="Id or name of a dataset, `latest`, or id of a batch prediction's job.",
             autocompletion=completion.datasets,
         ),
     ],
@@ -77,7 +80,7 @@ def download(
     if source.startswith(JOB):
         call.client.job(source).download_results(file)
     else:
-        call.client.dataset(source).download(file)
+        call.client.dataset(call.dataset_id(source)).download(file)
     say(f"{source} saved as {file}")
 
 

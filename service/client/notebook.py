@@ -271,8 +271,10 @@ def show_bar(wanted: bool, title: str) -> Iterator[Show]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
     from rich.progress import TimeElapsedColumn as Elapsed
+    from rich.table import Column
 
-    texts = TextColumn("{task.description}"), TextColumn("{task.fields[detail]}")
+    details = TextColumn("{task.fields[detail]}", table_column=Column())  # is wrapped, not cut
+    texts = TextColumn("{task.description}"), details
     columns = texts[0], BarColumn(), TaskProgressColumn(), texts[1], Elapsed()
     with Progress(*columns, console=Console(stderr=True)) as rich:
         task = rich.add_task(title, total=None, detail="")

@@ -209,6 +209,26 @@ def test_dataset_is_split_and_downloaded(run: Run) -> None:
     assert run("download", upload["id"], "notes.md").returncode == 2
 
 
+def test_datasets_have_names(run: Run) -> None:
+    """In place of ids, if no other dataset has the name."""
+    ids = []
+    for number, name in enumerate(("named", "twice", "twice")):
+        rows = "".join(f"{i},{number},{'uv'[i % 2]}\n" for i in range(20))
+        Path("some.csv").write_text(f"a,b,k\n{rows}")
+        ids.append(json.loads(run("upload", "some.csv", "--name", name, "--json").stdout)["id"])
+    job = json.loads(run("train", "by-name", "--dataset", "named", "--watch", "--json").stdout)
+    assert job["dataset_id"] == ids[0]
+    assert ids[0] in run("evaluate", "by-name", "--dataset", "named").stdout
+    assert run("compare", "--solver", "newton", "--dataset", "named").returncode == 0
+    assert run("download", "named", "copy.csv").returncode == 0
+    assert run("split", "named", "--fraction", "0.5").returncode == 0
+    for command in (("train", "by-name", "--dataset"), ("split",)):
+        done = run(*command, "twice")
+        assert (done.returncode, ids[2] in done.stderr, ids[1] in done.stderr) == (2, True, True)
+        done = run(*command, "none")
+        assert "no dataset has the id or name 'none'; `svm-service datasets` lists" in done.stderr
+
+
 def test_resources_are_deleted(run: Run) -> None:
     """By id or name; what is in use, and a model with aliases, stay."""
     Path("few.csv").write_text("a,b,k\n1,2,u\n3,5,v\n4,6,v\n0,1,u\n")

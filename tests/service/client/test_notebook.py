@@ -149,6 +149,21 @@ def test_values_are_escaped_and_small() -> None:
     assert len(html) < 4000
 
 
+def test_bar_of_a_narrow_terminal_has_the_state(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the time; what does not fit beside them has further lines."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    detail = "epoch 1,234 of 10,000, gap 0.12 %, a certificate in about 12 seconds, 3 of 4 problems"
+    with notebook.show_bar(True, "irisw queued") as show:
+        show("iriswide succeeded", 1.0, detail)
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "iriswide succeeded" in shown
+    assert "100%" in shown
+    assert "…" not in shown
+
+
 def test_no_kernel_no_bar() -> None:
     """In a program whose output is a file."""
     assert not notebook.in_kernel()
