@@ -19,9 +19,15 @@ from service.common.callers import STATE
 from service.common.names import ModelName
 from service.dashboard.model_pages import RowOfData, Use, show_version
 from service.dashboard.page import PageContext, last_entries
-from service.dashboard.row_inputs import entries_of, inputs_of, line_of, ranges_of, row_of
+from service.dashboard.row_inputs import entries_of, inputs_of, line_of, means_of, ranges_of, row_of
 from service.dashboard.row_pages import FAR
-from service.dashboard.why import bars_of, changes_in_words, marked_texts, moves_in_words
+from service.dashboard.why import (
+    bars_of,
+    changes_in_words,
+    compare_with_means,
+    marked_texts,
+    moves_in_words,
+)
 from service.datasets.browse import DatasetRows
 from service.datasets.dataset import Dataset
 from service.datasets.schemas import UploadOptions
@@ -160,7 +166,8 @@ async def _predicted(
 
     def explain() -> Use:
         dataset = training_data(context.datasets, version)
-        inputs = inputs_of(loaded, dataset)
+        inputs, n = inputs_of(loaded, dataset), version.n_features
+        compare_with_means(loaded, ranges_of(dataset, n), means_of(dataset, n), answer)
         return Use(
             entries=entries,
             answer=answer,

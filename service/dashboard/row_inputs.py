@@ -134,6 +134,11 @@ def ranges_of(dataset: Dataset | None, n_features: int) -> list[Range]:
     ]
 
 
+def means_of(dataset: Dataset | None, n_features: int) -> list[float | None]:
+    """The mean of each feature in the training data, None if it is not known."""
+    return [mean for mean, _, _ in _statistics(dataset, n_features)]
+
+
 def _statistics(dataset: Dataset | None, n_features: int) -> list[_Statistics]:
     """Mean, lowest and highest value of each feature."""
     if dataset is None or dataset.of_columns is None:

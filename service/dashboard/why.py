@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from service.common.figures import number
 from service.dashboard.formatting import day
 from service.dashboard.row_inputs import Input
-from service.predictions.changes import Change, Move
+from service.predictions.changes import Change, Move, Range
 from service.predictions.loaded_models import LoadedModel
+from svm.model.explanations import contributions
 
 MAX_BARS = 10
 """The other columns are summed."""
@@ -24,6 +27,13 @@ MAX_LEVELS = 3
 MAX_WORDS = 5
 """Of a text, that are listed as those that add or take most."""
 WIDTH = 200
+BASES = {
+    "baseline": "baseline",
+    "intercept": "intercept",
+    "typical": "mean of each number and date, and intercept",
+}
+"""What does not depend on the row."""
+Answer = Mapping[str, Any]
 Problem = Mapping[str, Any]
 """An `ExplanationRead`."""
 
@@ -68,6 +78,30 @@ def bars_of(
     return [_bars(one, _against(problems, label, one), values) for one in others[:MAX_AGAINST]]
 
 
+def compare_with_means(
+    model: LoadedModel, ranges: Sequence[Range], means: Sequence[float | None], answer: Answer
+) -> None:
+    """Count what numbers and dates add from their means in training on, if the scaling does not:
+    the rest moves from `intercept` to `typical`, so that sums stay."""
+    fitted, columns = model.fitted, model.features
+    if fitted.kernel is not None or fitted.scaling.name == "standardize" or columns.text_columns:
+        return
+    kinds = zip(columns.kinds, ranges, means, strict=True)
+    known = [k in ("number", "date") and r is not None and m is not None for k, r, m in kinds]
+    row = [mean if given else math.nan for mean, given in zip(means, known, strict=True)]
+    if not any(known) or (columns.is_plain and not all(known)):
+        return
+    shifts = contributions(fitted, np.array([row], dtype=np.float64))[0]
+    if shifts.shape[1] != len(known) or not np.isfinite(shifts).all():
+        return
+    for problem, some in zip((answer.get("explanation") or [[]])[0], shifts.tolist(), strict=False):
+        moved = [shift if given else 0.0 for shift, given in zip(some, known, strict=True)]
+        terms = problem["terms"]
+        for name, shift in zip(terms, moved, strict=True):
+            terms[name] -= shift
+        problem["typical"] = problem.pop("intercept") + math.fsum(moved)
+
+
 def _with_value(one: Input, value: str) -> str:
     if one.kind == "text":
         return one.label
@@ -88,7 +122,7 @@ def _sum(*parts: tuple[float, Problem]) -> Problem:
     sums: dict[str, float] = defaultdict(float)
     terms: dict[str, float] = defaultdict(float)
     for sign, problem in parts:
-        for name in ("score", "intercept", "baseline", "error"):
+        for name in ("score", "intercept", "typical", "baseline", "error"):
             if name in problem:
                 sums[name] += sign * problem[name]
         for name, term in problem["terms"].items():
@@ -103,7 +137,7 @@ def _bars(against: Any, problem: Problem, values: Mapping[str, str]) -> Bars:
         rows += [(values.get(name, name), term) for name, term in rest]
     elif rest:
         rows.append((f"{len(rest):,} other columns", sum(term for _, term in rest)))
-    rows += [(name, problem[name]) for name in ("baseline", "intercept") if name in problem]
+    rows += [(BASES[name], problem[name]) for name in BASES if name in problem]
     low, high = min(0.0, *(term for _, term in rows)), max(0.0, *(term for _, term in rows))
     unit = WIDTH / ((high - low) or 1.0)
     bars = [Bar(name, term, unit * (min(term, 0.0) - low), unit * abs(term)) for name, term in rows]

@@ -68,6 +68,8 @@ class _Tried(NamedTuple):
     column: int
     kind: Kind
     values: Vector
+    whole: bool
+    """Of a date, or a number whose ends in training and value are whole: only such are tried."""
 
 
 def smallest_changes(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> list[Change]:
@@ -75,7 +77,7 @@ def smallest_changes(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> 
     n_features), the smallest first. `ranges`: of each column; numbers and dates without one, and
     texts, are left out.
 
-    Of a number 1 % less, and of a date one day less, does not change the label.
+    Of a number 1 % less, and of a date one day or a whole number 1 less, does not change the label.
     """
     assert not is_sparse(X)
     tried = list(_tried(model, X, ranges))
@@ -128,7 +130,7 @@ def _tried(model: LoadedModel, X: Vector, ranges: Sequence[Range]) -> Iterator[_
     points = max(FEWEST_POINTS, min(POINTS, points))
     counts = _counts(model)
     for j, column in enumerate(columns):
-        before = X[0, j]
+        before, whole = X[0, j], False
         if column.kind == "category":
             values = np.flatnonzero(counts[j])[:MOST_LEVELS].astype(np.float64)
         elif column.kind == "boolean":
@@ -137,10 +139,11 @@ def _tried(model: LoadedModel, X: Vector, ranges: Sequence[Range]) -> Iterator[_
             continue
         else:
             values = np.linspace(*ends, points)
-            if column.kind == "date":
+            whole = column.kind == "date" or not any(x % 1 > 0.0 for x in (*ends, before))
+            if whole:
                 values = np.unique(np.floor(values))
         if len(values := values[values != before]):
-            yield _Tried(j, column.kind, values)
+            yield _Tried(j, column.kind, values, whole)
 
 
 def _counts(model: LoadedModel) -> dict[int, Sequence[int]]:
@@ -191,22 +194,22 @@ def _thresholds(
         return
     columns = np.array([one.column for one, _, _ in searched])
     same, other = (np.array([bracket[i] for bracket in searched]) for i in (1, 2))
-    dates = np.array([one.kind == "date" for one, _, _ in searched])
+    whole = np.array([one.whole for one, _, _ in searched])
     before = X[0, columns]
     for _ in range(MOST_ROUNDS):
         width = np.abs(other - same)
-        if np.where(dates, width <= 1, width <= CLOSE * np.abs(other - before)).all():
+        if np.where(whole, width <= 1, width <= CLOSE * np.abs(other - before)).all():
             break
         middle = (same + other) / 2
-        middle = np.where(dates, same + np.trunc(middle - same), middle)
+        middle = np.where(whole, same + np.trunc(middle - same), middle)
         changed = _codes(model, _with(X, columns, middle)) != own
         other, same = np.where(changed, middle, other), np.where(changed, same, middle)
-    brackets = zip(before.tolist(), same.tolist(), other.tolist(), dates.tolist(), strict=True)
+    brackets = zip(before.tolist(), same.tolist(), other.tolist(), whole.tolist(), strict=True)
     after = np.array(
-        [last if is_date else _rounded(b, s, last) for b, s, last, is_date in brackets]
+        [last if is_whole else _rounded(b, s, last) for b, s, last, is_whole in brackets]
     )
     less = before + SHARE_BEFORE * (after - before)
-    less = np.where(dates, after - np.sign(after - before), less)
+    less = np.where(whole, after - np.sign(after - before), less)
     codes = _codes(model, _with(X, columns, after))
     unchanged = _codes(model, _with(X, columns, less)) == own
     best: dict[int, Change] = {}

@@ -80,6 +80,12 @@ document.addEventListener("htmx:beforeRequest", () => { held = document.activeEl
 document.addEventListener("htmx:afterSettle", ({ target }) => {
   const news = [...target.querySelectorAll?.("[data-say]") ?? []].map((one) => one.dataset.say || one.textContent);
   if (news.length) say(news.join(" "));
+  target.querySelector?.("#prediction .answer, #prediction .problem")?.scrollIntoView({ block: "nearest" });
+});
+// A page of an error has no part to exchange, such as that of a model which was deleted meanwhile.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (!detail.serverResponse.includes('<div id="problem">')) return;
+  Object.assign(detail, { selectOverride: "#problem", swapOverride: "innerHTML" });
 });
 document.addEventListener("htmx:afterRequest", ({ detail }) => setTimeout(() => {
   if (!held || document.activeElement !== document.body) return;

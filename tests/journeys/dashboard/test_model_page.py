@@ -78,7 +78,7 @@ def test_row_and_file_are_predicted(watched: Watched, model: str) -> None:
         assert top["y"] <= MOST_BEFORE_DETAILS
     watched.click("Predict")
     label = page.locator("#prediction .label")
-    expect(label).to_be_visible()
+    expect(label).to_be_in_viewport()
     first = page.locator(".why").first
     expect(first.locator("caption")).to_contain_text(f"To the right: for {label.inner_text()}.")
     expect(first.locator("th", has_text=" = ").first).to_be_visible()
@@ -112,6 +112,17 @@ def test_row_and_file_are_predicted(watched: Watched, model: str) -> None:
     )
     expect(answer.locator("[role=alert]")).to_contain_text("lack")
     watched.examine()
+
+
+def test_row_of_a_deleted_model_is_an_error(server: Server, chromium: Browser) -> None:
+    """In the place of the form, when another tab has deleted it."""
+    iris = server.upload(SAMPLES / "iris.csv")["id"]
+    server.trained(iris, "page-deleted", solver={"name": "newton"})
+    page = chromium.new_page()
+    page.goto(f"{server.url}/models/page-deleted")
+    server.http.delete("/v1/models/page-deleted").raise_for_status()
+    page.click("#predict-now")
+    expect(page.locator("#predicting [role=alert]")).to_contain_text("page-deleted")
 
 
 @pytest.mark.spread(2)

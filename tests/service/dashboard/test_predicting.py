@@ -161,6 +161,29 @@ def test_bars_sum_to_the_score(browser: Browser, people: str, client: TestClient
         assert 0 <= end <= 200.001
 
 
+def test_numbers_that_are_not_centered_are_compared_with_their_means(
+    client: TestClient, worker: Worker
+) -> None:
+    """Not with 0; the sums stay. Whole numbers change to whole ones."""
+    lines = [f"{2000 + i % 40},{i % 7},{'ab'[i % 2]},{i % 40 > 20}" for i in range(120)]
+    text = "\n".join(["year,count,letter,late", *lines])
+    page = train(client, worker, text, "m", scaling="none")
+    data = {"x0": "2021", "x1": "3", "x2": "a"}
+    reply = client.post(f"{page}/predict", data=data, headers={"Origin": str(client.base_url)})
+    (table,) = reply.text.split('<table class="why">')[1:]
+    found = re.findall(
+        '<th scope="row">(.*?)</th>.*?<td class="num">(.*?)</td>', table.partition("</table>")[0]
+    )
+    terms = {name: float(term.replace("−", "-").replace(",", "")) for name, term in found}
+    total = terms.pop("Sum")
+    assert sum(terms.values()) == pytest.approx(total, abs=0.02)
+    assert abs(terms["year = 2021"]) < 5  # 2019.5 is the mean
+    assert "mean of each number and date, and intercept" in terms
+    changes = re.findall("<strong>year</strong> (?:at most|at least) (.*?) <", reply.text)
+    assert changes
+    assert all(one.isdecimal() for one in changes)
+
+
 FILES: dict[str, Any] = {
     "people.csv": text_of(HEADER, ROWS),
     "german.csv": text_of(HEADER, ROWS, ";").encode("utf-16"),
@@ -254,12 +277,20 @@ def test_arrays_are_predicted(browser: Browser, worker: Worker, client: TestClie
     assert "has 4 columns" in Page(reply).text
 
 
-def train(client: TestClient, worker: Worker, text: str, name: str, **params: str) -> str:
+def train(
+    client: TestClient,
+    worker: Worker,
+    text: str,
+    name: str,
+    scaling: str = "standardize",
+    **params: str,
+) -> str:
     """A linear model; the address of its page."""
     headers = {"Content-Type": "text/csv"}
     sent = client.post("/v1/datasets", params=params, headers=headers, content=text)
-    body = {"dataset_id": sent.json()["id"], "model_name": name, "solver": {"name": "newton"}}
-    assert client.post("/v1/jobs", json=body).status_code == 202
+    solver = {"name": "newton"}
+    body = {"dataset_id": sent.json()["id"], "model_name": name, "solver": solver}
+    assert client.post("/v1/jobs", json=body | {"scaling": scaling}).status_code == 202
     assert worker.take_next_job()
     return f"/models/{name}/versions/1"
 
