@@ -8,16 +8,15 @@ _BYTES = ("B", "kB", "MB", "GB", "TB")
 
 def figure(value: float) -> str:
     """At most four figures; whole ones with commas."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def number(value: float | int | None) -> str:
-    """At most four figures; whole numbers with commas."""
+    """At most four figures, with a minus sign as in charts; whole numbers with commas."""
     if value is None:
         return NOTHING
-    if isinstance(value, int):
-        return f"{value:,}"
-    return figure(value)
+    text = f"{value:,}" if isinstance(value, int) else figure(value)
+    return f"−{text[1:]}" if value < 0 else text
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

@@ -24,6 +24,7 @@ from service.dashboard.list_pages import with_latest
 from service.dashboard.page import HERE, PageContext, go, page
 from service.dashboard.row_pages import COLUMNS, STEP, TESTS, Asked, view_of
 from service.datasets.dataset import SENT, Dataset
+from service.datasets.reading import reading_in_words
 from service.datasets.schemas import MAX_NAME, ColumnRead, DatasetRead, UploadOptions
 from service.datasets.upload_routes import Upload, read_limits, receive
 from service.errors import Fault, InvalidContent, NotFound, ServiceError
@@ -56,8 +57,6 @@ SHOWN_COLUMNS = 200
 EXAMPLES = 5
 MANY_CLASSES = 20
 """With more of them the number of binary problems matters."""
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
-_MARKS = {",": "a comma", ".": "a point", " ": "a blank", "'": "an apostrophe"}
 _NUMBERS = ("not-a-number", "non-finite-value")
 
 
@@ -319,33 +318,6 @@ def _times(dataset: Dataset) -> str | None:
         return None
     times = dataset.statistics["time"]
     return _range(times["min"], times["max"], of_dates=dataset.time_is_date)
-
-
-def reading_in_words(reading: Mapping[str, Any] | None) -> str:
-    """How the text was read, as a sentence; empty for formats that leave no choice."""
-    if reading is None:
-        return ""
-    parts = []
-    if sheet := reading.get("sheet"):
-        parts.append(f"the sheet “{sheet}”")
-    if encoding := reading.get("encoding"):
-        parts.append(f"{encoding.upper()} text")
-    if delimiter := reading.get("delimiter"):
-        parts.append(f"{_DELIMITERS.get(delimiter, repr(delimiter))} between cells")
-    if header := reading.get("header"):
-        names = "the first line has the names" if header == "present" else "no line has names"
-        parts.append(names)
-    if reading.get("decimal") == ",":
-        parts.append("decimal comma")
-    if thousands := reading.get("thousands"):
-        parts.append(f"{_MARKS.get(thousands, repr(thousands))} between thousands")
-    if words := [word for word in reading.get("missing") or [] if word]:
-        parts.append("missing cells: " + ", ".join(f"“{word}”" for word in words))
-    for name, notes in (reading.get("columns") or {}).items():
-        if odd := notes.get("odd"):
-            quoted = ", ".join(f"“{word}”" for word in odd)
-            parts.append(f"in “{name}” {quoted} as missing cells")
-    return f"Read as {', '.join(parts)}." if parts else ""
 
 
 def column_problems(error: ServiceError, options: Collection[str]) -> list[ColumnProblem]:

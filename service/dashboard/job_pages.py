@@ -18,14 +18,13 @@ from service.dashboard.charts import chart_of, curves_of
 from service.dashboard.job_progress import forecast_of, fraction_of, steps_of
 from service.dashboard.page import PageContext, back, form_of, page
 from service.dashboard.row_pages import FAR, STEP, predicted_view
-from service.errors import NotFound
 from service.jobs.collection.schemas import JobRead
 from service.jobs.comparisons.routes import comparison
-from service.jobs.core.job import FINAL, Job
+from service.jobs.comparisons.tested_rows import tested_rows
+from service.jobs.core.job import FINAL
 from service.jobs.evaluations.routes import evaluation
 from service.jobs.kinds import COMPARISON, EVALUATION, TRAINING
 from service.web.access.scopes import requires_scope
-from svm.data.splitting import held_out_rows
 
 
 def add(routes: APIRouter, context: PageContext) -> None:
@@ -60,29 +59,12 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
             chart=chart_of(curves, JobRead.of(row), against),
             against=against,
             comparison=comparison(context.jobs, row) if row.kind == COMPARISON.name else None,
-            tested=_tested_rows(context, row) if row.kind == COMPARISON.name else None,
+            tested=tested_rows(row, context.datasets) if row.kind == COMPARISON.name else None,
             evaluation=evaluation(context.jobs, row) if row.kind == EVALUATION.name else None,
             predicted=predicted_view(context, row, offset),
             step=STEP,
             at=lambda offset: f"?offset={offset}#rows",
         )
-
-
-def _tested_rows(context: PageContext, row: Job) -> int | None:
-    """How many rows the accuracies of a comparison were measured on; None if its entries are ranked
-    by another score, or its data were deleted."""
-    validation = row.spec.get("validation", {})
-    if row.spec.get("rank_by") != "accuracy" or not {"folds", "fraction"} & validation.keys():
-        return None
-    try:
-        dataset = context.datasets.get(row.dataset_id).only(row.spec.get("classes"))
-    except NotFound:
-        return None
-    if "folds" in validation:
-        return sum(count for count in dataset.class_counts or () if count > 1)
-    groups = dataset.class_counts if validation.get("stratify") else None
-    fraction = validation["fraction"]
-    return sum(held_out_rows(count, fraction) for count in groups or (dataset.n_samples,))
 
 
 def _add_controls(routes: APIRouter, context: PageContext) -> None:

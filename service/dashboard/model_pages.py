@@ -21,6 +21,7 @@ from service.datasets.dataset import Dataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job, State
+from service.jobs.core.model_columns import check_columns
 from service.jobs.core.store import JobFilter
 from service.jobs.evaluations.routes import Evaluations
 from service.jobs.evaluations.schemas import EvaluationCreate
@@ -133,11 +134,15 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
 
 def fits(dataset: Dataset, version: ModelVersion) -> bool:
     """Whether the version can be evaluated on the dataset."""
-    if version.classes:
-        known = set(dataset.classes or ()) <= set(version.classes)
-    else:
-        known = dataset.target_kind == "numbers"
-    return known and dataset.n_features == version.n_features
+    if dataset.target_kind != version.predicts:
+        return False
+    if version.classes and not set(dataset.classes or ()) <= set(version.classes):
+        return False
+    try:
+        check_columns(dataset, version)
+    except ServiceError:
+        return False
+    return True
 
 
 def _add_change(routes: APIRouter, context: PageContext) -> None:
@@ -197,6 +202,8 @@ async def show_version(
         dataset = training_data(context.datasets, version)
         inputs = [] if loaded is None else inputs_of(loaded, dataset)
         labeled = [one for one in context.datasets.page(OFFERED).items if one.target_kind]
+        fitting = [one for one in labeled if fits(one, version)]
+        fitting.sort(key=lambda one: one.id == version.spec.get("dataset_id"))
         job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = context.jobs.page(job_filter, EVALUATIONS).items
         faults = {fault.column: fault for fault in error.faults} if error else {}
@@ -209,7 +216,7 @@ async def show_version(
             versions=context.models.versions(name, VERSIONS),
             dataset=dataset,
             job_exists=_exists(context, version.job_id),
-            datasets=[one for one in labeled if fits(one, version)],
+            datasets=fitting,
             evaluations=list(map(JobRead.of, evaluations)),
             wrong_rows=_of_version(evaluations, version),
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),

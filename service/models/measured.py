@@ -128,11 +128,17 @@ def headline(metrics: Any, where: str, search: Mapping[str, Any] | None = None) 
     counts = [sum(row) for row in _member(metrics, "confusion_matrix") or ()]
     n = _member(metrics, "n_samples") or 0 if of_numbers else sum(counts)
     seen = _member(metrics, "trained_rows") or 0
+    learned = where == "on the training set"
+    measured_rows = n
+    if learned and search and search["score"] is not None:
+        expected, measured_rows = search["score"], search["n_samples"] or n
     shown = score(metrics) if expected is None else in_unit(expected, metrics)
     if expected is not None:
         where = "expected on new rows"
     elif n and seen == n:
         where = "on rows that it was trained on"
+    elif learned:
+        where += ", not measured on new rows"
     title = f"{shown} {score_name(metrics).lower()} {where}"
     if not n:
         return Headline(title, "")
@@ -149,16 +155,20 @@ def headline(metrics: Any, where: str, search: Mapping[str, Any] | None = None) 
     else:
         constant = max(counts) / n
         share = _member(metrics, "accuracy") if expected is None else expected
-        parts.append(_with_confidence(between(share, n), n))
+        parts.append(_with_confidence(between(share, measured_rows), measured_rows))
     parts.append(f"always predicting {baseline}: {in_unit(constant, metrics)}")
-    return Headline(title, "; ".join(parts) + _chosen_or_seen(metrics, where, search, n))
+    if learned and expected is not None:
+        more = f". The rows that it has learned from: {score(metrics)}"
+    else:
+        more = _chosen_or_seen(metrics, where, n)
+    return Headline(title, "; ".join(parts) + more)
 
 
 def _with_confidence(interval: str, n: int) -> str:
     return f"{interval} with 95 % confidence, from {counted(n, 'row')}"
 
 
-def _chosen_or_seen(metrics: Any, where: str, search: Mapping[str, Any] | None, n: int) -> str:
+def _chosen_or_seen(metrics: Any, where: str, n: int) -> str:
     """What makes a score too good."""
     seen = _member(metrics, "trained_rows") or 0
     if where == "expected on new rows":
@@ -166,12 +176,12 @@ def _chosen_or_seen(metrics: Any, where: str, search: Mapping[str, Any] | None, 
             f". The setting that was kept has {score(metrics)} on these folds, but it was chosen "
             "by them"
         )
-    if where == "on the training set" or seen == n:
-        learned = ". The model has learned from these rows"
-        if search and search["score"] is not None:
-            return f"{learned}; on new rows {in_unit(search['score'], metrics)} is expected"
+    if where.startswith("on the training set") or seen == n:
         what = "error" if are_of_numbers(metrics) else "accuracy"
-        return f"{learned}, so that its {what} on new rows is not known: evaluate it on others"
+        return (
+            f". The model has learned from these rows, so that its {what} on new rows is not "
+            "known: evaluate it on others"
+        )
     verb = "is" if seen == 1 else "are"
     return f". {seen:,} of these rows {verb} equal to training rows" if seen else ""
 

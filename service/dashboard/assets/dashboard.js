@@ -46,16 +46,18 @@ document.addEventListener("htmx:xhr:progress", (event) => {
   if (!bar || !event.detail.lengthComputable) return;
   bar.hidden = false;
   bar.value = (100 * event.detail.loaded) / event.detail.total;
-  bar.nextElementSibling.textContent = `Uploading ${Math.floor(bar.value)} %`;
   if (event.detail.loaded === event.detail.total) {
     bar.removeAttribute("value"); // the service reads it now
-    bar.nextElementSibling.textContent = "Reading the file";
     say("Uploaded; the service reads the file.");
   }
+  const words = bar.parentElement.querySelector(".sent");
+  if (words) words.textContent = bar.hasAttribute("value") ? `${Math.round(bar.value)} % uploaded` : "The service reads the file.";
 });
 document.addEventListener("htmx:afterRequest", (event) => {
   const bar = event.target.querySelector?.(".sending");
-  if (bar) bar.hidden = true;
+  if (!bar) return;
+  bar.hidden = true;
+  bar.parentElement.querySelector(".sent")?.replaceChildren();
 });
 document.addEventListener("htmx:sendError", () => say("The service did not respond."));
 

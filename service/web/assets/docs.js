@@ -35,7 +35,9 @@ function unfold() {
   const sections = document.querySelectorAll(".opblock-tag");
   if (unfolded || !sections.length) return;
   unfolded = true;
+  history.pushState = () => {}; // else "back" would lead through these
   [...sections].slice(0, 3).forEach((section) => section.click());
+  delete history.pushState;
 }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");

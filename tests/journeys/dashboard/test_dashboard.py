@@ -301,7 +301,7 @@ def test_compared_settings_are_bars(chromium: Browser, server: Server) -> None:
     for path in (f"/jobs/{job['id']}", "/models/circle"):
         page = watched.open(path)
         assert page.get_by_text(search["summary"]).count() == 1
-        expect(page.locator(".headline")).to_contain_text("is expected")
+        expect(page.locator(".headline")).to_contain_text("expected on new rows")
         if path == "/models/circle":
             page.locator("#details > summary").click()
         widths = []

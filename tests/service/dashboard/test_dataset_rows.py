@@ -241,7 +241,7 @@ def test_long_texts_are_whole_on_the_page_of_their_row(client: TestClient) -> No
     id_ = _upload(client, text.encode(), "text/csv", schema='{"t": {"kind": "text"}}')
     rows = _table(_page(client, id_, row=3))
     assert rows[3]["t"] == texts[2]
-    assert rows[4]["t"].endswith("many words…")
+    assert rows[4]["t"].endswith("…")
     assert len(rows[4]["t"]) <= 120
 
 

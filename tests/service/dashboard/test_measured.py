@@ -16,7 +16,7 @@ from service.charts.views import STEPS, precision_and_recall
 from service.common.figures import counted
 from service.dashboard.formatting import roughly
 from service.jobs.engine.worker_process import Worker
-from service.models.measured import between, hardest_class
+from service.models.measured import between, hardest_class, headline
 from svm.model.measures import interval
 from svm.model.metrics import roc_curve
 from tests.service.dashboard.browser import Browser
@@ -66,6 +66,36 @@ def test_hardest_class_is_that_with_the_lowest_recall(
 ) -> None:
     """With what it is taken for, if there are several others."""
     assert hardest_class(confusion, ["a", "b", "c"][: len(confusion)]) == text
+
+
+def test_score_on_new_rows_leads_where_it_is_known() -> None:
+    """The score of rows that the model has learned from is in the small print, or named."""
+    metrics = {"accuracy": 1.0, "confusion_matrix": [[50, 0], [0, 50]]}
+    said = headline(metrics, "on the training set", {"score": 0.622, "n_samples": 90})
+    assert said.score == "62.2 % accuracy expected on new rows"
+    assert "from 90 rows" in said.worth
+    assert said.worth.endswith("The rows that it has learned from: 100 %")
+    said = headline(metrics, "on the training set")
+    assert said.score == "100 % accuracy on the training set, not measured on new rows"
+
+
+def test_data_to_evaluate_on_fit_the_model(
+    browser: Browser, client: TestClient, worker: Worker
+) -> None:
+    """Those that it was not trained on come first; numbers are no classes."""
+    browser.send("/samples/moons")
+    browser.go("/train")
+    browser.send("/train", **QUICK)
+    assert worker.take_next_job()
+    data = client.get("/samples/moons.csv").content[:4000].rpartition(b"\n")[0]
+    others = {"name": "other"}, {"name": "spend", "target": "x1"}
+    for query in others:
+        sent = client.post(
+            "/v1/datasets", params=query, content=data, headers={"content-type": "text/csv"}
+        )
+        assert sent.status_code == 201, sent.text
+    html = browser.go("/models/moons").html.partition('id="evaluate"')[2].partition("</select>")[0]
+    assert re.findall(r"<option[^>]*>(\w+)", html) == ["other", "moons"]
 
 
 def test_lists_show_how_good_each_model_is(

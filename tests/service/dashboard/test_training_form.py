@@ -76,6 +76,15 @@ def test_sparse_data_keep_their_zeros(browser: Browser) -> None:
     assert browser.page.form("/train").fields["scaling"] == [""]
 
 
+def test_many_classes_are_suggested_one_against_the_rest(browser: Browser) -> None:
+    """Of pairs there would be too many, so that the form would be refused."""
+    rows = "".join(f"{i},{i % 7},n{i % 101}\n" for i in range(404))
+    browser.send("/datasets", files={"file": ("many.csv", f"a,b,label\n{rows}".encode())})
+    browser.follow("Train a model")
+    assert "101 classes, each against the rest" in browser.page.text
+    assert browser.page.form("/train").fields["multiclass"] == ["one-vs-rest"]
+
+
 def test_expert_settings_are_folded_unless_used(browser: Browser) -> None:
     """The fold is open if one of them is not as it begins, or wrong."""
     browser.send("/samples/iris")

@@ -326,6 +326,8 @@ def test_canceled_job_keeps_its_model_if_asked(client: TestClient, worker: Worke
     assert job["epochs"] >= 20
     version = client.get("/v1/models/clouds/versions/1").json()
     assert (version["stop_reason"], version["converged"]) == ("canceled", False)
+    assert "Continue from here" in client.get(f"/jobs/{job_id}").text
+    assert 'value="clouds/1"' in client.get(f"/train?like_job={job_id}").text
 
 
 def test_checkpoint_of_a_waiting_job_becomes_the_model_it_is_canceled_with(
