@@ -176,7 +176,7 @@ def test_kernel_model_shows_what_each_column_adds(browser: Browser, worker: Work
         for name in ("petal_length = 3.76", "intercept", "baseline", "Sum"):
             assert table.count(f'<th scope="row">{name}</th>') == 1
     assert "from the baseline, the mean of the support vectors, to this row" in browser.page.text
-    assert "They leave out less than a millionth of the sum." in browser.page.text
+    assert "They add up to it, up to less than a millionth." in browser.page.text
 
 
 def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: TestClient) -> None:
