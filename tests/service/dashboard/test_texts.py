@@ -51,7 +51,7 @@ def test_message_of_the_sample_is_routed(
     assert marks["cancel"] == marks["quit"] == "hit"
     assert marks["refund"] == marks["bill"] == "miss"
     assert re.search(
-        r"For : cancel [0-9.]+, .* Against : (bill|refund) -[0-9.]+", browser.page.text
+        r"For : cancel [0-9.]+, .* Against : (bill|refund) −[0-9.]+", browser.page.text
     )
     browser.go("/models/tickets/versions/1/card")
     assert re.search(

@@ -60,7 +60,7 @@ def test_suggestions_have_reasons(browser: Browser) -> None:
     )
     browser.send("/datasets", files={"file": ("few.csv", "a,b,kind\n" + rows, "text/csv")})
     browser.follow("Train a model")
-    assert "Standardize here: the columns differ 1 : 1000." in browser.page.text
+    assert "Standardize here: the columns differ 1 : 1,000." in browser.page.text
     assert "The smallest class has 10.0 % of the rows." in browser.page.text
     assert "Predict kind classification: 2 classes" in browser.page.text
     fields = browser.page.form("/train").fields
