@@ -158,7 +158,7 @@ class DatasetStore(DatasetFiles):
         try:
             return super()._open(dataset, name)
         except Corrupt:
-            self.get(dataset.id)
+            DatasetStore.get(self, dataset.id)  # in the table, whatever a subclass keeps
             raise
 
     def reading_once(self) -> DatasetStore:
