@@ -157,7 +157,9 @@ def _compared(server: Server, body: dict[str, Any], plot: str) -> list[dict[str,
     while not comparison["finished_at"]:
         comparison = ok(server.http.get(f"{path}?wait_s=10"), 200)
     assert comparison["state"] == "succeeded", comparison
-    assert server.http.get(f"{path}/{plot}").text.count("<circle") >= 3
+    assert server.http.get(f"{path}/{plot}").status_code == 200
+    points = server.http.get(f"{path}/{plot.replace('.svg', '.csv')}").text.splitlines()
+    assert len(points) > 3
     entries: list[dict[str, Any]] = comparison["entries"]
     return entries
 
