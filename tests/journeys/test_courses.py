@@ -128,6 +128,7 @@ def _figure(item: Item, job: dict[str, Any], server: Server) -> float:
     return 100.0 * (1.0 - float(metrics[part]["accuracy"]))
 
 
+@pytest.mark.soundness  # it measures time
 @pytest.mark.parametrize(("name", "data", "request_text", "plot"), COMPARISONS)
 def test_time_against_sizes(
     name: str, data: str, request_text: str, plot: str, server: Server, datasets: dict[str, str]
