@@ -418,7 +418,8 @@ def pages(server: Server) -> list[str]:
     """Paths of all kinds of pages of the dashboard."""
     lists = ["/", "/datasets", "/train", "/jobs", "/models", "/compare"]
     dataset = server.http.get("/v1/datasets").json()["datasets"][0]
-    job = server.http.get("/v1/jobs", params={"kind": "train"}).json()["jobs"][0]
+    jobs = server.http.get("/v1/jobs", params={"kind": "train"}).json()["jobs"]
+    job = next(job for job in jobs if job["model"])
     model = f"/models/{job['model']['name']}/versions/{job['model']['version']}"
     own = [f"/datasets/{dataset['id']}", f"/jobs/{job['id']}", model]
     return [*lists, *own, f"{model}/card", f"{model}/plots"]
