@@ -63,15 +63,13 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
             Input(name, "number", (), False, _round(*one) or 0.0)
             for name, one in zip(names, statistics, strict=True)
         ]
-    inputs, start = [], 0
+    inputs = []
     for j, (name, column, one) in enumerate(zip(names, encoder.columns, statistics, strict=True)):
         optional = column.kind in ("category", "text") or not encoder.refuses_missing
         options: tuple[str, ...] = ()
         example: float | str | bool | None
         if column.kind == "category":
-            counts = encoder.counts[start : start + len(column.levels)]
-            start += len(column.levels)
-            example = _most_frequent(column, counts, int(encoder.missing[j]))
+            example = _most_frequent(column, encoder.level_counts[j], int(encoder.missing[j]))
             options = column.levels if len(column.levels) <= MAX_OPTIONS else ()
         elif column.kind == "text":
             example = next(iter(_texts_like(dataset, name)), None)

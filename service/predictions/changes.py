@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from service.predictions.batcher import score_rows
 from service.predictions.loaded_models import LoadedModel
-from svm.data.columns import Column, Kind
+from svm.data.columns import Kind
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.encoding.encoder import Encoder
 
@@ -128,7 +128,8 @@ def _tried(model: LoadedModel, X: Vector, ranges: Sequence[Range]) -> Iterator[_
     columns = list(model.features.table)
     points = MOST_WORK // max(1, model.work(X) * len(columns))
     points = max(FEWEST_POINTS, min(POINTS, points))
-    counts = _counts(model)
+    encoder = model.fitted.encoder
+    counts = encoder.level_counts if isinstance(encoder, Encoder) else {}
     for j, column in enumerate(columns):
         before, whole = X[0, j], False
         if column.kind == "category":
@@ -144,17 +145,6 @@ def _tried(model: LoadedModel, X: Vector, ranges: Sequence[Range]) -> Iterator[_
                 values = np.unique(np.floor(values))
         if len(values := values[values != before]):
             yield _Tried(j, column.kind, values, whole)
-
-
-def _counts(model: LoadedModel) -> dict[int, Sequence[int]]:
-    """Of each category the training rows of its levels."""
-    encoder, counts, start = model.fitted.encoder, {}, 0
-    if isinstance(encoder, Encoder):
-        for j in encoder.categories.tolist():
-            column: Column = encoder.columns[j]
-            counts[j] = encoder.counts[start : start + len(column.levels)].tolist()
-            start += len(column.levels)
-    return counts
 
 
 def _codes(model: LoadedModel, X: Vector) -> NDArray[Any]:

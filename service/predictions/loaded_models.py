@@ -362,10 +362,8 @@ class LoadedModels:
 
 def _untrained(encoder: Encoder) -> Iterator[tuple[str, frozenset[str]]]:
     """For each category the levels that no training row had."""
-    start = 0
-    for j in encoder.categories.tolist():
+    for j, counts in encoder.level_counts.items():
         column = encoder.columns[j]
-        counts = encoder.counts[start : start + len(column.levels)].tolist()
-        start += len(counts)
-        untrained = (level for level, n in zip(column.levels, counts, strict=True) if not n)
+        pairs = zip(column.levels, counts.tolist(), strict=True)
+        untrained = (level for level, n in pairs if not n)
         yield column.name, frozenset(untrained)

@@ -148,6 +148,13 @@ class Encoder:
         return np.array([j for j, kind in enumerate(kinds) if kind == "category"], dtype=np.int64)
 
     @cached_property
+    def level_counts(self) -> dict[int, Indices]:
+        """Of each category, by its position: (n_levels,) training rows that have the level."""
+        sizes = [len(self.columns[j].levels) for j in self.categories.tolist()]
+        parts = np.split(self.counts, np.cumsum(sizes)[:-1]) if sizes else []
+        return dict(zip(self.categories.tolist(), parts, strict=True))
+
+    @cached_property
     def text_columns(self) -> list[int]:
         """The columns of texts."""
         return text_columns(self.columns)
@@ -210,11 +217,9 @@ class Encoder:
         return list(self._each_category())
 
     def _each_category(self) -> Iterator[_Category]:
-        first, start = self.n_numbers, 0
-        for j in self.categories.tolist():
+        first = self.n_numbers
+        for j, counts in self.level_counts.items():
             levels = self.columns[j].levels
-            counts = self.counts[start : start + len(levels)]
-            start += len(levels)
             own = counts >= self.encoding.min_count
             rare = bool((~own & (counts > 0)).any())
             names = [level for level, alone in zip(levels, own, strict=True) if alone]
@@ -356,11 +361,8 @@ class Encoder:
     def unseen(self, X: Vector) -> Mask:
         """(n_samples, n_columns) cells with a level that no training row had."""
         known: list[Mask] = []
-        start = 0
-        for j in self.categories:
-            size = len(self.columns[j].levels)
-            known += [self.counts[start : start + size] > 0, np.array([False, True])]
-            start += size
+        for counts in self.level_counts.values():
+            known += [counts > 0, np.array([False, True])]
         mask = np.zeros(X.shape, dtype=bool)
         if known:
             mask[:, self.categories] = ~np.concatenate(known)[self.level_slots(X)]
@@ -491,13 +493,12 @@ AnyEncoder: TypeAlias = Encoder | PlainEncoder
 
 def describe(encoder: Encoder) -> list[str]:
     """One sentence for each category, text and date, and each column with missing cells."""
-    sentences, start, first = [], 0, 0
+    sentences, first = [], 0
     for j, column in enumerate(encoder.columns):
         missing = int(encoder.missing[j])
         if column.kind == "category":
-            counts = encoder.counts[start : start + len(column.levels)]
-            start += len(column.levels)
-            sentences.append(_category(encoder, column.name, counts.tolist(), missing))
+            counts = encoder.level_counts[j].tolist()
+            sentences.append(_category(encoder, column.name, counts, missing))
             continue
         if column.kind == "text":
             text = encoder.texts[encoder.text_columns.index(j)]
