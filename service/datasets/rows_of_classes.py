@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -78,6 +78,14 @@ class RowsOfClasses:
         """The rows held out that are not equal to training rows. Raises InvalidData
         (`empty-data`)."""
         return only_new(held_out, self.hashes[held_out], self.hashes[training])
+
+    def validated_on(self, spec: Mapping[str, Any], seed: int) -> Indices:
+        """The rows that a training with this request held out as a fraction, to be measured on."""
+        of = spec["validation"]
+        stratify, gap = of["stratify"], of.get("gap", 0.0)
+        training, held_out = self.split(of["fraction"], stratify, gap, seed)
+        left_out = spec.get("leave_out_trained")
+        return self.without_trained(training, held_out) if left_out else held_out
 
     @cached_property
     def hashes(self) -> Words:

@@ -13,6 +13,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.rows_of_classes import RowsOfClasses
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
+from service.models.sources import FEWEST_ROWS, evenly
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Array, Indices
 from svm.data.stored_rows import StoredRows, pieces
@@ -22,7 +23,6 @@ from svm.model.pipeline import FittedPipeline
 MOST_ROWS = 20_000
 MULTIPLICATIONS = 2e8
 """Cost limit of predicting them by one of the models: some tenths of a second."""
-FEWEST_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,9 @@ def paired_difference(
     with suppress(NotFound):
         data = datasets.open(dataset)
         rows = RowsOfClasses(data, dataset, version.spec.get("classes"))
-        stratify, gap = validation["stratify"], validation.get("gap", 0.0)
-        training, measured = rows.split(validation["fraction"], stratify, gap, version.seed)
-        if version.spec.get("leave_out_trained"):
-            measured = rows.without_trained(training, measured)
-        chosen = _spread(measured, multiplications)
+        measured = rows.validated_on(version.spec, version.seed)
+        affordable = max(FEWEST_ROWS, int(MULTIPLICATIONS / multiplications))
+        chosen = evenly(measured, min(MOST_ROWS, affordable))
         wrong = [_errors(data.X, each, rows, chosen, data.values) for each in (other, fitted)]
         given = rows.apart.groups
         groups = rows.hashes_of(chosen) if given is None else given[chosen]
@@ -120,9 +118,3 @@ def _errors(
     codes = fitted.codes_from_decision(fitted.decision_from_scores(scores))
     wrong: Array = (codes != rows.codes(chosen)).astype(np.float64)
     return wrong
-
-
-def _spread(rows: Indices, cost: int) -> Indices:
-    count = min(MOST_ROWS, max(FEWEST_ROWS, int(MULTIPLICATIONS / cost)), len(rows))
-    chosen: Indices = rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
-    return chosen

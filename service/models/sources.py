@@ -125,10 +125,7 @@ class Sources:
         if has_validation:
             seed = self.version.seed
             assert seed is not None
-            fraction, stratify = validation["fraction"], validation["stratify"]
-            training, candidates = rows.split(fraction, stratify, validation.get("gap", 0.0), seed)
-            if spec.get("leave_out_trained"):
-                candidates = rows.without_trained(training, candidates)
+            candidates = rows.validated_on(spec, seed)
         chosen = self._spread(candidates, most)
         width = max(self.fitted.features.n_outputs, len(self.fitted.intercepts))
         parts = list(pieces(self.data.X, width, chosen))
@@ -153,6 +150,11 @@ class Sources:
     def _spread(self, candidates: Indices, most: int) -> Indices:
         """At most `most` of these rows, evenly spread, and not more than can be scored fast."""
         affordable = max(FEWEST_ROWS, int(MULTIPLICATIONS / self.cost_of_a_row))
-        count = min(most, affordable, len(candidates))
-        chosen: Indices = candidates[np.linspace(0, len(candidates) - 1, count).astype(np.int64)]
-        return chosen
+        return evenly(candidates, min(most, affordable))
+
+
+def evenly(candidates: Indices, most: int) -> Indices:
+    """At most `most` of these rows, evenly spread."""
+    count = min(most, len(candidates))
+    chosen: Indices = candidates[np.linspace(0, len(candidates) - 1, count).astype(np.int64)]
+    return chosen
