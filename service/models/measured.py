@@ -159,31 +159,25 @@ def headline(metrics: Any, where: str, search: Mapping[str, Any] | None = None) 
     parts.append(f"always predicting {baseline}: {in_unit(constant, metrics)}")
     if learned and expected is not None:
         more = f". The rows that it has learned from: {score(metrics)}"
+    elif expected is not None:
+        more = (
+            f". The setting that was kept has {score(metrics)} on these folds, but it was chosen "
+            "by them"
+        )
+    elif learned or seen == n:
+        what = "error" if of_numbers else "accuracy"
+        more = (
+            f". The model has learned from these rows, so that its {what} on new rows is not "
+            "known: evaluate it on others"
+        )
     else:
-        more = _chosen_or_seen(metrics, where, n)
+        equal = "is" if seen == 1 else "are"
+        more = f". {seen:,} of these rows {equal} equal to training rows" if seen else ""
     return Headline(title, "; ".join(parts) + more)
 
 
 def _with_confidence(interval: str, n: int) -> str:
     return f"{interval} with 95 % confidence, from {counted(n, 'row')}"
-
-
-def _chosen_or_seen(metrics: Any, where: str, n: int) -> str:
-    """What makes a score too good."""
-    seen = _member(metrics, "trained_rows") or 0
-    if where == "expected on new rows":
-        return (
-            f". The setting that was kept has {score(metrics)} on these folds, but it was chosen "
-            "by them"
-        )
-    if where.startswith("on the training set") or seen == n:
-        what = "error" if are_of_numbers(metrics) else "accuracy"
-        return (
-            f". The model has learned from these rows, so that its {what} on new rows is not "
-            "known: evaluate it on others"
-        )
-    verb = "is" if seen == 1 else "are"
-    return f". {seen:,} of these rows {verb} equal to training rows" if seen else ""
 
 
 def _member(one: Any, name: str) -> Any:
