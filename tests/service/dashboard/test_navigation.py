@@ -395,7 +395,7 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker, client: 
     """On labeled data, by a job whose page shows the metrics; the plots are embedded."""
     browser.send("/samples/iris")
     iris = browser.page.path.rpartition("/")[2]
-    _trained(browser, worker, solver="newton", validation="validation-split")
+    _trained(browser, worker, solver="newton", validation="validation-split", seed="1")
     _upload(browser, csv_of(n_features=4))  # of other classes
     page = browser.go("/models/iris/versions/1")
     evaluate = "/models/iris/versions/1/evaluate"
