@@ -4,6 +4,7 @@ cancel or pause."""
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -142,11 +143,9 @@ class Work:
         """Report progress. Written a few times a second; rows wait for the next write."""
         self.progress, self._moved = progress, True
         self._unwritten += trace
-        if self._clock() >= self._next_report:
-            if self._write(lambda: self._report(self.latest_report())):
-                self._unwritten, self._trace_begins = [], False
-            pause = max(REPORT_S, REPORT_SHARE * self.elapsed_s)
-            self._next_report = self._clock() + pause
+        due = self._clock() >= self._next_report
+        if due and self._write(lambda: self._report(self.latest_report())):
+            self._unwritten, self._trace_begins = [], False
 
     def begin_trace(self) -> None:
         """The next rows of the trace are of another training, which takes the place of the one
@@ -156,7 +155,12 @@ class Work:
             self._trace_begins = False
 
     def _report(self, report: Report) -> None:
-        self._leases.report(self.lease, report)
+        self._next_report = math.inf  # until then no other thread reports
+        try:
+            self._leases.report(self.lease, report)
+        finally:
+            pause = max(REPORT_S, REPORT_SHARE * self.elapsed_s)
+            self._next_report = self._clock() + pause
 
     def _write(
         self, write: Callable[[], None], failure: str = "progress could not be written"
