@@ -29,8 +29,8 @@ from tests.journeys import server as real
 
 __all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]
 
-# A busy machine is no failure: pytest's own time limit is enough.
-hypothesis.settings.register_profile("suite", deadline=None)
+# A busy machine is no failure: pytest's own time limit is enough. With a seed, the same examples.
+hypothesis.settings.register_profile("suite", deadline=None, derandomize="FUZZ_SEED" in os.environ)
 hypothesis.settings.load_profile("suite")
 MEMORY, NEEDED_BYTES = Path("/dev/shm"), 6 << 30
 """Files of tests are in memory if there is room: tens of thousands of times a disk would have to
@@ -83,6 +83,11 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests: full collections of garbage need not look at them."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Modules in C complain at the end of what is still there, and frozen objects stay."""
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -54,7 +54,7 @@ class Server:
 
     def train(self, dataset_id: str, model_name: str, **spec: Any) -> dict[str, Any]:
         """Queue a training; returns the job."""
-        body = {"dataset_id": dataset_id, "model_name": model_name, **spec}
+        body = {"dataset_id": dataset_id, "model_name": model_name, "seed": 1, **spec}
         return ok(self.http.post("/v1/jobs", json=body), 202)
 
     def finished(self, job: dict[str, Any], timeout_s: float = 110) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def test_model_of_numbers(client: Client) -> None:
     """Values by default, intervals on request, and R² as the score of model and version."""
     rows, y = load_diabetes(return_X_y=True)
     dataset = client.upload(rows, y, name="diabetes")
-    job = client.train(dataset, "progression", validation={"fraction": 0.2}).wait(60)
+    job = client.train(dataset, "progression", validation={"fraction": 0.2}, seed=1).wait(60)
     values = client.predict("progression", rows)
     for model in (job.model_version(), client.model("progression")):
         assert model.score(rows, y) == pytest.approx(r2_score(y, values))
@@ -194,7 +194,7 @@ def test_model_of_numbers(client: Client) -> None:
 def test_labels_that_are_withheld(client: Client) -> None:
     """As an array of labels, of their own type, and None; more of them if more may be withheld."""
     dataset = client.upload(X, np.searchsorted(["setosa", "versicolor"], SPECIES), name="flowers")
-    client.train(dataset, "flowers", validation={"fraction": 0.4}).wait(60)
+    client.train(dataset, "flowers", validation={"fraction": 0.4}, seed=1).wait(60)
     few, many = (
         client.predict("flowers", X, "label_or_none", withheld=share) for share in (0.05, 0.5)
     )

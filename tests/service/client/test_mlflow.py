@@ -36,7 +36,7 @@ def test_table_with_categories_and_gaps(client: Client, mlflow: Any) -> None:
 
     frame = frame_of()
     dataset = client.upload(frame, LABELS)
-    options: dict[str, Any] = {"validation": {"fraction": 0.3}, "calibration": "sigmoid"}
+    options: dict[str, Any] = {"validation": {"fraction": 0.3}, "calibration": "sigmoid", "seed": 1}
     version = client.train(dataset, "tracked", **options).wait(60).model_version()
     with mlflow.start_run():
         logged = log_version(version, registered_model_name="tracked")

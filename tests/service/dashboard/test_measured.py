@@ -142,7 +142,7 @@ def test_accuracy_is_shown_with_what_it_is_worth(browser: Browser, worker: Worke
     """Its interval, and what the most frequent class alone would give; of job and version."""
     browser.send("/samples/iris")
     browser.go("/train")
-    browser.send("/train", seed="1", **QUICK)
+    browser.send("/train", **QUICK)
     job = browser.page.path
     assert worker.take_next_job()
     worth = (
@@ -225,6 +225,7 @@ def test_pages_of_a_numeric_target(browser: Browser, client: TestClient, worker:
                 "dataset_id": dataset,
                 "grid": {"solver": [{"name": "newton"}], "C": [0.1, 1.0]},
                 "validation": {"fraction": 0.3},
+                "seed": 1,
             },
         ),
     ]

@@ -217,7 +217,6 @@ def test_calibrated_model_shows_probabilities(
         validation="validation-split",
         calibration="sigmoid",
         solver="newton",
-        seed="1",
     )
     browser.go("/models/sure")
     browser.send("/models/sure/versions/1/predict", x0="9", x1="9", x2="9")
@@ -325,10 +324,8 @@ def test_learning_curve_is_drawn_by_the_server(browser: Browser, worker: Worker)
 def test_jobs_are_compared_on_one_objective(browser: Browser, worker: Worker) -> None:
     """Costs relative to one bound; the page says if they cannot be compared."""
     browser.send("/samples/moons")
-    chosen = [_trained(browser, worker, solver="newton", seed="1")]
-    chosen += [
-        _trained(browser, worker, solver=solver, seed="1", **QUICK) for solver in ("pegasos", "smo")
-    ]
+    chosen = [_trained(browser, worker, solver="newton")]
+    chosen += [_trained(browser, worker, solver=solver, **QUICK) for solver in ("pegasos", "smo")]
     browser.go("/compare")
     browser.send("/compare", id=chosen[:2])
     assert "do not minimize" not in browser.page.text
@@ -395,7 +392,7 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker, client: 
     """On labeled data, by a job whose page shows the metrics; the plots are embedded."""
     browser.send("/samples/iris")
     iris = browser.page.path.rpartition("/")[2]
-    _trained(browser, worker, solver="newton", validation="validation-split", seed="1")
+    _trained(browser, worker, solver="newton", validation="validation-split")
     _upload(browser, csv_of(n_features=4))  # of other classes
     page = browser.go("/models/iris/versions/1")
     evaluate = "/models/iris/versions/1/evaluate"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 
-from tests.seeds import seed_from
+from tests.seeds import seeds_of_schedules
 from tests.service.protocol.conftest import RunSchedule
 
 STEPS = 200
@@ -36,6 +35,5 @@ def test_every_schedule_on_postgres_is_one_of_the_model(
 
 
 def _run(run_schedule: RunSchedule, count: int) -> None:
-    first = seed_from("PROTOCOL_SEED")
-    for seed in range(first, first + (1 if "PROTOCOL_SEED" in os.environ else count)):
+    for seed in seeds_of_schedules(count):
         run_schedule(seed, STEPS)

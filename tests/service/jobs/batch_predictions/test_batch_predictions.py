@@ -187,9 +187,9 @@ def test_numbers_and_their_intervals(client: TestClient, worker: Worker, tmp_pat
     prices = (X @ [3.0, -1.0] + random.normal(size=90) + 20.0).tolist()
     lines = [f"{a!r},{b!r},{p!r}" for (a, b), p in zip(X.tolist(), prices, strict=True)]
     dataset_id = upload(client, "\n".join(["size,age,price", *lines, ""]))
-    spec = {"dataset_id": dataset_id, "model_name": "clouds", "validation": {"fraction": 0.3}}
-    job_id = client.post("/v1/jobs", json=spec).json()["id"]
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    fields = {"solver": {"name": "auto"}, "validation": {"fraction": 0.3}}
+    job = carry_out(client, worker, create(client, dataset_id, **fields))
+    assert job["state"] == "succeeded"
     body = {"instances": X.tolist(), "outputs": ["value", "interval"], "coverage": 0.8}
     expected = client.post("/v1/models/clouds/predict", json=body).json()
     both: dict[str, Any] = {"outputs": ["value", "interval"], "coverage": 0.8}

@@ -135,6 +135,7 @@ def test_probabilities_and_auto_keep_groups_apart(client: TestClient, worker: Wo
             "specs": [{"solver": {"name": "newton", "C": C}} for C in (0.1, 1.0)],
             "validation": {"folds": 3},
             "model_name": "kept",
+            "seed": 1,
         },
     )
     assert comparison.status_code == 202, comparison.text

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from tests.seeds import seed_from
+from tests.seeds import seeds_of_schedules
 from tests.service.protocol.parts.conftest import RunParts
 
 STEPS = 300
@@ -16,6 +14,5 @@ STEPS = 300
 @pytest.mark.parametrize("count", [3, pytest.param(10_000, marks=pytest.mark.protocol)])
 def test_every_schedule_keeps_the_invariants(run_parts: RunParts, count: int) -> None:
     """Kills, stops, lost replies, full disks, damaged results and pauses at any turn."""
-    first = seed_from("PROTOCOL_SEED")
-    for seed in range(first, first + (1 if "PROTOCOL_SEED" in os.environ else count)):
+    for seed in seeds_of_schedules(count):
         run_parts(seed, STEPS)
