@@ -1,8 +1,8 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [gaps] [solvers] [choices] [tables] [growth] [doubling] [limits]
+python -m benchmarks [passes] [solvers] [choices] [tables] [growth] [doubling] [limits]
     [lists] [footprint] [uploads] [small-jobs] [waits] [parts] [pairs]
-    [under-load] [serving] [beside-commits] [one-answer] [course-results]
+    [under-load] [serving] [one-answer] [course-results]
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import shutil
 from collections.abc import Callable, Sequence
 
 from benchmarks import (
-    beside_commits,
     choices,
     course_results,
     doubling,
     footprint,
-    gaps,
     growth,
     limits,
     lists,
@@ -36,7 +34,6 @@ from benchmarks.serving import compare as serving
 
 MEASUREMENTS: dict[str, Callable[[], object]] = {
     "passes": passes.main,
-    "gaps": gaps.main,
     "solvers": solvers.main,
     "choices": choices.main,
     "tables": tables.main,
@@ -51,12 +48,11 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "parts": parts.main,
     "pairs": pairs.main,
     "serving": serving.main,
-    "beside-commits": beside_commits.main,
     "under-load": under_load.main,
     "one-answer": one_answer.main,
     "course-results": course_results.main,
 }
-PROGRAMS = {"serving": "wrk", "beside-commits": "wrk", "under-load": "cc"}
+PROGRAMS = {"serving": "wrk", "under-load": "cc"}
 """What a measurement needs beside Python packages; it is left out where that is not installed."""
 
 

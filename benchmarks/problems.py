@@ -1,28 +1,13 @@
-"""The two problems that solvers are timed on: dense like images, sparse like texts."""
+"""Problems in the shape of known data: images, texts, binary features, forest cover types."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, csr_matrix, random_array
+from scipy.sparse import csr_array, random_array
 
 from svm.data.matrices import Vector
-
-
-@dataclass(frozen=True)
-class TimedProblem:
-    """A binary problem in the form that each library needs."""
-
-    name: str
-    X: Any
-    """(n_samples, n_features) for `svm`."""
-    X_peer: Any
-    """The same values for scikit-learn."""
-    y: Vector
-    """(n_samples,) ±1."""
-    C: float
 
 
 def image_like(n_samples: int, n_features: int) -> tuple[Vector, Vector]:
@@ -74,16 +59,3 @@ def cover_like(n_samples: int) -> tuple[Vector, Vector]:
     concept = np.sin(height) + 0.5 * numbers[:, 0] + 0.3 * random.normal(size=40)[soil]
     noisy = concept + 0.7 * random.normal(size=n_samples)
     return X, np.where(noisy > np.median(concept), 1.0, -1.0)
-
-
-def dense(n_samples: int = 12_000, n_features: int = 784, C: float = 0.1) -> TimedProblem:
-    X, y = image_like(n_samples, n_features)
-    return TimedProblem(f"dense {n_samples} × {n_features}, C = {C:g}", X, X, y, C)
-
-
-def sparse(
-    n_samples: int = 50_000, n_features: int = 50_000, density: float = 0.001, C: float = 1.0
-) -> TimedProblem:
-    X, y = text_like(n_samples, n_features, density)
-    name = f"CSR {n_samples} × {n_features}, {density:.1%}, C = {C:g}"
-    return TimedProblem(name, X, csr_matrix(X), y, C)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from benchmarks import (
     choices,
     doubling,
-    gaps,
     growth,
     limits,
     parts,
@@ -23,12 +21,15 @@ from benchmarks import (
 )
 from benchmarks import tables as accuracy_on_tables
 from benchmarks.__main__ import main
-from benchmarks.problems import cover_like, dense, image_like, sparse, text_like
+from benchmarks.problems import cover_like, image_like, text_like
 from benchmarks.solver_cases import Case
 from svm.solvers import SOLVERS
 
 NOISE = np.array([2.0, -3.0, 2.0, -3.0, 0.0])
-SMALL = (dense(300, 20, C=0.1), sparse(400, 500, 0.02, C=1.0))
+SMALL = (
+    Case("dense", *image_like(300, 20), 0.1),
+    Case("sparse", *text_like(400, 500, 0.02), 1.0),
+)
 
 
 def test_passes_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,18 +40,6 @@ def test_passes_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(0.001 < ratio < 1000 for ratio in ratios.values()), ratios
     table = capsys.readouterr().out
     assert [table.count(peer) for peer in passes.PEERS.values()] == [2, 2]
-
-
-def test_times_to_a_gap_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    """The peer's number of passes is the smallest that comes near enough."""
-    ratios = gaps.main(SMALL, gaps=(1e-1, 1e-2), rounds=1)
-    names, dtypes = [problem.name for problem in SMALL], ("float64", "float32")
-    assert set(ratios) == set(product(names, (1e-1, 1e-2), dtypes))
-    assert all(0.001 < ratio < 1000 for ratio in ratios.values()), ratios
-    needed = [int(n) for n in re.findall(r"LinearSVC .* \((\d+) passes\)", capsys.readouterr().out)]
-    assert len(needed) == 4
-    assert 1 <= needed[0] < needed[1]  # a smaller gap needs more
-    assert 1 <= needed[2] < needed[3]
 
 
 def test_choices_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,4 +152,4 @@ def test_growth_is_drawn(tmp_path: Path) -> None:
 def test_unknown_measurement_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["passes", "speed"])
-    assert "no measurement is called speed; there are passes, gaps" in capsys.readouterr().err
+    assert "no measurement is called speed; there are passes, solvers" in capsys.readouterr().err

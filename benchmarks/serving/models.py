@@ -58,11 +58,9 @@ PASSENGERS: Columns = (
 )
 
 
-def keep_models(folder: Path, peer: bool, database_url: str | None = None) -> dict[str, int]:
+def keep_models(folder: Path, peer: bool) -> dict[str, int]:
     """Put models where the service finds them, and like ones for the peers; their features."""
     settings = Settings(data_dir=folder / "var")
-    if database_url is not None:
-        settings = settings.model_copy(update={"database_url": database_url})
     settings.data_dir.mkdir()
     database, blobs = Database(settings.database_url), open_blobs(settings)
     database.migrate()
