@@ -32,13 +32,6 @@ class Curve:
     """Its errors are mean absolute errors, not shares of rows."""
     points: views.Points
 
-    @property
-    def end(self) -> tuple[float, float | None, float | None]:
-        """Its cost, bound and gap as far as it is known."""
-        primal, dual = self.points["primal"][-1], self.points["dual"][-1]
-        gap = float(np.nan_to_num(views.relative_gaps(self.points)[-1]))
-        return primal, dual, None if dual is None else gap
-
     def thinned(self, most: int) -> views.Points:
         """At most `most` points, evenly spread, with the first and the last."""
         return views.thinned(self.points, most)

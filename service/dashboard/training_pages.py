@@ -212,11 +212,11 @@ def questions(dataset: Dataset) -> tuple[Variants, ...]:
     """The fields with plain labels, and with what speaks for an answer."""
     fields = {field.name: field for field in job_fields()}
     notes = {
-        "solver": "Automatic compares linear models, curves of each feature and Gaussian kernels, "
-        "and finds C, unless C, λ, a kernel or features are given.",
+        "solver": "Automatic tries straight and curved boundaries and several C, and keeps the "
+        "simplest that is as good as the best. What you set below is not searched.",
         "scaling": _scaling_of(dataset),
-        "validation": "Automatic expects a score on new rows by itself; a check measures the final "
-        f"model. Folds take one more training each; {FOLDS} are usual.",
+        "validation": "Measures the model on rows that it was not trained on. Automatic estimates "
+        f"that score even without. Each fold is one more training; {FOLDS} folds are usual.",
         "calibration": "They need a check: hundreds of rows for a sigmoid, thousands for steps.",
         "class_weight": _smallest(dataset),
     }
@@ -278,13 +278,14 @@ def _scaling_of(dataset: Dataset) -> str:
     """What is automatic, with the reason."""
     chosen = default_scaling(dataset)
     if chosen == "none":
-        return "None here: the columns of sparse data count nearly alike."
+        return "None here: columns of sparse data have nearly the same range."
     if chosen == "max-abs":
-        return "Max-abs here: the columns differ, and it keeps the zeros of sparse data."
+        return "Max-abs here: columns have different ranges, and zeros of sparse data stay zeros."
     deviations = [value for value in (dataset.of_columns or {}).get("std", ()) if value]
     if not deviations:
-        return "Standardize here: columns then count alike."
-    return f"Standardize here: the columns differ 1 : {number(max(deviations) / min(deviations))}."
+        return "Standardize here: each column then has the same influence."
+    ratio = number(max(deviations) / min(deviations))
+    return f"Standardize here: one column varies {ratio} times as much as another."
 
 
 def _smallest(dataset: Dataset) -> str:

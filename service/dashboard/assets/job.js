@@ -2,7 +2,6 @@
 "use strict";
 
 (() => {
-  const seconds = (value) => (value == null ? "–" : `${Number(value.toPrecision(3))} s`);
   // As on the pages: "40 s", "59 min 50 s", "2 h 5 min".
   const whole = (value) => {
     const all = Math.ceil(value), minutes = Math.floor(all / 60);
@@ -33,7 +32,7 @@
     const renew = () => { asked ??= setTimeout(() => { asked = null; if (job.isConnected) replace("#now"); }, OFTEN_MS); };
     on("progress", (now) => {
       put("epoch", (now.epoch ?? 0).toLocaleString("en")); put("updates", (now.updates ?? 0).toLocaleString("en"));
-      put("elapsed", seconds(now.elapsed_s));
+      put("elapsed", whole(now.elapsed_s ?? 0));
       document.getElementById("chart")?.dispatchEvent(new CustomEvent("progress", { detail: now }));
       if (job.dataset.state !== "running") return; // these are earlier events
       if (now.fraction) document.getElementById("fraction").value = now.fraction;

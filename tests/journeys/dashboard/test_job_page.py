@@ -60,7 +60,7 @@ def test_a_page_follows_its_job_from_the_queue_to_the_headline(
         seen.get_by_label("keep the model so far").uncheck()
         seen.get_by_role("button", name="Cancel").click()
         expect(seen.get_by_text("No model was kept.")).to_be_visible()
-        seen.get_by_role("link", name="Train again with changes").click()
+        seen.get_by_role("link", name="Train with changes").click()
         expect(seen).to_have_url(f"{server.url}/train?like_job={other}")
         watched.assert_no_errors()
         context.close()
