@@ -330,11 +330,19 @@ def evaluate(
         bool,
         typer.Option("--leave-out-trained", help="Without rows that are equal to training rows."),
     ] = False,
+    validation_only: Annotated[
+        bool,
+        typer.Option("--validation-only", help="Only the rows that the training held out."),
+    ] = False,
 ) -> None:
     """Measure a model on labeled data: accuracy, recall, ROC, or errors of numbers."""
     on = call.dataset_id(dataset)
     job = call.client.evaluate(
-        model, on, importance=importance, leave_out_trained=leave_out_trained
+        model,
+        on,
+        importance=importance,
+        leave_out_trained=leave_out_trained,
+        validation_only=validation_only,
     )
     job = _wait(call, job)
     call.show(job.results(), showing.print_evaluation)

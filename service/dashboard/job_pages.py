@@ -39,6 +39,7 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
         request: Request,
         id: JobId,
         against: Against = "time",
+        predicted: str = "",
         offset: Annotated[int, Query(ge=0, le=FAR)] = 0,
     ) -> Response:
         row = context.jobs.get(id)
@@ -61,9 +62,8 @@ def _add_read(routes: APIRouter, context: PageContext) -> None:
             comparison=comparison(context.jobs, row) if row.kind == COMPARISON.name else None,
             tested=tested_rows(row, context.datasets) if row.kind == COMPARISON.name else None,
             evaluation=evaluation(context.jobs, row) if row.kind == EVALUATION.name else None,
-            predicted=predicted_view(context, row, offset),
+            predicted=predicted_view(context, row, predicted, offset),
             step=STEP,
-            at=lambda offset: f"?offset={offset}#rows",
         )
 
 

@@ -23,7 +23,7 @@ from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job, State
 from service.jobs.core.model_columns import check_columns
 from service.jobs.core.store import JobFilter
-from service.jobs.evaluations.routes import Evaluations
+from service.jobs.evaluations.routes import Evaluations, holds_out
 from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.kinds import EVALUATION
 from service.models.card import SECTIONS, card_of, training_data
@@ -125,6 +125,7 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
         values = {
             "dataset_id": entries.get("dataset_id", ""),
             "importance": entries.get("importance") == "true",
+            "validation_only": entries.get("validation_only") == "true",
         }
         models = [f"{name}/{version}", *filter(None, [entries.get("other")])]
         bodies = [check(EvaluationCreate, values | {"model": one}) for one in models]
@@ -204,6 +205,7 @@ async def show_version(
         labeled = [one for one in context.datasets.page(OFFERED).items if one.target_kind]
         fitting = [one for one in labeled if fits(one, version)]
         fitting.sort(key=lambda one: one.id == version.spec.get("dataset_id"))
+        measured = _measured_on(version, fitting)
         job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = context.jobs.page(job_filter, EVALUATIONS).items
         faults = {fault.column: fault for fault in error.faults} if error else {}
@@ -218,7 +220,8 @@ async def show_version(
             job_exists=_exists(context, version.job_id),
             datasets=fitting,
             evaluations=list(map(JobRead.of, evaluations)),
-            wrong_rows=_of_version(evaluations, version),
+            measured=measured,
+            measured_by=_of_version(evaluations, version, measured),
             dataset_names=context.datasets.names([job.dataset_id for job in evaluations]),
             weights=weights,
             calibrated=loaded is not None and loaded.fitted.calibration is not None,
@@ -243,10 +246,24 @@ async def show_version(
     return await run_sync(show)
 
 
-def _of_version(evaluations: Sequence[Job], version: ModelVersion) -> str | None:
-    """The latest evaluation of the version that has ended well."""
-    for job in evaluations:
-        if job.state == State.SUCCEEDED and job.spec["model"]["version"] == version.version:
+def _measured_on(version: ModelVersion, offered: Sequence[Dataset]) -> dict[str, Any] | None:
+    """What an evaluation asks that shows the rows which the version was measured on, or else those
+    that it was trained on; None if they are not among what is offered."""
+    validation = version.spec.get("validation") or {}
+    dataset_id = validation.get("dataset_id", version.dataset_id)
+    if all(one.id != dataset_id for one in offered):
+        return None
+    return {"dataset_id": dataset_id, "validation_only": holds_out(version)}
+
+
+def _of_version(
+    evaluations: Sequence[Job], version: ModelVersion, asked: Mapping[str, Any] | None
+) -> str | None:
+    """The latest evaluation of the version that was asked this and has ended well."""
+    wanted = {**(asked or {}), "model": {"name": version.model_name, "version": version.version}}
+    for job in evaluations if asked else ():
+        same = all(job.spec.get(name, False) == value for name, value in wanted.items())
+        if same and job.state == State.SUCCEEDED:
             return job.id
     return None
 

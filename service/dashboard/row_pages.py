@@ -12,14 +12,16 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query
 
 from service.dashboard.page import PageContext
-from service.datasets.browse import DatasetRows, RowsPage, ShownColumn
+from service.datasets.browse import DatasetRows, RowsPage, ShownColumn, scanning
 from service.datasets.conditions import Condition, Order, Test, conditions_of
 from service.datasets.dataset import Dataset
 from service.errors import InvalidRequest, NotFound
-from service.jobs.batch_predictions.reading import predicted_rows
+from service.jobs.batch_predictions.reading import predicted_rows, rows_of_class
+from service.jobs.batch_predictions.run import LABELS
 from service.jobs.core.job import Job
 from service.jobs.kinds import BATCH_PREDICTION
 from service.models.outputs import offer_of_version
+from svm.model.multiclass import label_name
 
 STEP = 20
 """Rows on one page."""
@@ -197,23 +199,47 @@ def _possible(table: DatasetRows, query: RowsQuery) -> RowsQuery:
     return replace(query, conditions=tuple(kept[:-1]))
 
 
-def predicted_view(context: PageContext, job: Job, offset: int) -> RowsPage | None:
-    """Rows with their predictions before the columns of the data; None if there are no predictions,
-    or the data were deleted. Raises Corrupt."""
+@dataclass(frozen=True, slots=True)
+class PredictedView:
+    """Predictions with the columns of the data after them."""
+
+    rows: RowsPage
+    predicted: str
+    """The class that rows are filtered by, or nothing."""
+    classes: list[str]
+    """To filter by."""
+
+    def at(self, offset: int) -> str:
+        given = {"predicted": self.predicted} if self.predicted else {}
+        return f"?{urlencode({**given, 'offset': offset})}#rows"
+
+
+def predicted_view(
+    context: PageContext, job: Job, predicted: str, offset: int
+) -> PredictedView | None:
+    """None if there are no predictions, or the data were deleted. Raises Corrupt, Unavailable."""
     if job.kind != BATCH_PREDICTION.name or (file := context.jobs.open_results(job)) is None:
         return None
     spec, model = job.spec, job.spec["model"]
     names: dict[str, Sequence[str]] = {}
+    labels, classes = [one for one in spec["outputs"] if one in LABELS], []
     with file:
         with suppress(NotFound):  # columns without names are numbered
             version = context.models.get_version(model["name"], model["version"])
             names = {name: one.columns for name, one in offer_of_version(version).items()}
+            classes = list(map(label_name, version.classes)) if labels else []
         try:
             table = DatasetRows(context.datasets, context.datasets.get(job.dataset_id))
-            rows = table.page(offset=offset, limit=STEP, columns=COLUMNS)
+            among = None
+            if predicted and labels:
+                with scanning():
+                    among = rows_of_class(file, spec["format"], labels[0], predicted)
+                file.seek(0)
+            rows = table.page(offset=offset, limit=STEP, columns=COLUMNS, among=among)
         except NotFound:
             return None
-        some = {"total": rows.total, "offset": rows.offset, "limit": STEP}
-        predicted = predicted_rows(file, spec["format"], spec["outputs"], names, **some)
-    cells = [[*a, *b] for a, b in zip(predicted.cells, rows.cells, strict=True)]
-    return replace(rows, columns=[*predicted.columns, *rows.columns], cells=cells)
+        places = [number - 1 for number in rows.numbers]
+        columns, cells = predicted_rows(file, spec["format"], spec["outputs"], places, names)
+    both = [[*a, *b] for a, b in zip(cells, rows.cells, strict=True)]
+    rows = replace(rows, columns=[*columns, *rows.columns], cells=both)
+    return PredictedView(rows, predicted, classes)

@@ -158,10 +158,12 @@ class DatasetRows:
         first: int = 0,
         columns: int,
         row: int | None = None,
+        among: Indices | None = None,
     ) -> RowsPage:
         """Rows from `offset` of those that meet all conditions, or those around `row` if it is one
-        of them; features from `first`. Raises InvalidRequest, Unavailable."""
-        chosen = self._select(conditions, order)
+        of them; features from `first`. `among`: numbers from 0 instead of conditions. Raises
+        InvalidRequest, Unavailable."""
+        chosen = self._select(conditions, order) if among is None else among
         total = self._dataset.n_samples if chosen is None else len(chosen)
         if row is not None:
             self._check_row(row)

@@ -643,14 +643,20 @@ class AsyncClient:
         *,
         importance: bool = False,
         leave_out_trained: bool = False,
+        validation_only: bool = False,
         tags: Mapping[str, str] | None = None,
         callback: str | None = None,
     ) -> AsyncJob:
         """Queue the evaluation of a model on a labeled dataset; `results` of the job then has
         confusion matrix, precision and recall, ROC curves, margins and calibration; with
         `importance` also how much the accuracy depends on each column. `leave_out_trained`: without
-        rows that are equal to training rows."""
-        asked = {"importance": importance, "leave_out_trained": leave_out_trained}
+        rows that are equal to training rows; `validation_only`: only those that the training held
+        out of this dataset."""
+        asked = {
+            "importance": importance,
+            "leave_out_trained": leave_out_trained,
+            "validation_only": validation_only,
+        }
         about = {**calls.measured(model, dataset), **asked}
         body = {**about, "tags": dict(tags or {}), "callback": callback}
         return await self._queue("/v1/evaluations", body)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
-from io import BufferedReader, TextIOWrapper
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
-from service.datasets.browse import RowsPage, ShownColumn
+from service.datasets.browse import ShownColumn
 from service.jobs.batch_predictions.run import LABELS
 from service.jobs.batch_predictions.schemas import Format
 from service.storage.locked_duckdb import connect
+from svm.data.matrices import Indices
+from svm.model.multiclass import label_name
 
+T = TypeVar("T")
 _NOTHING: Mapping[str, Sequence[str]] = {}
 
 
@@ -24,75 +30,98 @@ def predicted_rows(
     file: BufferedReader,
     format_: Format,
     outputs: Sequence[str],
+    rows: Sequence[int],
     names: Mapping[str, Sequence[str]] = _NOTHING,
-    *,
-    total: int,
-    offset: int,
-    limit: int,
-) -> RowsPage:
-    """Rows from `offset` of the `total` ones, in the order of the dataset. `names`: of the columns
-    of each of the outputs, which CSV and Parquet hold; numbered without them."""
-    offset = min(offset, total)
-    some = offset, min(limit, total - offset)
+) -> tuple[list[ShownColumn], list[list[Any]]]:
+    """The columns and the cells of some rows, ascending numbers of the dataset from 0. `names`: of
+    the columns of each of the outputs, which CSV and Parquet hold; numbered without them."""
     match format_:
         case "csv":
-            titles, rows = _of_csv(file, *some)
+            titles, records = _of_csv(file)
+            texts = [title in LABELS for title in titles]
+            cells = [
+                [
+                    cell or None if text else float(cell)
+                    for cell, text in zip(one, texts, strict=True)
+                ]
+                for one in _at(records, rows)
+            ]
         case "parquet":
-            titles, rows = _of_parquet(file, *some)
+            titles, cells = _of_parquet(file, rows)
         case "ndjson":
-            titles, rows = _flat(list(_of_ndjson(file, *some)), outputs, names)
+            lines = [list(orjson.loads(line).values()) for line in _at(file, rows)]
+            titles, cells = _flat(lines, outputs, names)
         case "npy":
-            titles, rows = _flat(list(_of_npy(file, *some)), outputs, names)
+            titles, cells = _flat(
+                [[one] for one in _of_npy(file)[list(rows)].tolist()], outputs, names
+            )
     kinds = ["category" if title in LABELS else "number" for title in titles]
-    return RowsPage(
-        columns=[ShownColumn(*pair, "predicted") for pair in zip(titles, kinds, strict=True)],
-        numbers=range(offset + 1, offset + len(rows) + 1),
-        cells=rows,
-        offset=offset,
-        total=total,
-    )
+    return [ShownColumn(*one, "predicted") for one in zip(titles, kinds, strict=True)], cells
 
 
-_Table = tuple[list[str], list[list[Any]]]
+def rows_of_class(file: BufferedReader, format_: Format, output: str, label: str) -> Indices:
+    """Numbers from 0 of the rows for which this label was predicted, by its text. `output` is one
+    of `LABELS`."""
+    labels = _labels(file, format_, output)
+    rows = (i for i, one in enumerate(labels) if one is not None and label_name(one) == label)
+    return np.fromiter(rows, np.int64)
 
 
-def _of_csv(file: BufferedReader, offset: int, limit: int) -> _Table:
-    lines = TextIOWrapper(file, "utf-8", newline="")
-    records = csv.reader(lines)
-    titles = next(records)
-    texts = [title in LABELS for title in titles]
-    rows = []
-    for record in islice(records, offset, offset + limit):
-        cells = zip(record, texts, strict=True)
-        rows.append([cell or None if text else float(cell) for cell, text in cells])
-    lines.detach()  # the caller closes the file
-    return titles, rows
+def _labels(file: BufferedReader, format_: Format, output: str) -> Iterator[Any]:
+    match format_:
+        case "csv":
+            titles, records = _of_csv(file)
+            place = titles.index(output)
+            yield from (record[place] for record in records)
+        case "parquet":
+            with _parquet(file, f'SELECT "{output}" FROM read_parquet(?)') as read:
+                yield from (
+                    label for some in iter(partial(read.fetchmany, 1000), []) for (label,) in some
+                )
+        case "ndjson":
+            yield from (orjson.loads(line)[output] for line in file)
+        case "npy":
+            yield from _of_npy(file).tolist()
 
 
-def _of_parquet(file: BufferedReader, offset: int, limit: int) -> _Table:
+def _at(records: Iterable[T], rows: Sequence[int]) -> Iterator[T]:
+    """Those at these positions, ascending."""
+    last = -1
+    left = iter(records)
+    for row in rows:
+        yield next(islice(left, row - last - 1, None))
+        last = row
+
+
+def _of_csv(file: BufferedReader) -> tuple[list[str], Iterator[list[str]]]:
+    records = csv.reader(line.decode() for line in file)
+    return next(records), records
+
+
+def _of_parquet(file: BufferedReader, rows: Sequence[int]) -> tuple[list[str], list[list[Any]]]:
+    query = "SELECT * EXCLUDE (file_row_number) FROM read_parquet(?, file_row_number = true) "
+    query += "WHERE file_row_number IN (SELECT unnest(?)) ORDER BY file_row_number"
+    with _parquet(file, query, list(rows)) as read:
+        return [column[0] for column in read.description or ()], list(map(list, read.fetchall()))
+
+
+@contextmanager
+def _parquet(file: BufferedReader, query: str, *values: Any) -> Iterator[Any]:
+    """What a query of the file has found."""
     path = Path(f"/proc/self/fd/{file.fileno()}")
     with connect(path) as connection:
-        query = "SELECT * FROM read_parquet(?) LIMIT ? OFFSET ?"
-        read = connection.execute(query, [str(path), limit, offset])
-        titles = [column[0] for column in read.description or ()]
-        return titles, list(map(list, read.fetchall()))
+        yield connection.execute(query, [str(path), *values])
 
 
-def _of_ndjson(file: BufferedReader, offset: int, limit: int) -> Iterator[list[Any]]:
-    for line in islice(file, offset, offset + limit):
-        yield list(orjson.loads(line).values())
-
-
-def _of_npy(file: BufferedReader, offset: int, limit: int) -> Iterator[list[Any]]:
+def _of_npy(file: BufferedReader) -> npt.NDArray[Any]:
     np.lib.format.read_magic(file)
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    values = np.memmap(file, dtype, "r", file.tell(), shape)
-    return ([value] for value in values[offset : offset + limit].tolist())
+    return np.memmap(file, dtype, "r", file.tell(), shape)
 
 
 def _flat(
     rows: list[list[Any]], outputs: Sequence[str], names: Mapping[str, Sequence[str]]
-) -> _Table:
+) -> tuple[list[str], list[list[Any]]]:
     """The outputs with several values a row as a column each."""
     titles: list[str] = []
     for name, cell in zip(outputs, rows[0] if rows else (), strict=bool(rows)):

@@ -16,11 +16,12 @@ from service.jobs.core.model_columns import (
 )
 from service.jobs.core.store import JobStore
 from service.jobs.evaluations import schemas
-from service.jobs.evaluations.run import MAX_COLUMNS, outputs_of
+from service.jobs.evaluations.run import MAX_COLUMNS, NO_VALIDATION, outputs_of
 from service.jobs.evaluations.schemas import EvaluationCreate
 from service.jobs.kinds import EVALUATION
 from service.jobs.training.admission import check_scores, refuse_at
 from service.rows.faults import invalid_field
+from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes
 
 
@@ -33,6 +34,8 @@ class Evaluations(Submission[EvaluationCreate]):
         with refuse_at("/dataset_id"):
             labeled_for(dataset, version.classes)
             check_columns(dataset, version)
+        if body.validation_only and not (holds_out(version) and dataset.id == version.dataset_id):
+            raise invalid_field("/validation_only", NO_VALIDATION)
         if body.importance and version.n_features > MAX_COLUMNS:
             message = (
                 f"the model has {version.n_features:,} columns; the importance of at most "
@@ -50,6 +53,11 @@ class Evaluations(Submission[EvaluationCreate]):
             "outputs": outputs,
         }
         return Draft(spec, dataset, version.model_name, needs=version)
+
+
+def holds_out(version: ModelVersion) -> bool:
+    """Whether the training held out some rows of its dataset to measure the version on."""
+    return "fraction" in (version.spec.get("validation") or {})
 
 
 EXAMPLE = {"dataset_id": LATEST_DATASET, "model": "iris"}

@@ -33,6 +33,7 @@ from service.storage.database.tables import ModelVersion
 from svm.audit.findings import ABOUT, Finding
 from svm.data.matrices import Array, Indices, Matrix, is_sparse
 from svm.data.row_hashes import Words, row_hashes
+from svm.errors import InvalidData
 from svm.model import metrics
 from svm.model.conformal import Conformal
 from svm.model.explanations import permutation_importance
@@ -47,6 +48,7 @@ WRONG_ROWS = 100
 POINTS = 1000
 """Rows that are shown, predicted against actual."""
 NOT_KNOWN = "The training data of the model are not known here: no row was left out."
+NO_VALIDATION = "the training of the model held out no rows of this dataset to measure it on"
 HEADLINE = ("accuracy", "roc_auc", "mae", "rmse", "r2", "n_samples", "trained_rows")
 """Metrics that lists show, if there are."""
 
@@ -63,7 +65,11 @@ def run(context: RunContext, attempt: Attempt) -> None:
         attempt.begin(MEASURING)
         rows = np.arange(len(scoring.truth))
         training = _trained_on(context, scoring.version)
-        known = None if training is None else _hashes(scoring, attempt, *training)
+        if attempt.job.spec.get("validation_only"):
+            if training is None or scoring.version.seed is None:
+                raise InvalidData("empty-data", NO_VALIDATION)
+            rows = training[1].validated_on(scoring.version.spec, scoring.version.seed)
+        known = None if training is None else _hashes(scoring, rows, attempt, *training)
         more["trained_rows"] = None if known is None else count_seen(*known)
         if attempt.job.spec.get("leave_out_trained"):
             if known is None:
@@ -284,7 +290,12 @@ def _trained_on(
 
 
 def _hashes(
-    scoring: Scoring, attempt: Attempt, dataset: Dataset, trained: LabeledRows, rows: Indices
+    scoring: Scoring,
+    measured: Indices,
+    attempt: Attempt,
+    dataset: Dataset,
+    trained: LabeledRows,
+    rows: Indices,
 ) -> tuple[Words, Words]:
     """Of the rows to measure and of the training rows: equal if the model sees the same values and
     label. Raises Interrupted."""
@@ -298,6 +309,5 @@ def _hashes(
             found[some] = row_hashes(read(rows[some]), truth[some], scoring.fitted.columns)
         return found
 
-    truth = scoring.truth
-    measured = hashes(scoring.read, np.arange(len(truth)), truth)
-    return measured, hashes(lambda some: taken(trained.X.read(some)), rows, trained.truth(rows))
+    old = hashes(lambda some: taken(trained.X.read(some)), rows, trained.truth(rows))
+    return hashes(scoring.read, measured, scoring.truth[measured]), old

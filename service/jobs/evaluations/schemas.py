@@ -21,6 +21,9 @@ class EvaluationCreate(KindCreate):
     leave_out_trained: bool = False
     """Leave out the rows that are equal to training rows, labels included: they measure memory.
     Metrics are then of the rest, and `left_out_rows` counts them. Needs the training data."""
+    validation_only: bool = False
+    """Measure only the rows that the training held out as its validation set: `dataset_id` is that
+    of the training. Their metrics are those of the version, and `wrong_rows` are some of them."""
     importance: bool = False
     """Measure also how much the accuracy falls, or the mean absolute error grows, when the values
     of one column are exchanged between the rows: for models of at most 200 columns, on at most

@@ -416,6 +416,19 @@ def test_predictions_are_shown_beside_their_rows(
         labels = [line.split(",")[0] for line in results.text.splitlines()[1:]]
         assert [cells["label"] for cells in rows.values()] == labels[100:]
         assert "decision" in rows[101]
+    every = {**_table(client.get(f"/jobs/{job}").text)}
+    for offset in range(20, N, 20):
+        every |= _table(client.get(f"/jobs/{job}?offset={offset}").text)
+    (name,) = [one for one in every[1] if one.startswith("label")]
+    chosen = every[1][name]
+    of_class = {row: cells for row, cells in every.items() if cells[name] == chosen}
+    filtered = client.get(f"/jobs/{job}", params={"predicted": chosen, "offset": 20}).text
+    assert f"<option selected>{chosen}<" in filtered
+    assert _table(filtered) == dict(list(of_class.items())[20:40])
+    assert f'href="?predicted={chosen}&amp;offset=0#rows">First<' in filtered
+    assert f"of {len(of_class)}<" in filtered
+    assert 20 < len(of_class) < N
+    assert _table(client.get(f"/jobs/{job}?predicted=nothing").text) == {}
     assert f'href="/datasets/{id_}?row=101#row"' in html
     assert 'href="?offset=80#rows">Before<' in html
     assert _table(client.get(f"/jobs/{job}?offset={10**12}").text) == {}

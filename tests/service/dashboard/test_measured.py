@@ -183,7 +183,7 @@ def test_thresholds_of_two_classes_are_on_the_page(
     browser.send("/train", **QUICK)
     assert worker.take_next_job()
     browser.go("/models/moons")
-    browser.send("/models/moons/versions/1/evaluate")
+    browser.send("/models/moons/versions/1/evaluate", validation_only="")
     assert worker.take_next_job()
     page = browser.go(browser.page.path)
     data = json.loads(page.html.split('id="threshold-data">')[1].split("</script>")[0])
@@ -213,6 +213,9 @@ def test_pages_of_a_numeric_target(browser: Browser, client: TestClient, worker:
     text = browser.go("/models/flats/versions/1").text
     assert "mean absolute error on the validation set" in text
     assert "always predicting the median of the training rows" in text
+    browser.send("/models/flats/versions/1/evaluate")  # the first form: "See the largest errors"
+    assert worker.take_next_job()
+    assert "Mean absolute error" in browser.go(browser.page.path).text
     plots = browser.go("/models/flats/versions/1/plots").html
     assert "predicted-against-actual" in plots
     assert "boundary" not in plots

@@ -399,10 +399,22 @@ def test_model_is_evaluated_and_drawn(browser: Browser, worker: Worker, client: 
     at_once, chosen = (form for form in page.forms if form.action == evaluate)
     assert at_once.fields["dataset_id"] == [iris]
     assert chosen.choices["dataset_id"] == {iris}
+    client.post("/v1/evaluations", json={"dataset_id": iris, "model": "iris"})
+    assert worker.take_next_job()
+    browser.go(page.path)
     browser.send(evaluate)
     assert "Evaluation of iris" in browser.page.text
     assert worker.take_next_job()
     browser.go(browser.page.path)
+    assert "evaluated on the validation set of iris" in browser.page.text
+    assert "accuracy on the validation set" in browser.page.text
+    measured = client.get("/v1/models/iris/versions/1").json()["metrics"]["validation"]
+    found = client.get(browser.page.path.replace("jobs", "v1/evaluations")).json()["metrics"]
+    assert found["confusion_matrix"] == measured["confusion_matrix"]
+    evaluation = browser.page.path
+    browser.go(page.path)
+    browser.follow("See which rows are wrong")
+    assert browser.page.path == evaluation
     assert "Area under ROC" in browser.page.text
     assert browser.page.html.count('data-name="setosa') == 2  # ROC, precision and recall
     assert client.get(f"{browser.page.path}/charts/residuals.svg").status_code == 404

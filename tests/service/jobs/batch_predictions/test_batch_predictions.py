@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,9 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from service.datasets.browse import RowsPage
 from service.jobs import scoring
 from service.jobs.batch_predictions import run as results
-from service.jobs.batch_predictions.reading import predicted_rows
+from service.jobs.batch_predictions.reading import predicted_rows, rows_of_class
 from service.jobs.batch_predictions.schemas import Format
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
@@ -114,7 +114,7 @@ def test_results_are_those_of_predict(
 def test_some_rows_of_results_are_read(
     client: TestClient, worker: Worker, tmp_path: Path, format_: Format
 ) -> None:
-    """For pages, in every format, with their numbers; none beyond the last."""
+    """For pages, in every format, and those of a predicted class."""
     trained(client, worker, 3)
     text = csv_of(40, 3, seed=5)
     expected = online(client, text)
@@ -123,19 +123,21 @@ def test_some_rows_of_results_are_read(
     path = tmp_path / "results"
     path.write_bytes(predicted(client, worker, outputs=outputs, format=format_))
 
-    def read(offset: int) -> RowsPage:
+    def read(rows: Sequence[int]) -> list[list[Any]]:
         with path.open("rb") as file:
-            return predicted_rows(file, format_, outputs, total=40, offset=offset, limit=25)
+            columns, cells = predicted_rows(file, format_, outputs, rows)
+        assert all(len(columns) == len(row) for row in cells)
+        return cells
 
-    page = read(20)
-    assert (list(page.numbers), page.total) == (list(range(21, 41)), 40)
     columns = [expected[name] for name in outputs]
-    for i, row in zip(page.numbers, page.cells, strict=True):
-        wanted = [column[i - 1] for column in columns]
-        flat = [one for cell in wanted for one in (cell if isinstance(cell, list) else [cell])]
-        assert list(row) == flat
-    assert len(page.columns) == len(page.cells[0])
-    assert (list(read(40).cells), list(read(500).numbers)) == ([], [])
+    for rows in (range(20, 40), [0, 1, 7, 39], []):
+        for i, row in zip(rows, read(rows), strict=True):
+            wanted = [column[i] for column in columns]
+            flat = [one for cell in wanted for one in (cell if isinstance(cell, list) else [cell])]
+            assert row == flat
+    with path.open("rb") as file:
+        chosen = rows_of_class(file, format_, "label", "c1").tolist()
+    assert chosen == [i for i, label in enumerate(expected["label"]) if label == "c1"] != []
 
 
 def test_texts_are_predicted_as_online(client: TestClient, worker: Worker) -> None:

@@ -196,6 +196,34 @@ def test_rows_that_were_trained_on_are_left_out_if_asked(
     assert (job["state"], job["error"]["code"]) == ("failed", "empty-data")
 
 
+def test_validation_rows_are_measured_alone_if_asked(client: TestClient, worker: Worker) -> None:
+    """Those of the training, with its metrics; a version without them is refused."""
+    text = csv_of(90).splitlines()
+    turned = [f"{line[:-1]}{i % 2 ^ (i % 7 == 3)}" for i, line in enumerate(text[1:])]
+    whole = upload(client, "\n".join([text[0], *turned]) + "\n")
+    validations = ({"fraction": 0.4}, {"folds": 3}, None)
+    for validation in validations:
+        fields = job_body(whole, validation=validation, seed=3)
+        carry_out(client, worker, client.post("/v1/jobs", json=fields).json()["id"])
+    every = evaluated(client, worker, model="clouds/1", dataset_id=whole)["metrics"]
+    asked = {"dataset_id": whole, "validation_only": True, "importance": True}
+    found = evaluated(client, worker, model="clouds/1", **asked)["metrics"]
+    version = client.get("/v1/models/clouds/versions/1").json()
+    assert found["confusion_matrix"] == version["metrics"]["validation"]["confusion_matrix"]
+    assert (found["n_samples"], found["trained_rows"], found["left_out_rows"]) == (36, 0, 0)
+    assert found["importance"]["n_samples"] == 36
+    rows, others = ({one["row"] for one in of["wrong_rows"]} for of in (found, every))
+    assert 0 < len(rows) < len(others)
+    assert rows < others
+    other = upload(client, csv_of(50, seed=8))
+    for model, data in (("clouds/1", other), ("clouds/2", whole), ("clouds/3", whole)):
+        reply = ask(client, **{**asked, "model": model, "dataset_id": data})
+        assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (
+            422,
+            "/validation_only",
+        )
+
+
 def test_rows_that_were_trained_on_are_counted(client: TestClient, worker: Worker) -> None:
     """By value, in any order of rows and columns and in any format; without those of the validation
     set."""
