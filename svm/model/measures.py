@@ -41,6 +41,14 @@ class Groups:
     """(n_samples,) equal for rows of the same group."""
     of_equal_rows: bool = False
 
+    def counted(self) -> dict[str, int]:
+        """How many groups there are, as metrics have it."""
+        return _counted(len(np.unique(self.numbers)), self.of_equal_rows)
+
+
+def _counted(count: int, of_equal_rows: bool) -> dict[str, int]:
+    return {"n_distinct" if of_equal_rows else "n_groups": count}
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSums:
@@ -70,8 +78,8 @@ class GroupSums:
 
     def metrics(self, n_samples: float) -> dict[str, Any]:
         """As JSON."""
-        name = "n_distinct" if self.of_equal_rows else "n_groups"
-        return {name: int(self.sums[0]), "n_effective": self.effective(n_samples)}
+        counted = _counted(int(self.sums[0]), self.of_equal_rows)
+        return {**counted, "n_effective": self.effective(n_samples)}
 
     def effective(self, n_samples: float) -> float:
         """As many independent rows say as much about the share as these `n_samples`; 0 if almost
@@ -233,8 +241,7 @@ class Errors:
             **self._measured(None),
         }
         if self.groups is not None:
-            name = "n_distinct" if self.groups.of_equal_rows else "n_groups"
-            values[name] = len(np.unique(self.groups.numbers))
+            values |= self.groups.counted()
         if self.baseline is not None:
             values["baseline"] = self._of_baseline(self.baseline)
         if self.weights is not None and self.weights.any():
