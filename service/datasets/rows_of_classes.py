@@ -17,6 +17,7 @@ from svm.data.row_hashes import Words, row_hashes
 from svm.data.splitting import Apart, Pair, split
 from svm.data.stored_rows import pieces
 from svm.errors import InvalidData
+from svm.model.measures import Groups
 
 
 def only_new(rows: Indices, measured: Words, trained: Words) -> Indices:
@@ -55,6 +56,7 @@ class RowsOfClasses:
         self._weights = data.weights
         self.apart = Apart(data.groups, data.times, weights=data.weights)
         self._columns = dataset.kinds
+        self._has_copies = any(one["name"] == "duplicates" for one in dataset.audit)
         self._interrupted = interrupted
 
     def __len__(self) -> int:
@@ -86,6 +88,21 @@ class RowsOfClasses:
         training, held_out = self.split(of["fraction"], stratify, gap, seed)
         left_out = spec.get("leave_out_trained")
         return self.without_trained(training, held_out) if left_out else held_out
+
+    def groups_of(self, rows: Indices, *, equal: bool = False) -> Groups | None:
+        """Which of these rows, ascending, belong together: those of a group, or else equal ones if
+        the audit found copies, or if `equal`. In a table of few coarse columns equal rows are
+        independent. None if each is by itself."""
+        given = self.apart.groups
+        if given is None and not (equal or self._has_copies):
+            return None
+        numbers = self._hashes_at(rows) if given is None else given[rows]
+        if len(np.unique(numbers)) == len(rows):
+            return None
+        return Groups(numbers, of_equal_rows=given is None)
+
+    def _hashes_at(self, rows: Indices) -> Words:
+        return self.hashes_of(rows)
 
     @cached_property
     def hashes(self) -> Words:

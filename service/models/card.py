@@ -20,7 +20,7 @@ from service.models.errors_in_words import (
     intervals_in_words,
     loss_in_words,
 )
-from service.models.measured import expected_beside
+from service.models.measured import effective, expected_beside, in_groups
 from service.models.outputs import USUAL
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
@@ -244,11 +244,12 @@ def _quality(version: ModelVersion) -> list[str]:
         total, right = sum(map(sum, counts)), sum(row[k] for k, row in enumerate(counts))
         if total == 0:
             continue
-        low, high = interval(right / total, total)
+        low, high = interval(right / total, effective(measured, total))
         most = max(map(sum, counts)) / total
         sentences.append(
-            f"{right / total:.1%} of {total:,} {rows} rows are predicted correctly (95 % interval "
-            f"{low:.1%} to {high:.1%}); always predicting the largest class would give {most:.1%}."
+            f"{right / total:.1%} of {total:,} {rows} rows{in_groups(measured)} are predicted "
+            f"correctly (95 % interval {low:.1%} to {high:.1%}); always predicting the largest "
+            f"class would give {most:.1%}."
         )
         sentences += [_TOO_GOOD] if too_good else []
         sentences.extend(measured.get("split", {}).get("said", ()))
@@ -285,10 +286,10 @@ def _expected(expected: float, search: Mapping[str, Any]) -> str:
     if search.get("score_name") == "mae":
         return f"A mean absolute error of {figure(expected)} is expected on new rows."
     n = search["n_samples"]
-    low, high = interval(expected, n)
+    low, high = interval(expected, effective(search, n))
     return (
         f"{expected:.1%} of new rows are expected to be predicted correctly (95 % interval "
-        f"{low:.1%} to {high:.1%}, from {n:,} rows)."
+        f"{low:.1%} to {high:.1%}, from {n:,} rows{in_groups(search)})."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.common.figures import NOTHING, duration, number, percent, size
 from service.datasets.dataset import Dataset
-from service.models.measured import are_of_numbers, between, in_unit
+from service.models.measured import are_of_numbers, between, effective, in_unit
 from service.models.paired import Paired, same_rows
 from service.storage.database.tables import ModelVersion
 
@@ -159,7 +159,8 @@ def _interval(metrics: Mapping[str, Any], key: str) -> str:
         return f" ({number(span[0])} to {number(span[1])})"
     counts = metrics.get("confusion_matrix")
     if key == "accuracy" and counts:
-        return f" ({between(metrics['accuracy'], sum(map(sum, counts)))})"
+        n = effective(metrics, sum(map(sum, counts)))
+        return f" ({between(metrics['accuracy'], n)})"
     return ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.common.figures import figure
+from service.models.measured import in_groups
 from service.storage.database.tables import ModelVersion
 from svm.model.conformal import least_rows
 
@@ -32,8 +33,8 @@ def errors_in_words(measured: Mapping[str, Any], rows: str) -> Iterator[str]:
         return f"{figure(measured[name])}{between or ''}"
 
     yield (
-        f"On {measured['n_samples']:,} {rows} rows, half of its errors are below "
-        f"{with_ends('median_absolute_error')}"
+        f"On {measured['n_samples']:,} {rows} rows{in_groups(measured)}, half of its errors are "
+        f"below {with_ends('median_absolute_error')}"
         + _beside(baseline, "median_absolute_error", "the median")
     )
     for name, (words, constant) in _FIGURES.items():

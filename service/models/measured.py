@@ -39,7 +39,22 @@ def measured_on(metrics: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], s
     return None
 
 
-def between(share: float, n: int) -> str:
+def effective(metrics: Any, n: int) -> float:
+    """As many independent rows would say as much about the accuracy as these `n`. Old metrics do
+    not have it."""
+    known: float | None = _member(metrics, "n_effective")
+    return n if known is None else known
+
+
+def in_groups(metrics: Any) -> str:
+    """Such as ` in 40 groups`, if rows belong together."""
+    if (count := _member(metrics, "n_groups")) is not None:
+        return f" in {counted(count, 'group')}"
+    count = _member(metrics, "n_distinct")
+    return "" if count is None else f" in {counted(count, 'group')} of equal rows"
+
+
+def between(share: float, n: float) -> str:
     """The interval as `91.4 to 99.6 %`."""
     return "{:.1f} to {:.1f} %".format(*(100 * bound for bound in interval(share, n)))
 
@@ -143,19 +158,21 @@ def headline(metrics: Any, where: str, search: Mapping[str, Any] | None = None) 
     if not n:
         return Headline(title, "")
     parts, baseline = [], "the most frequent class"
+    source = metrics if expected is None else search
+    rows = f"{counted(measured_rows, 'row')}{in_groups(source)}"
     if of_numbers:
         baseline = "the median of the training rows"
         constant = _member(_member(metrics, "baseline"), "mae")
         if expected is None:
             ends = _member(_member(metrics, "intervals"), "mae")
             if ends:
-                parts.append(_with_confidence(f"{number(ends[0])} to {number(ends[1])}", n))
+                parts.append(_with_confidence(f"{number(ends[0])} to {number(ends[1])}", rows))
             median = number(_member(metrics, "median_absolute_error"))
             parts.append(f"half of the errors are below {median}")
     else:
         constant = max(counts) / n
         share = _member(metrics, "accuracy") if expected is None else expected
-        parts.append(_with_confidence(between(share, measured_rows), measured_rows))
+        parts.append(_with_confidence(between(share, effective(source, measured_rows)), rows))
     parts.append(f"always predicting {baseline}: {in_unit(constant, metrics)}")
     if learned and expected is not None:
         more = f". The rows that it has learned from: {score(metrics)}"
@@ -176,8 +193,8 @@ def headline(metrics: Any, where: str, search: Mapping[str, Any] | None = None) 
     return Headline(title, "; ".join(parts) + more)
 
 
-def _with_confidence(interval: str, n: int) -> str:
-    return f"{interval} with 95 % confidence, from {counted(n, 'row')}"
+def _with_confidence(interval: str, rows: str) -> str:
+    return f"{interval} with 95 % confidence, from {rows}"
 
 
 def _member(one: Any, name: str) -> Any:

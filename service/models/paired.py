@@ -13,6 +13,7 @@ from service.datasets.dataset import Dataset
 from service.datasets.rows_of_classes import RowsOfClasses
 from service.datasets.store import DatasetStore
 from service.errors import NotFound
+from service.models.measured import in_groups
 from service.models.sources import FEWEST_ROWS, evenly
 from service.storage.database.tables import ModelVersion
 from svm.data.matrices import Array, Indices
@@ -82,13 +83,12 @@ def paired_difference(
         affordable = max(FEWEST_ROWS, int(MULTIPLICATIONS / multiplications))
         chosen = evenly(measured, min(MOST_ROWS, affordable))
         wrong = [_errors(data.X, each, rows, chosen, data.values) for each in (other, fitted)]
-        given = rows.apart.groups
-        groups = rows.hashes_of(chosen) if given is None else given[chosen]
-        n_groups = len(np.unique(groups))
-        if n_groups < len(chosen):
+        if groups := rows.groups_of(chosen, equal=True):
             shares = data.values is None
-            difference, ends = difference_of_groups(wrong[0] - wrong[1], groups, of_shares=shares)
-            words = f" in {n_groups:,} groups" + " of equal rows" * (given is None)
+            difference, ends = difference_of_groups(
+                wrong[0] - wrong[1], groups.numbers, of_shares=shares
+            )
+            words = in_groups(groups.counted())
             return Paired(difference, ends, len(chosen), len(measured), words)
         if data.values is not None:
             difference, ends = mean_difference(*wrong)

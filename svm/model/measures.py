@@ -5,7 +5,9 @@ Intervals have 95 % confidence: Wilson's for shares; for the mean absolute error
 mean square and 1 - R² the normal one of their logarithm by the delta method, with Student's
 quantile; for the median those two errors whose ranks are the ends of Wilson's interval of one half.
 With few rows and long tails that of `rmse` is too narrow: an error that is not among the rows is
-not in it. Weights wᵢ count as (Σ wᵢ)²/Σ wᵢ² rows.
+not in it. Weights wᵢ count as (Σ wᵢ)²/Σ wᵢ² rows. Of rows in groups, sums over groups are
+independent of each other, single rows are not: a mean is one of groups, and a share counts as that
+of as many rows as `GroupSums` says.
 """
 
 from __future__ import annotations
@@ -31,6 +33,85 @@ ERROR_BYTES = 100
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Which of some rows belong together: they say less than independent ones."""
+
+    numbers: Array
+    """(n_samples,) equal for rows of the same group."""
+    of_equal_rows: bool = False
+
+    def counted(self) -> dict[str, int]:
+        """How many groups there are, as metrics have it."""
+        return _counted(len(np.unique(self.numbers)), self.of_equal_rows)
+
+
+def _counted(count: int, of_equal_rows: bool) -> dict[str, int]:
+    return {"n_distinct" if of_equal_rows else "n_groups": count}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSums:
+    """What groups of rows say about the share of wrong ones."""
+
+    sums: Vector
+    """(6,) over the groups i: 1, mᵢ, wᵢ, mᵢ², mᵢ wᵢ, wᵢ², with mᵢ rows, or their weights, of which
+    wᵢ are wrong."""
+    of_equal_rows: bool = False
+
+    @classmethod
+    def of(cls, groups: Groups, wrong: Array, weights: Vector | None = None) -> GroupSums:
+        """`wrong`: (n_samples,) 0 or 1."""
+        numbers = np.unique(groups.numbers, return_inverse=True)[1]
+        m = np.bincount(numbers, weights).astype(np.float64)
+        w = np.bincount(numbers, wrong if weights is None else weights * wrong)
+        sums = np.array([len(m), m.sum(), w.sum(), m @ m, m @ w, w @ w])
+        return cls(sums, groups.of_equal_rows)
+
+    @classmethod
+    def total(cls, parts: Sequence[GroupSums | None]) -> GroupSums | None:
+        """None if not all parts have groups, or equal rows may be in several parts."""
+        known = [one for one in parts if one is not None and not one.of_equal_rows]
+        if not known or len(known) < len(parts):
+            return None
+        return cls(np.sum([one.sums for one in known], axis=0))
+
+    def metrics(self, n_samples: float) -> dict[str, Any]:
+        """As JSON."""
+        counted = _counted(int(self.sums[0]), self.of_equal_rows)
+        return {**counted, "n_effective": self.effective(n_samples)}
+
+    def effective(self, n_samples: float) -> float:
+        """As many independent rows say as much about the share as these `n_samples`; 0 if almost
+        all of them are in one group.
+
+        The variance of a ratio of sums over groups gives the effective number of rows (Kish, Survey
+        Sampling, 1965); Student's quantile then makes it smaller (Korn and Graubard, Survey
+        Methodology 24, 1998). If few groups have wrong rows this variance is mostly too small, and
+        0 if none has. So the number is a geometric mean with the count of groups, which is right
+        if all rows of a group agree. Weights are the count of groups with wrong rows (with right
+        ones, if these are fewer), and z², the weight of one half in Wilson's interval.
+        """
+        from scipy.special import stdtrit  # only where models are measured
+
+        _, total, wrong, squares, products, wrong_squares = self.sums.tolist()
+        count = total * total / squares
+        if count < 2.0:
+            return 0.0
+        share = wrong / total
+        variance = share * (1.0 - share) * total * total
+        spread = wrong_squares - 2.0 * share * products + share * share * squares
+        spread *= count / (count - 1.0)
+        found = variance / spread if spread * n_samples > variance else n_samples
+        few, few_squares = wrong, wrong_squares
+        if share > 0.5:
+            few, few_squares = total - wrong, squares - 2.0 * products + wrong_squares
+        known = few * few / few_squares if few_squares else 0.0
+        weight = known / (known + DEVIATIONS**2)
+        shrunk = found**weight * min(count, found) ** (1.0 - weight)
+        return float(shrunk * (DEVIATIONS / stdtrit(count - 1.0, LEVEL)) ** 2)
+
+
 class Measures(Protocol):
     """Predictions of some rows, and what was true."""
 
@@ -52,24 +133,33 @@ class Confusion:
     counts: Array
     weighted: Vector | None
     """Sums of weights; None if the rows have none."""
+    groups: GroupSums | None = None
+    """None if the rows are independent."""
 
     @classmethod
     def of(
-        cls, true: Array, predicted: Array, n_classes: int, weights: Vector | None = None
+        cls,
+        true: Array,
+        predicted: Array,
+        n_classes: int,
+        weights: Vector | None = None,
+        groups: Groups | None = None,
     ) -> Confusion:
         """From class numbers, (n,) each."""
-        counts = confusion_matrix(true, predicted, n_classes)
-        if weights is None:
-            return cls(counts, None)
-        return cls(counts, confusion_matrix(true, predicted, n_classes, weights))
+        counts, weighted = confusion_matrix(true, predicted, n_classes), None
+        if weights is not None:
+            weighted = confusion_matrix(true, predicted, n_classes, weights)
+        sums = None if groups is None else GroupSums.of(groups, true != predicted)
+        return cls(counts, weighted, sums)
 
     @classmethod
     def of_metrics(cls, metrics: Mapping[str, Any]) -> Confusion:
         """Those of which `metrics` were these."""
-        weighted = metrics.get("weighted")
+        weighted, sums = metrics.get("weighted"), metrics.get("group_sums")
         return cls(
             np.asarray(metrics["confusion_matrix"]),
             None if weighted is None else np.asarray(weighted["confusion_matrix"]),
+            None if sums is None else GroupSums(np.asarray(sums)),
         )
 
     @property
@@ -78,6 +168,10 @@ class Confusion:
 
     def metrics(self) -> dict[str, Any]:
         metrics = classification_metrics(self.counts)
+        if self.groups is not None:
+            metrics |= self.groups.metrics(self.n_samples)
+            if not self.groups.of_equal_rows:
+                metrics["group_sums"] = self.groups.sums.tolist()
         if self.weighted is None:
             return metrics
         return {**metrics, "weighted": weighted_metrics(self.weighted)}
@@ -86,7 +180,8 @@ class Confusion:
     def total(cls, parts: Sequence[Confusion]) -> Confusion:
         weighted = [one.weighted for one in parts if one.weighted is not None]
         counts: Array = np.sum([one.counts for one in parts], axis=0)
-        return cls(counts, np.sum(weighted, axis=0) if weighted else None)
+        groups = GroupSums.total([one.groups for one in parts])
+        return cls(counts, np.sum(weighted, axis=0) if weighted else None, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +210,8 @@ class Errors:
     baseline: Baseline | None
     """None if the training rows are not known."""
     weights: Vector | None = None
+    groups: Groups | None = None
+    """None if the rows are independent."""
 
     @property
     def n_samples(self) -> int:
@@ -143,6 +240,8 @@ class Errors:
             "epsilon": self.target.epsilon,
             **self._measured(None),
         }
+        if self.groups is not None:
+            values |= self.groups.counted()
         if self.baseline is not None:
             values["baseline"] = self._of_baseline(self.baseline)
         if self.weights is not None and self.weights.any():
@@ -160,7 +259,7 @@ class Errors:
         return replace(self, predicted=np.full(self.n_samples, value))
 
     def _measured(self, weights: Vector | None) -> dict[str, Any]:
-        rows, errors = _Rows(self.n_samples, weights), self.absolute
+        rows, errors = _Rows(self.n_samples, weights, self.groups), self.absolute
         distances = np.abs(self.actual - rows.mean(self.actual))
         scale = float(max(errors.max(), distances.max())) or 1.0  # 1e100 has no fourth power
         squares, spread = np.square(errors / scale), np.square(distances / scale)
@@ -183,7 +282,7 @@ class Errors:
                 "rmse": rows.around(rmse, squares / (2.0 * (mse or 1.0))),
                 "r2": unexplained and [1.0 - end for end in reversed(unexplained)],
                 "median_absolute_error": ends,
-                "share_inside_epsilon": list(interval(rows.mean(inside), rows.count)),
+                "share_inside_epsilon": list(interval(rows.mean(inside), rows.effective(inside))),
             },
         }
 
@@ -191,8 +290,8 @@ class Errors:
 class _Rows:
     """Means over rows with weights, or without, and how sure they are."""
 
-    def __init__(self, n: int, weights: Vector | None) -> None:
-        self._weights = weights
+    def __init__(self, n: int, weights: Vector | None, groups: Groups | None = None) -> None:
+        self._weights, self._groups = weights, groups
         self._each: Any = np.ones(n) if weights is None else weights
         self._total = float(self._each.sum())
         self.count = self._total**2 / float(np.square(self._each).sum())
@@ -202,14 +301,24 @@ class _Rows:
         return float(np.average(values, weights=self._weights))
 
     def margin(self, values: Vector) -> float | None:
-        """Between the mean and the ends of its interval; None if rows cannot be compared."""
+        """Between the mean and the ends of its interval; None if rows cannot be compared, or
+        groups of them."""
         from scipy.special import stdtrit  # only where models are measured
 
+        if self._groups is not None:
+            sums, means = _by_group(values, self._each, self._groups.numbers)
+            return _Rows(len(sums), sums).margin(means)
         if self.count < 2.0:
             return None
         squares = np.square(values - self.mean(values)) * self._each
         variance = self.mean(squares) / self._total * self.count / (self.count - 1.0)
         return float(stdtrit(self.count - 1.0, LEVEL)) * math.sqrt(variance)
+
+    def effective(self, some: Array) -> float:
+        """As many independent rows would say as much about the share of these ones, (n,) 0 or 1."""
+        if self._groups is None:
+            return self.count
+        return GroupSums.of(self._groups, some, self._each).effective(self.count)
 
     def around(self, value: float, slopes: Vector) -> list[float] | None:
         """The interval of a positive value. Its logarithm has the standard error of the mean of
@@ -228,11 +337,20 @@ class _Rows:
             return int(np.searchsorted(until, share * until[-1], side))
 
         middle = [ascending[min(at(0.5, side), last)] for side in SIDES]
-        if self.count < 2.0:
+        count = self.effective(values <= middle[0])
+        if count < 2.0:
             return float(np.mean(middle)), None
-        low, high = interval(0.5, self.count)
+        low, high = interval(0.5, count)
         ends = max(at(low, "right") - 1, 0), min(at(high, "left") + 1, last)
         return float(np.mean(middle)), [float(ascending[end]) for end in ends]
+
+
+def _by_group(values: Vector, each: Vector, groups: Array) -> tuple[Vector, Vector]:
+    """The sums of weights of groups, and the means of their values."""
+    numbers = np.unique(groups, return_inverse=True)[1]
+    sums = np.bincount(numbers, each).astype(np.float64)
+    kept = sums > 0.0
+    return sums[kept], np.bincount(numbers, each * values)[kept] / sums[kept]
 
 
 def mean_difference(errors: Vector, others: Vector) -> tuple[float, list[float] | None]:
@@ -266,23 +384,26 @@ def difference_of_groups(
     model: if all groups with a difference agree, six of them are beyond chance, as by the exact
     test of signs.
     """
-    numbers = np.unique(groups, return_inverse=True)[1]
-    sizes, sums = np.bincount(numbers).astype(np.float64), np.bincount(numbers, differences)
-    mean, largest = float(np.mean(differences)), float(np.abs(sums).max())
+    sizes, means = _by_group(differences, np.ones(len(differences)), groups)
+    mean = float(np.mean(differences))
     if len(sizes) < FEWEST_GROUPS:
         return mean, None
     if of_shares:
-        sums, sizes = np.append(sums, [largest, -largest]), np.append(sizes, [sizes.mean()] * 2)
-    rows, means = _Rows(len(sizes), sizes), sums / sizes
+        more = np.abs(sizes * means).max() / sizes.mean()
+        means, sizes = np.append(means, [more, -more]), np.append(sizes, [sizes.mean()] * 2)
+    rows = _Rows(len(sizes), sizes)
     middle, margin = rows.mean(means), rows.margin(means)
     return mean, None if margin is None else [middle - margin, middle + margin]
 
 
 def interval(share: float, n: float) -> tuple[float, float]:
-    """The interval in which a share that was measured on `n` rows is, with 95 % confidence.
+    """The interval in which a share that was measured on `n` rows is, with 95 % confidence: all
+    shares if `n` is 0.
 
     Wilson, Journal of the American Statistical Association 22 (1927).
     """
+    if n == 0:
+        return 0.0, 1.0
     z = DEVIATIONS
     middle = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))

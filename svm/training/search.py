@@ -14,7 +14,7 @@ wherever, and in whatever order, its tasks are computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from svm.data.stored_rows import StoredRows, is_csr, stored_values
 from svm.errors import Diverged, InvalidData
 from svm.hyperparameters import Effort
 from svm.kernel.kernels import GaussianKernel
+from svm.model.measures import Groups, GroupSums
 from svm.model.multiclass import label_name
 from svm.model.pipeline import Pipeline
 from svm.stopping import Stopping
@@ -94,6 +95,8 @@ class Outcome:
     """Cross-fitted: of each fold by the candidate that the other folds would choose."""
     rows: int
     """That were compared on."""
+    groups: Mapping[str, Any]
+    """What groups of these rows say about the share of wrong ones, as metrics have it."""
 
     @property
     def best(self) -> list[Tried]:
@@ -155,6 +158,7 @@ class Search:
         if not self.of_numbers:
             codes = np.unique(self._labels, return_inverse=True)[1]
         self._importance = self._importances(codes)
+        self._groups = None if apart is None else apart.of(self._numbers).groups
         counts = sample_sizes(effort, n, stored_values(X, self._numbers))
         some = np.flatnonzero(self._importance)
         self._rows = [some[sample(codes[some], m, seed, k)] for k, m in enumerate(counts)]
@@ -352,15 +356,23 @@ class Search:
                 each[here] = np.nan
             crossed[here] = losses[self._chosen(others, is_last)][here]
         tried = self._ranked(some, is_last)
-        known = dict.fromkeys(task.candidate for task in self.tasks())
-        tried += self._ranked([one for one in known if one not in some])
+        candidates = dict.fromkeys(task.candidate for task in self.tasks())
+        tried += self._ranked([one for one in candidates if one not in some])
+        known = ~np.isnan(crossed)
         return Outcome(
             pipeline=self._final(chosen),
             chosen=chosen,
             tried=tuple(tried),
             loss=self._mean(crossed, is_last)[0],
-            rows=int(np.count_nonzero(~np.isnan(crossed))),
+            rows=int(np.count_nonzero(known)),
+            groups=self._grouped(crossed[known], self._rows[is_last][known]),
         )
+
+    def _grouped(self, losses: Vector, rows: Indices) -> dict[str, Any]:
+        """What groups say about the share of wrong rows; empty without groups, and of numbers."""
+        if self._groups is None or self.of_numbers or not np.isfinite(losses).all():
+            return {}
+        return GroupSums.of(Groups(self._groups[rows]), losses).metrics(len(rows))
 
     def _final(self, chosen: Candidate) -> Pipeline:
         if chosen == self._first[0]:

@@ -75,7 +75,8 @@ class ValidationRows:
         if not self._numeric:
             return state.results[entry].confusion
         rows, predicted = self.predicted(state, entry)
-        return Errors(data.numbers(rows), predicted, Target(0.0, 1.0), None)
+        groups = data.groups_of(rows)
+        return Errors(data.numbers(rows), predicted, Target(0.0, 1.0), None, groups=groups)
 
     def behind(
         self, state: ComparisonState, data: LabeledRows, best: int, by: RankBy
@@ -95,28 +96,23 @@ class ValidationRows:
     def _difference(
         self, state: ComparisonState, data: LabeledRows, entry: int, best: int
     ) -> tuple[float, list[float] | None]:
-        groups = data.apart.groups
         if self._numeric:
             rows, predicted = self.predicted(state, entry)
             truth, others = data.numbers(rows), self.predicted(state, best)[1]
             errors = np.abs(truth - predicted), np.abs(truth - others)
-            if groups is not None:
-                return difference_of_groups(errors[0] - errors[1], groups[rows], of_shares=False)
+            if groups := data.groups_of(rows):
+                each = errors[0] - errors[1], groups.numbers
+                return difference_of_groups(*each, of_shares=False)
             return mean_difference(*errors)
-        n = more = fewer = 0
-        differences, of_rows = [], []
+        differences, measured = [], []
         for number, some in enumerate(self.of_split):
             if some is not None:
-                own, other = (state.predicted[place_of(k, number)] for k in (entry, best))
-                measured = some[:: self._apart]
-                n += len(measured)
-                more += int(np.bitwise_count(own & ~other).sum())
-                fewer += int(np.bitwise_count(other & ~own).sum())
-                if groups is not None:
-                    wrong = [np.unpackbits(bits, count=len(measured)) for bits in (own, other)]
-                    differences.append(np.subtract(*wrong, dtype=np.float64))
-                    of_rows.append(groups[measured])
-        if groups is not None:
-            each = np.concatenate(differences), np.concatenate(of_rows)
-            return difference_of_groups(*each, of_shares=True)
-        return share_difference(more, fewer, n)
+                measured.append(some[:: self._apart])
+                both = (state.predicted[place_of(k, number)] for k in (entry, best))
+                wrong = [np.unpackbits(bits, count=len(measured[-1])) for bits in both]
+                differences.append(np.subtract(*wrong, dtype=np.float64))
+        difference, rows = np.concatenate(differences), np.concatenate(measured)
+        if groups := data.groups_of(rows):
+            return difference_of_groups(difference, groups.numbers, of_shares=True)
+        more, fewer = (int(np.count_nonzero(difference == sign)) for sign in (1.0, -1.0))
+        return share_difference(more, fewer, len(rows))

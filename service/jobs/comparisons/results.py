@@ -53,7 +53,8 @@ def kept_of(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
     """The `measured` of a split."""
     if "confusion_matrix" not in metrics:
         return None
-    return {name: metrics[name] for name in ("confusion_matrix", "weighted") if name in metrics}
+    names = "confusion_matrix", "weighted", "group_sums"
+    return {name: metrics[name] for name in names if name in metrics}
 
 
 def scores_in(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,7 +241,7 @@ def _entry(result: EntryResult, rank_by: RankBy) -> dict[str, Any]:
     if finished and result.validation is not None:
         validation = scores_in(result.validation)
         folds = [fold[next(iter(validation))] for fold in result.folds]
-        validation["folds"] = folds or None
+        validation |= {"folds": folds or None, "n_effective": result.validation.get("n_effective")}
     begun = result.elapsed_s > 0
     state = "failed" if result.error else "finished" if finished else "waiting"
     return {

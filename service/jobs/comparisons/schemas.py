@@ -177,7 +177,8 @@ class BehindRead(ReadModel):
     difference: float
     """By how much its `mae`, or share of wrong rows, is larger."""
     interval: list[float] | None
-    """Of the difference, with 95 % confidence, from the differences of single rows."""
+    """Of the difference, with 95 % confidence, from the differences of single rows or, if rows
+    belong together, of groups."""
     tie: bool
     """Whether it is not known to be larger: the interval begins at 0 or below it."""
 
@@ -188,6 +189,8 @@ class ValidationScoresRead(ScoresRead):
 
     folds: list[float] | None
     """Of folds, the accuracy of each."""
+    n_effective: float | None = None
+    """As in metrics of jobs: if rows belong together."""
 
 
 class CostRead(ReadModel):

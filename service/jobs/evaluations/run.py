@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from service.common.phases import MEASURING, SAVING
 from service.datasets.dataset import Dataset
-from service.datasets.rows_of_classes import only_new
+from service.datasets.rows_of_classes import RowsOfClasses, only_new
 from service.errors import Corrupt, NotFound
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
@@ -37,7 +37,7 @@ from svm.errors import InvalidData
 from svm.model import metrics
 from svm.model.conformal import Conformal
 from svm.model.explanations import permutation_importance
-from svm.model.measures import Baseline, Errors
+from svm.model.measures import Baseline, Errors, GroupSums
 
 CURVE_POINTS = 201
 """Points of a ROC curve; each of many classes has fewer, but at least `FEWEST_POINTS`."""
@@ -121,15 +121,18 @@ def _metrics_of(scored: Scoring, rows: Indices) -> dict[str, Any]:
     fitted, truth, weights = scored.fitted, scored.truth[rows], scored.data.weights
     weights = None if weights is None else weights[rows]
     outputs = {name: values[rows] for name, values in scored.outputs.items()}
+    groups = RowsOfClasses(scored.data, scored.dataset).groups_of(rows)
     if fitted.target is not None:
         known = (scored.version.result.get("metrics") or {}).get("train", {}).get("baseline")
         baseline = known and Baseline(known["median"], known["mean"])
-        errors = Errors(truth, outputs["value"], fitted.target, baseline, weights)
+        errors = Errors(truth, outputs["value"], fitted.target, baseline, weights, groups)
         return error_metrics(errors, fitted.conformal, rows)
     decision, classes = outputs["decision"], scored.version.classes
     predicted = fitted.codes_from_decision(decision)
     probabilities = outputs.get("probability")
     measures = evaluation_metrics(truth, decision, predicted, probabilities, classes)
+    if groups is not None:
+        measures |= GroupSums.of(groups, truth != predicted).metrics(len(rows))
     margins = metrics.margins(truth, decision)
     measures["wrong_rows"] = [
         {

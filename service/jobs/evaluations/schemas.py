@@ -129,10 +129,21 @@ class WrongRowRead(ReadModel):
     margin: float
 
 
-class EvaluationMetricsRead(ReadModel):
+class GroupsRead(ReadModel):
+    """If rows belong together, which makes intervals wider."""
+
+    n_groups: int | None = None
+    """In how many groups they are, if the dataset has a column of groups."""
+    n_distinct: int | None = None
+    """How many rows are different, if the audit found copies."""
+
+
+class EvaluationMetricsRead(GroupsRead):
     """How well a model classifies the rows of a dataset."""
 
     n_samples: int
+    n_effective: float | None = None
+    """If rows belong together: as many independent ones would say as much about the accuracy."""
     trained_rows: int | None = None
     """How many of these rows are equal to training rows, labels included. Null without the training
     data."""
@@ -238,7 +249,7 @@ class CoverageRead(ReadModel):
     share_inside: float
 
 
-class NumberMetricsRead(MeasuredErrorsRead):
+class NumberMetricsRead(MeasuredErrorsRead, GroupsRead):
     """How well a model predicts the numbers of a dataset."""
 
     n_samples: int

@@ -141,7 +141,7 @@ def _within_baseline(measured: Mapping[str, Any], class_weight: Any) -> Iterator
     if counts := measured.get("confusion_matrix"):
         n = _count(measured)
         right, most = sum(row[k] for k, row in enumerate(counts)) / n, max(map(sum, counts)) / n
-        high = max(most, interval(most, n)[1])
+        high = max(most, interval(most, measured.get("n_effective", n))[1])
         if class_weight is None and right <= high:
             found = (
                 f"{percent(right)} of the validation rows are predicted correctly; always "

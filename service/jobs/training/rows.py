@@ -232,9 +232,14 @@ class LabeledRows(RowsOfClasses):
     ) -> Measures:
         """The same, from what was predicted: class numbers or numeric targets."""
         weights = None if self._weights is None else self._weights[rows]
+        more = weights, self.groups_of(rows)
         if fitted.target is not None:
-            return Errors(self.numbers(rows), predicted, fitted.target, baseline, weights)
-        return Confusion.of(self._codes[rows], predicted, len(self._labels), weights)
+            return Errors(self.numbers(rows), predicted, fitted.target, baseline, *more)
+        return Confusion.of(self._codes[rows], predicted, len(self._labels), *more)
+
+    def _hashes_at(self, rows: Indices) -> Words:
+        """In any order. These of all rows are computed once."""
+        return self.hashes[rows]
 
     def _of_pieces(
         self, fitted: FittedPipeline, rows: Indices, function: Callable[[Matrix], T]

@@ -92,6 +92,7 @@ def search_of(outcome: Outcome) -> dict[str, Any]:
         "summary": outcome.summary,
         "score": _score(outcome.loss, numbers),
         "n_samples": outcome.rows,
+        **outcome.groups,
         **_tried(outcome.tried, numbers, outcome.chosen),
     }
 

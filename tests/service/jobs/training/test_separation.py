@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
+from svm.model.measures import interval
 from tests.service.jobs.data import carry_out, create, upload
 
 pytestmark = pytest.mark.one_application
@@ -264,3 +265,105 @@ def test_a_comparison_without_a_model_says_how_it_split(
     assert job["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
     assert any("0 on both sides of a split" in note for note in job["notes"])
     assert "score-within-baseline" in {one["name"] for one in job["audit"]}
+
+
+def _rows_of(measured: dict[str, Any]) -> int:
+    return int(sum(map(sum, measured["confusion_matrix"])))
+
+
+@pytest.mark.parametrize("validation", [{"fraction": 0.25}, {"folds": 4}], ids=["split", "folds"])
+def test_intervals_are_those_of_groups(
+    client: TestClient, worker: Worker, validation: dict[str, Any]
+) -> None:
+    """A model guesses new patients, of whom all rows are right or wrong: they count as about one
+    row each, in metrics, on cards, on pages and in evaluations."""
+    schema = json.dumps({"when": {"role": "ignored"}})
+    upload(client, visits(), target="ill", group="patient", schema=schema)
+    measured = trained(client, worker, solver=KERNEL, validation=validation)["metrics"]
+    measured = measured["validation"]
+    n, n_groups = _rows_of(measured), measured["split"]["groups"]
+    assert measured["n_groups"] == n_groups
+    assert 0.5 * n_groups < measured["n_effective"] < 1.5 * n_groups < n / 4
+    low, high = (
+        f"{100 * end:.1f}" for end in interval(measured["accuracy"], measured["n_effective"])
+    )
+    card = str(client.get("/v1/models/clouds/versions/1/card").json())
+    assert f"of {n:,} validation rows in {n_groups} groups are predicted correctly" in card
+    assert f"(95 % interval {low}% to {high}%)" in card
+    page = client.get("/models/clouds/versions/1").text
+    assert f"{low} to {high} % with 95 % confidence, from {n:,} rows in {n_groups} groups" in page
+    upload(client, visits(seed=1), target="ill", group="patient", schema=schema)
+    body = {"model": "clouds", "dataset_id": "latest"}
+    job = client.post("/v1/evaluations", json=body).json()
+    assert worker.take_next_job()
+    metrics = client.get(f"/v1/evaluations/{job['id']}").json()["metrics"]
+    assert (metrics["n_groups"], metrics["n_distinct"]) == (60, None)
+    assert 30 < metrics["n_effective"] < 90
+    assert "from 480 rows in 60 groups" in client.get(f"/jobs/{job['id']}").text
+
+
+def test_what_auto_expects_has_the_interval_of_groups(client: TestClient, worker: Worker) -> None:
+    schema = json.dumps({"when": {"role": "ignored"}})
+    upload(client, visits(), target="ill", group="patient", schema=schema)
+    job = trained(client, worker, solver={"name": "auto"}, validation=None)
+    search = job["search"]
+    assert search["n_groups"] == 60
+    assert search["n_effective"] < 200
+    assert "from 480 rows in 60 groups" in client.get("/models/clouds/versions/1").text
+
+
+def test_entries_of_a_comparison_have_the_intervals_of_groups(
+    client: TestClient, worker: Worker
+) -> None:
+    schema = json.dumps({"when": {"role": "ignored"}})
+    upload(client, visits(), target="ill", group="patient", schema=schema)
+    specs = [{"solver": KERNEL}, {"solver": {"name": "newton"}}]
+    body = {"dataset_id": "latest", "validation": {"folds": 4}, "specs": specs}
+    job = client.post("/v1/comparisons", json=body).json()
+    assert worker.take_next_job()
+    entries = client.get(f"/v1/comparisons/{job['id']}").json()["entries"]
+    page = client.get(f"/jobs/{job['id']}").text
+    for entry in entries:
+        assert entry["validation"]["n_effective"] < 200
+        ends = interval(entry["score"], entry["validation"]["n_effective"])
+        assert "{:.1f} to {:.1f} %".format(*(100 * end for end in ends)) in page
+
+
+def test_intervals_of_errors_are_those_of_groups(client: TestClient, worker: Worker) -> None:
+    """With folds and without; as rows they would be less than half as wide."""
+    random = np.random.default_rng(0)
+    lines = ["x,patient,price"]
+    for patient in range(40):
+        off = random.normal()
+        for x in random.normal(size=20):
+            lines.append(f"{x:.4f},p{patient},{x + off + 0.05 * random.normal():.4f}")
+    widths = []
+    for roles in ({"group": "patient"}, {"schema": '{"patient": {"role": "ignored"}}'}):
+        upload(client, "\n".join(lines) + "\n", target="price", **roles)
+        measured = trained(client, worker, validation={"folds": 4})["metrics"]["validation"]
+        assert measured.get("n_groups") == (40 if "group" in roles else None)
+        low, high = measured["intervals"]["mae"]
+        widths.append(high - low)
+    assert widths[0] > 2.0 * widths[1]
+    card = str(client.get("/v1/models/clouds/versions/1/card").json())
+    assert "On 800 validation rows in 40 groups, half of its errors" in card
+
+
+def test_copies_count_as_one_row(client: TestClient, worker: Worker) -> None:
+    """A table with each row three times; equal rows of one that has few coarse columns do not."""
+    header, *rows = visits(60, 1).splitlines()
+    ignored = json.dumps({"when": {"role": "ignored"}, "patient": {"role": "ignored"}})
+    copied = "\n".join([header, *np.repeat(rows, 3)]) + "\n"
+    upload(client, copied, target="ill", schema=ignored)
+    measured = trained(client, worker, solver=KERNEL, validation={"fraction": 0.5})["metrics"]
+    measured = measured["validation"]
+    assert 30 < measured["n_distinct"] < _rows_of(measured)
+    assert measured["n_effective"] < 1.1 * measured["n_distinct"]
+    page = client.get("/models/clouds/versions/1").text
+    assert (
+        f"from {_rows_of(measured)} rows in {measured['n_distinct']} groups of equal rows" in page
+    )
+    coarse = "a,b,label\n" + "".join(f"{i % 3},{i % 2},{'yn'[i % 5 > 1]}\n" for i in range(200))
+    upload(client, coarse)
+    job = trained(client, worker, validation={"fraction": 0.5})
+    assert "n_effective" not in job["metrics"]["validation"]
