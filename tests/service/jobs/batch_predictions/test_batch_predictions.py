@@ -189,7 +189,7 @@ def test_numbers_and_their_intervals(client: TestClient, worker: Worker, tmp_pat
     prices = (X @ [3.0, -1.0] + random.normal(size=90) + 20.0).tolist()
     lines = [f"{a!r},{b!r},{p!r}" for (a, b), p in zip(X.tolist(), prices, strict=True)]
     dataset_id = upload(client, "\n".join(["size,age,price", *lines, ""]))
-    fields = {"solver": {"name": "auto"}, "validation": {"fraction": 0.3}}
+    fields: dict[str, Any] = {"solver": {"name": "auto"}, "validation": {"fraction": 0.3}}
     job = carry_out(client, worker, create(client, dataset_id, **fields))
     assert job["state"] == "succeeded"
     body = {"instances": X.tolist(), "outputs": ["value", "interval"], "coverage": 0.8}
