@@ -1,7 +1,8 @@
 """The OpenAPI document, the page that shows it, and the documentation site at `/guide`.
 
-Swagger UI's files come with `fastapi-offline`: nothing is loaded from another host. A stylesheet
-and a script of our own make the page accessible.
+The page is a list of links. Its script loads Swagger UI, the largest part by far, when
+an operation is chosen, and makes it accessible. Swagger UI's files come with `fastapi-offline`:
+nothing is loaded from another host.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Mapping
+from functools import cached_property, lru_cache
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import fastapi_offline
 import orjson
 from fastapi import FastAPI
 from fastapi.encoders import jsonable_encoder
-from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.routing import iter_route_contexts
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -29,7 +30,7 @@ from service.web.access.scopes import SCHEME, Routes, requires_scope, scopes_of
 from service.web.frame import ASSETS as OWN_ASSETS
 from service.web.frame import asset, bar, frame_files
 from service.web.http.compression import CompressedFiles, versioned
-from service.web.http.headers import CSP, FOREVER, policy_with_scripts
+from service.web.http.headers import FOREVER
 from service.web.problems import MEDIA_TYPE, PROBLEMS, ProblemRead, responses
 from service.web.repetitions import COMPONENTS, objects, shorten
 
@@ -47,6 +48,12 @@ _JSON_BODY = ("malformed-json", "bad-encoding", "invalid-field")
 _GENERAL = {"invalid-parameter", "invalid-name", *_BODY, *_JSON_BODY}
 """Problems that a reply names last, after those of the route."""
 SITE = Path(__file__).parent / "site"
+_MARKDOWN = {
+    r"\n\n+": "</p>\n<p>",
+    r"`(.+?)`": r"<code>\1</code>",
+    r"\*\*(.+?)\*\*": r"<strong>\1</strong>",
+    r"\[(.+?)\]\((.+?)\)": r'<a href="\2">\1</a>',
+}
 _HASHED = re.compile(r"\.[0-9a-f]{8}\.min\.(js|css)$")
 
 
@@ -126,23 +133,6 @@ def mount(app: DocumentedAPI) -> None:
 
     app.mount("/docs/assets/own", CompressedFiles(directory=OWN_ASSETS))
     app.mount("/docs/assets", CompressedFiles(directory=ASSETS))
-    page = get_swagger_ui_html(
-        openapi_url="/openapi.json",
-        title=f"{app.title}: documentation",
-        swagger_js_url=_versioned("swagger-ui-bundle.js"),
-        swagger_css_url=_versioned("swagger-ui.css"),
-        swagger_favicon_url=asset("icon.svg"),
-        swagger_ui_parameters={
-            "docExpansion": "none",  # our script opens the first sections
-            "tryItOutEnabled": True,
-            "displayRequestDuration": True,
-            "defaultModelsExpandDepth": 0,
-            "persistAuthorization": True,
-            "validatorUrl": None,  # no badge from another host
-        },
-    )
-    content = _with_own_parts(bytes(page.body).decode(), app.title, app.openapi_tags or ())
-    policy = {CSP: policy_with_scripts(content.encode())}
 
     @app.get("/openapi.json", include_in_schema=False)
     @requires_scope(None)
@@ -151,29 +141,82 @@ def mount(app: DocumentedAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     @requires_scope(None)
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(content, headers=policy)
+    def docs() -> HTMLResponse:
+        return HTMLResponse(_page(app.document))
 
 
-def _versioned(name: str) -> str:
-    return versioned(f"/docs/assets/{name}", ASSETS / name)
+@lru_cache(maxsize=1)
+def _page(document: bytes) -> str:
+    """Every operation as a link, by tags; `docs.js` loads Swagger UI when one is followed."""
+    content = json.loads(document)
+    info, sections = content["info"], {tag["name"]: "" for tag in content["tags"]}
+    for path, methods in content["paths"].items():
+        for method, operation in methods.items():
+            for tag in operation["tags"]:
+                sections[tag] += _row(quote(tag), method, path, operation)
+    title = escape(info["title"])
+    bundle, theme = (
+        versioned(f"/docs/assets/swagger-ui{end}", ASSETS / f"swagger-ui{end}")
+        for end in ("-bundle.js", ".css")
+    )
+    contents = "\n".join(f'<a href="#{quote(tag)}">{escape(tag)}</a>' for tag in sections)
+    lists = "\n".join(
+        f'<h2 id="{quote(tag["name"])}">{escape(tag["name"])}</h2>\n'
+        f"{_paragraphs(tag['description'])}\n<ul>\n{sections[tag['name']]}</ul>"
+        for tag in content["tags"]
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}: documentation</title>
+{frame_files()}
+<link rel="stylesheet" href="{asset("docs.css")}">
+</head>
+<body>
+{bar("docs")}
+<main id="main">
+<p class="own" role="status"></p>
+<div class="own" id="operations">
+<h1>{title} <small>{escape(info["version"])}</small></h1>
+{_paragraphs(info["description"])}
+<p>Choose an operation to read all about it and to execute it. At its right is the scope that a key
+needs; <a href="#/">authorize</a> with a key if the service requires one. Generators of clients read
+<a href="/openapi.json">/openapi.json</a>.</p>
+<noscript><p>Without scripts this page lists the operations, and executes none.</p></noscript>
+<nav aria-label="Sections">
+{contents}
+</nav>
+{lists}
+</div>
+<div id="tried" hidden>
+<p class="own"><a href="#">All operations</a></p>
+<div id="swagger-ui" data-bundle="{bundle}" data-theme="{theme}"></div>
+</div>
+</main>
+<script src="{asset("docs.js")}"></script>
+</body>
+</html>
+"""
 
 
-def _with_own_parts(page: str, title: str, sections: Sequence[Mapping[str, Any]]) -> str:
-    """The bar, our stylesheets and script, and what is shown until Swagger UI has been loaded."""
-    names = "".join(f"<li>{escape(one['name'])}</li>" for one in sections)
-    first = f'<div class="first"><h1>{escape(title)}</h1><p>Loading …</p><ul>{names}</ul></div>'
-    css, script = asset("docs.css"), asset("docs.js")
-    for place, addition in (
-        ("<html>", '<html lang="en">'),
-        ("</head>", f'{frame_files()}<link rel="stylesheet" href="{css}"></head>'),
-        ("<body>", f"<body>{bar('docs', main='swagger-ui')}"),
-        ('<div id="swagger-ui">', f'<div id="swagger-ui">{first}'),
-        ("</body>", f'<script src="{script}"></script></body>'),
-    ):
-        assert page.count(place) == 1
-        page = page.replace(place, addition)
-    return page
+def _row(tag: str, method: str, path: str, operation: Mapping[str, Any]) -> str:
+    place = f"/{tag}/{operation['operationId']}"
+    scopes = " or ".join(one["key"][0] for one in operation["security"]) or "no key"
+    return (
+        f'<li id="{place}"><a href="#{place}"><b class="{method}">{method.upper()}</b> '
+        f"<code>{escape(path)}</code> <span>{escape(operation['summary'])}</span></a> "
+        f"<small>{scopes}</small></li>\n"
+    )
+
+
+def _paragraphs(markdown: str) -> str:
+    """Paragraphs with code, strong words and links, which is what our descriptions have."""
+    text = escape(markdown.strip())
+    for pattern, replacement in _MARKDOWN.items():
+        text = re.sub(pattern, replacement, text)
+    return f"<p>{text}</p>"
 
 
 def _add_problems(operation: dict[str, Any], path: str) -> None:

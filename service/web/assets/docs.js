@@ -29,24 +29,82 @@ function label() {
   }
 }
 
-// The first sections are open, so that all of them can be seen at once.
-let unfolded = false;
-function unfold() {
-  const sections = document.querySelectorAll(".opblock-tag");
-  if (unfolded || !sections.length) return;
-  unfolded = true;
-  history.pushState = () => {}; // else "back" would lead through these
-  [...sections].slice(0, 3).forEach((section) => section.click());
-  delete history.pushState;
+// An address such as #/datasets/create_dataset shows Swagger UI, which is loaded only then, and #/
+// its top; any other shows the list of operations. Nothing of Swagger UI's adds to the way back.
+const [list, tried, view] = ["operations", "tried", "swagger-ui"].map((id) => document.getElementById(id));
+const status = document.querySelector("[role=status]");
+const TRIED = /^#(\/|swagger-ui)/; // to the latter leads the first link of the page
+let ui, loading, goal;
+history.pushState = (...change) => history.replaceState(...change);
+window.noZensmooth = true; // else Swagger UI would follow links to here without `hashchange`
+
+const add = (name, properties) => new Promise((onload, onerror) => {
+  document.head.prepend(Object.assign(document.createElement(name), properties, { onload, onerror }));
+});
+
+async function load() {
+  status.textContent = "Loading …";
+  try {
+    await Promise.all([
+      add("link", { rel: "stylesheet", href: view.dataset.theme }),
+      add("script", { src: view.dataset.bundle }),
+    ]);
+  } catch {
+    status.textContent = "Swagger UI could not be loaded: reload the page.";
+    return;
+  }
+  status.textContent = "";
+  ui = SwaggerUIBundle({
+    url: "/openapi.json",
+    domNode: view,
+    deepLinking: true,
+    docExpansion: "none",
+    tryItOutEnabled: true,
+    displayRequestDuration: true,
+    defaultModelsExpandDepth: 0,
+    persistAuthorization: true,
+    showExtensions: true,
+    showCommonExtensions: true,
+    validatorUrl: null, // no badge from another host
+    plugins: [{ statePlugins: { layout: { actions: { parseDeepLinkHash: unfold } } } }],
+  });
 }
+
+const unfold = (hash) => ({ layoutActions }) => {
+  const [, tag, operation] = hash.split("/");
+  const key = operation ? ["operations", tag, operation] : ["operations-tag", tag];
+  if (tag) layoutActions.show(["operations-tag", tag], true);
+  if (operation) layoutActions.show(key, true);
+  goal = tag ? `#${CSS.escape(key.join("-").replaceAll(" ", "_"))} button` : ".btn.authorize";
+};
+
+function reach() {
+  const control = goal && view.querySelector(goal);
+  if (!control) return;
+  goal = undefined;
+  control.scrollIntoView();
+  control.focus({ preventScroll: true });
+}
+
+async function show(change) {
+  if (TRIED.test(location.hash)) await (loading ??= load());
+  const trying = Boolean(ui) && TRIED.test(location.hash);
+  list.hidden = trying;
+  tried.hidden = !trying;
+  document.querySelector(".skip").hash = trying ? "swagger-ui" : "main";
+  if (trying) {
+    ui.layoutActions.parseDeepLinkHash(decodeURIComponent(location.hash));
+    reach();
+  } else if (change) {
+    document.querySelector(`li > [href="${CSS.escape(new URL(change.oldURL).hash)}"]`)?.focus();
+  }
+}
+addEventListener("hashchange", show);
+show();
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const paint = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", paint);
 paint();
 
-document.getElementById("swagger-ui").setAttribute("role", "main");
-new MutationObserver(() => { unfold(); label(); }).observe(document.getElementById("swagger-ui"), {
-  childList: true,
-  subtree: true,
-});
+new MutationObserver(() => { label(); reach(); }).observe(view, { childList: true, subtree: true });

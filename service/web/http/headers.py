@@ -3,8 +3,6 @@ requests (RFC 9110, section 13): ETag, If-Match, If-None-Match."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -36,7 +34,6 @@ FIXED = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-_INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _HEAD = "svm.head"
 PROBLEMS = ("invalid-header", "precondition-failed")
 """Problems of every route of a resource with an ETag."""
@@ -53,15 +50,6 @@ def add_headers(headers: MutableHeaders) -> None:
     headers.setdefault(CSP, POLICIES.get(media_type, DATA))
     # Replies with an ETag may be cached and revalidated, by the caller's own cache only.
     headers.setdefault("Cache-Control", "private, no-cache" if "etag" in headers else "no-store")
-
-
-def policy_with_scripts(page: bytes) -> str:
-    """The policy of a page from another project: its own inline scripts may run, no others."""
-    hashes = (
-        base64.b64encode(hashlib.sha256(text).digest()).decode() for text in _INLINE.findall(page)
-    )
-    sources = " ".join(f"'sha256-{value}'" for value in hashes)
-    return f"{PAGE}; script-src 'self' {sources}"
 
 
 def is_head(request: Request) -> bool:

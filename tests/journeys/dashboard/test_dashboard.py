@@ -356,7 +356,7 @@ class Documentation:
             route.fulfill(response=reply, json=document)
 
         watched.page.route("**/openapi.json*", shorten)
-        self.page = watched.open("/docs")
+        self.page = watched.open_docs()
         self._watched = watched
 
     def run(
@@ -472,22 +472,43 @@ def test_first_paint_is_quick(chromium: Browser, server: Server) -> None:
     assert paint_ms <= 1500
 
 
-def test_documentation_page_is_painted_before_its_script(chromium: Browser, server: Server) -> None:
-    """Swagger UI is three quarters of all bytes; the title and the sections do not wait for it."""
+def test_operations_are_listed_until_one_is_chosen(chromium: Browser, server: Server) -> None:
+    """By mouse and keyboard. The way back leads to the list, to where one was, and to the page
+    before it."""
     context = chromium.new_context()
-    held: list[Route] = []
-    context.route("**/swagger-ui-bundle.js*", lambda route: held.append(route))
     watched = Watched(context, server)
-    page = watched.page
-    page.goto(f"{server.url}/docs", wait_until="commit")
-    expect(page.get_by_role("heading", name="svm-service")).to_be_visible()
-    expect(page.get_by_text("predictions", exact=True)).to_be_visible()
-    page.screenshot()  # what is painted
-    print(f"first paint {page.evaluate(FIRST_PAINT):.0f} ms")
-    [waiting] = held
-    waiting.continue_()
-    expect(page.locator(".opblock-tag[data-is-open=true]")).to_have_count(3)
-    expect(page.get_by_text("Loading …")).to_have_count(0)
+    watched.open("/search?q=split+a+dataset")
+    page = watched.open("/docs")
+    listed = page.get_by_role("link", name="POST /v1/jobs Train a model")
+    page.get_by_role("link", name="GET /v1/solvers List the solvers").click()
+    page.get_by_role("button", name="Execute").click()
+    replied = page.locator(".live-responses-table .response-col_status").last
+    expect(replied).to_contain_text("200")
+    page.go_back()
+    expect(page.get_by_role("link", name="GET /v1/solvers List the solvers")).to_be_focused()
+    listed.focus()
+    page.keyboard.press("Enter")
+    job = page.locator("#operations-jobs-create_job")
+    expect(job.locator(".opblock-summary-control")).to_be_focused()
+    expect(job.get_by_role("button", name="Execute")).to_be_visible()
+    expect(replied).to_contain_text("200")  # what was executed before is there still
+    page.locator("#operations-tag-solvers").click()
+    assert page.url == f"{server.url}/docs#/"
+    page.locator("#operations-tag-models").click()
+    assert page.url == f"{server.url}/docs#/models"
+    page.go_back()
+    expect(page.get_by_role("link", name="authorize")).to_be_visible()
+    page.go_back()
+    page.get_by_role("link", name="Split a dataset").first.click()
+    split = page.locator("#operations-datasets-split_dataset .opblock-summary-control")
+    expect(split).to_be_focused()
+    page.go_back()
+    expect(page).to_have_url(re.compile("/search"))
+    watched.assert_no_errors()
+    context.route("**/swagger-ui-bundle.js*", lambda route: route.abort())
+    watched.open("/docs#/jobs/create_job")
+    expect(page.get_by_role("status")).to_contain_text("could not be loaded")
+    expect(listed).to_be_in_viewport()
     context.close()
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from service.web.docs import SITE
 from service.web.problems import PROBLEMS
@@ -84,11 +84,11 @@ def test_every_page_can_be_read(
     context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     watched = Watched(context, filled)
     faults = []
-    pages = [*paths(filled), "/docs"]
+    pages = [*paths(filled), "/docs", "/docs#/"]
     for path in pages:
         page = watched.open(path)
         page.wait_for_load_state("load")
-        if path == "/docs":
+        if path == "/docs#/":
             unfold(watched)
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         watched.examine()
@@ -110,6 +110,7 @@ def test_every_page_can_be_read(
 def unfold(watched: Watched) -> None:
     """Every section, and one operation of each method."""
     page: Page = watched.page
+    expect(page.locator(".opblock-tag").last).to_be_visible()
     for section in page.locator(".opblock-tag").all():
         watched.unfold(str(section.get_attribute("id")).removeprefix("operations-tag-"))
     for method in ("get", "post", "patch", "put", "delete"):

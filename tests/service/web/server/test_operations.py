@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from fastapi import FastAPI
@@ -135,13 +137,30 @@ def test_links_of_home_page_exist(client: TestClient) -> None:
 def test_docs_page_loads_nothing_from_other_hosts(client: TestClient) -> None:
     """Scripts, styles and icons of `/docs` are served by this service."""
     page = client.get("/docs").text
-    assert "//" not in page.replace("<!--", "").replace("/* ", "").split("<script>")[0]
+    assert "//" not in page
     for asset in ("swagger-ui-bundle.js", "swagger-ui.css"):
         assert f"/docs/assets/{asset}" in page
         assert client.get(f"/docs/assets/{asset}").status_code == 200
     for asset in ("docs.css", "docs.js", "frame.css", "icon.svg"):
         assert f"/docs/assets/own/{asset}" in page
         assert client.get(f"/docs/assets/own/{asset}").status_code == 200
+
+
+def test_docs_page_lists_every_operation(client: TestClient) -> None:
+    """With its scope, at the address that Swagger UI has for it; its tag is described."""
+    page, document = client.get("/docs").text, client.get("/openapi.json").json()
+    rows = dict(re.findall(r'<li id="([^"]+)"><a href="#\1">.*<small>(.+)</small></li>', page))
+    named = {
+        f"/{quote(operation['tags'][0])}/{operation['operationId']}"
+        for methods in document["paths"].values()
+        for operation in methods.values()
+    }
+    assert rows.keys() == named
+    assert rows["/jobs/get_job"] == "read or train or predict"
+    assert rows["/operations/get_livez"] == "no key"
+    assert page.count("<h2 ") == len(document["tags"])
+    assert '<a href="/guide/solvers/">Guide</a>' in page
+    assert "<strong>upload</strong> (<code>POST /v1/datasets</code>)" in page
 
 
 def test_docs_page_is_the_same_with_compression(client: TestClient) -> None:
