@@ -25,7 +25,7 @@ from service.common.names import NAME, DatasetId, JobId
 from service.dashboard.chart_pages import file_of
 from service.dashboard.charts import Curve, curves_of
 from service.dashboard.formatting import short
-from service.dashboard.model_pages import fits
+from service.dashboard.model_pages import fitting
 from service.dashboard.page import PageContext, back, check, form_of, page, queue
 from service.dashboard.schema_forms import number_in
 from service.dashboard.training_pages import name_for
@@ -236,11 +236,7 @@ async def _show_difference(request: Request, context: PageContext, models: str) 
             verdict=verdict(sides[0], sides[1], paired),
             parts=parts_of(sides[0], sides[1]),
             models=[context.models.get(version.model_name) for version in versions],
-            datasets=[
-                dataset
-                for dataset in context.datasets.page(OFFERED).items
-                if dataset.target_kind and all(fits(dataset, version) for version in versions)
-            ],
+            datasets=fitting(context, *versions),
         )
 
     return await run_sync(show)

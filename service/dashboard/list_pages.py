@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
@@ -32,7 +32,9 @@ MAX_TEXT = 200
 LISTED = 20
 """Of what is to be deleted, that a page names."""
 Section: TypeAlias = Literal["datasets", "jobs", "models"]
-Sort: TypeAlias = Literal["newest", "oldest", "name", "name-down"]
+Sort: TypeAlias = Literal[
+    "newest", "oldest", "name", "name-down", "rows", "rows-down", "columns", "columns-down"
+]
 _IDS: Mapping[Section, re.Pattern[str]] = {
     "datasets": re.compile("ds_[0-9a-f]{32}"),
     "jobs": re.compile("job_[0-9a-f]{32}"),
@@ -84,8 +86,10 @@ def _listing(
         for name, value in request.query_params.items()
         if value and name != "page_token"
     }
-    ordered = replace(page_, ascending=sort in ("oldest", "name"))
-    return Listing(request.url.path, given, ordered)
+    by, _, down = sort.partition("-")
+    ages = {"newest": (False, ""), "oldest": (True, "")}
+    ascending, by = ages.get(sort, (not down, by))
+    return Listing(request.url.path, given, replace(page_, ascending=ascending, by=by))
 
 
 Asked = Annotated[Listing, Depends(_listing)]
@@ -120,13 +124,8 @@ def _add_lists(routes: APIRouter, context: PageContext) -> None:
         kind: Annotated[KindName | Literal[""], Query()] = "",
         model_name: Annotated[ModelName | None, Query()] = None,
     ) -> Response:
-        job_filter = JobFilter(
-            state=state,
-            kind=kind or None,
-            model_name=model_name,
-            name=listing.text,
-        )
-        some = context.jobs.page(job_filter, listing.page)
+        listed = JobFilter(state=state, kind=kind or None, model_name=model_name, name=listing.text)
+        some = context.jobs.page(listed, listing.page)
         return page(
             request,
             "jobs.html",
@@ -144,8 +143,7 @@ def _add_lists(routes: APIRouter, context: PageContext) -> None:
 
     @routes.get("/models")
     def models(request: Request, listing: Asked) -> Response:
-        by_name = listing.sort in ("name", "name-down")
-        some = context.models.page(listing.page, listing.text, by_name=by_name)
+        some = context.models.page(listing.page, listing.text)
         listed = with_latest(context, some.items)
         return page(request, "models.html", list=listing, models=listed, more=listing.after(some))
 
@@ -204,11 +202,10 @@ def _titles(context: PageContext, section: Section, ids: Sequence[str]) -> dict[
 
 def _delete_all(context: PageContext, section: Section, ids: Sequence[str]) -> dict[str, str]:
     """Why some were not deleted. What was deleted before is as it should be."""
-    delete = _deletion(context, section)
     failed = {}
     for one in ids:
         try:
-            delete(one)
+            _delete(context, section, one)
         except NotFound:
             pass
         except ServiceError as error:
@@ -216,17 +213,13 @@ def _delete_all(context: PageContext, section: Section, ids: Sequence[str]) -> d
     return failed
 
 
-def _deletion(context: PageContext, section: Section) -> Callable[[str], None]:
+def _delete(context: PageContext, section: Section, reference: str) -> None:
+    name, _, version = reference.partition("/")
     if section == "datasets":
-        return lambda one: context.datasets.delete(one, lambda _: None)
-    if section == "jobs":
-        return context.jobs.delete
-
-    def delete(reference: str) -> None:
-        name, _, version = reference.partition("/")
-        if version:
-            context.models.delete_version(name, int(version))
-        else:
-            context.models.delete(name)
-
-    return delete
+        context.datasets.delete(reference, lambda _: None)
+    elif section == "jobs":
+        context.jobs.delete(reference)
+    elif version:
+        context.models.delete_version(name, int(version))
+    else:
+        context.models.delete(name)

@@ -139,11 +139,16 @@ def fits(dataset: Dataset, version: ModelVersion) -> bool:
         return False
     if version.classes and not set(dataset.classes or ()) <= set(version.classes):
         return False
-    try:
+    with suppress(ServiceError):
         check_columns(dataset, version)
-    except ServiceError:
-        return False
-    return True
+        return True
+    return False
+
+
+def fitting(context: PageContext, *versions: ModelVersion) -> list[Dataset]:
+    """Of the newest datasets those that all of the versions can be evaluated on."""
+    newest = context.datasets.page(OFFERED).items
+    return [one for one in newest if all(fits(one, version) for version in versions)]
 
 
 def _add_change(routes: APIRouter, context: PageContext) -> None:
@@ -202,10 +207,9 @@ async def show_version(
         name, error = version.model_name, use.error
         dataset = training_data(context.datasets, version)
         inputs = [] if loaded is None else inputs_of(loaded, dataset)
-        labeled = [one for one in context.datasets.page(OFFERED).items if one.target_kind]
-        fitting = [one for one in labeled if fits(one, version)]
-        fitting.sort(key=lambda one: one.id == version.spec.get("dataset_id"))
-        measured = _measured_on(version, fitting)
+        offered = fitting(context, version)
+        offered.sort(key=lambda one: one.id == version.spec.get("dataset_id"))
+        measured = _measured_on(version, offered)
         job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = context.jobs.page(job_filter, EVALUATIONS).items
         faults = {fault.column: fault for fault in error.faults} if error else {}
@@ -218,7 +222,7 @@ async def show_version(
             versions=context.models.versions(name, VERSIONS),
             dataset=dataset,
             job_exists=_exists(context, version.job_id),
-            datasets=fitting,
+            datasets=offered,
             evaluations=list(map(JobRead.of, evaluations)),
             measured=measured,
             measured_by=_of_version(evaluations, version, measured),
@@ -261,11 +265,11 @@ def _of_version(
 ) -> str | None:
     """The latest evaluation of the version that was asked this and has ended well."""
     wanted = {**(asked or {}), "model": {"name": version.model_name, "version": version.version}}
-    for job in evaluations if asked else ():
-        same = all(job.spec.get(name, False) == value for name, value in wanted.items())
-        if same and job.state == State.SUCCEEDED:
-            return job.id
-    return None
+    ended = [job for job in evaluations if asked and job.state == State.SUCCEEDED]
+    same = (
+        job.id for job in ended if wanted == {name: job.spec.get(name, False) for name in wanted}
+    )
+    return next(same, None)
 
 
 async def _load(context: PageContext, version: ModelVersion) -> LoadedModel | None:

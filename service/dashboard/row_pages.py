@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query
 
 from service.dashboard.page import PageContext
-from service.datasets.browse import DatasetRows, RowsPage, ShownColumn, scanning
+from service.datasets.browse import DatasetRows, RowsPage, ShownColumn
 from service.datasets.conditions import Condition, Order, Test, conditions_of
 from service.datasets.dataset import Dataset
 from service.errors import InvalidRequest, NotFound
@@ -232,9 +232,7 @@ def predicted_view(
             table = DatasetRows(context.datasets, context.datasets.get(job.dataset_id))
             among = None
             if predicted and labels:
-                with scanning():
-                    among = rows_of_class(file, spec["format"], labels[0], predicted)
-                file.seek(0)
+                among = rows_of_class(file, spec["format"], labels[0], predicted)
             rows = table.page(offset=offset, limit=STEP, columns=COLUMNS, among=among)
         except NotFound:
             return None

@@ -37,6 +37,7 @@ from service.storage.database.pages import (
     PageRequest,
     has_tag,
     in_order,
+    is_new,
     named_like,
     next_number,
     replace_tags,
@@ -62,6 +63,13 @@ def _header(file: BufferedReader) -> tuple[tuple[int, ...], np.dtype[Any]]:
     np.lib.format.read_magic(file)
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     return shape, dtype
+
+
+BY: Mapping[str, sa.Column[Any]] = {
+    "name": datasets.c.name,
+    "rows": datasets.c.n_samples,
+    "columns": datasets.c.n_features,
+}
 
 
 class DatasetFiles:
@@ -205,16 +213,20 @@ class DatasetStore(DatasetFiles):
         self, page: PageRequest, tag: tuple[str, str] | None = None, name: str | None = None
     ) -> Page[Dataset]:
         """Datasets newest first, or as the page says; with `tag` only those that carry it, with
-        `name` only the newest of which it is a part of the name, in any case."""
+        `name` only the newest of which it is a part of the name, in any case; so are those that
+        are ordered by `BY`."""
         statement, listed = sa.select(datasets), datasets
         if tag is not None:
             listed = dataset_tags
             statement = statement.join(listed).where(has_tag(listed, tag))
         if name is not None:
             statement = statement.where(named_like(datasets.c.name, datasets.c.number, name))
+        key: tuple[sa.Column[Any], ...] = listed.c.number, listed.c.id
+        if page.by in BY:
+            statement, key = statement.where(is_new(datasets.c.number)), (BY[page.by], *key)
         with self._database.read() as connection:
-            key = listed.c.number, listed.c.id
-            return in_order(connection, statement, key, page, Dataset.from_row)
+            indexed = page.by not in BY
+            return in_order(connection, statement, key, page, Dataset.from_row, indexed=indexed)
 
     def names(self, dataset_ids: Iterable[str]) -> dict[str, str | None]:
         """Of those of these datasets that are still there."""

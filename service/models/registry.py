@@ -102,14 +102,12 @@ class ModelRegistry:
         with self._database.read() as connection:
             return rows.find_model(connection, name)
 
-    def page(
-        self, page: PageRequest, name: str | None = None, *, by_name: bool = False
-    ) -> Page[Model]:
-        """Models newest first, or by name, or as the page says; with `name` only the newest of
+    def page(self, page: PageRequest, name: str | None = None) -> Page[Model]:
+        """Models newest first, or as the page says, also by `name`; with `name` only the newest of
         which it is a part of the name."""
-        key: tuple[sa.Column[Any], ...] = (models.c.name,)
-        if not by_name:
-            key = models.c.number, models.c.name
+        key: tuple[sa.Column[Any], ...] = models.c.number, models.c.name
+        if page.by == "name":
+            key = (models.c.name,)
         with self._database.read() as connection:
             statement = rows.MODELS.where(models.c.deleted_at.is_(None))
             if name is not None:

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from benchmarks.lists import BUSY, fill
-from service.datasets.store import DatasetStore
+from service.datasets.store import BY, DatasetStore
 from service.jobs.core.job import State
 from service.jobs.core.metrics import JobMetrics
 from service.jobs.core.store import JobFilter, JobStore
@@ -90,7 +90,7 @@ LISTS: dict[str, Read] = {
     "jobs, part of a name": _jobs(JobFilter(name="busy")),
     "models": lambda stores, page: stores.models.page(page),
     "models, part of a name": lambda stores, page: stores.models.page(page, BUSY),
-    "models, by name": lambda stores, page: stores.models.page(page, by_name=True),
+    "models, by name": lambda stores, page: stores.models.page(replace(page, by="name")),
     "versions": lambda stores, page: stores.models.versions(BUSY, page),
     "aliases": lambda stores, _: stores.models.aliases(BUSY),
     **{f"changes, {name}": _changes(filter) for name, filter in CHANGES.items()},
@@ -202,6 +202,18 @@ def test_list_is_read_in_the_order_of_an_index(
         assert [step for step in steps if _reads_all(step)] == []
         if name not in UNFILTERED and " and " not in name and not name.endswith(SEARCHED):
             assert [step for step in steps if _passes_over(step)] == []
+
+
+@pytest.mark.parametrize("by", BY)
+def test_data_in_another_order_are_the_newest(
+    plans: Callable[[Read, PageRequest], list[str]], by: str
+) -> None:
+    """Those are sorted, of a fixed number: no step reads all."""
+    after: Cursor = ("clouds" if by == "name" else 3, ROWS // 2, "x")
+    for page in (PageRequest(by=by), PageRequest(by=by, after=after)):
+        steps = plans(lambda stores, page: stores.datasets.page(page), page)
+        read = [one for one in steps if _reads_all(one)]
+        assert [one for one in read if "TEMP B-TREE" not in one and "Sort  (" not in one] == []
 
 
 @pytest.mark.parametrize("name", COUNTS)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from service.datasets.browse import ShownColumn
+from service.datasets.browse import ShownColumn, scanning
 from service.jobs.batch_predictions.run import LABELS
 from service.jobs.batch_predictions.schemas import Format
 from service.storage.locked_duckdb import connect
@@ -61,10 +61,13 @@ def predicted_rows(
 
 def rows_of_class(file: BufferedReader, format_: Format, output: str, label: str) -> Indices:
     """Numbers from 0 of the rows for which this label was predicted, by its text. `output` is one
-    of `LABELS`."""
+    of `LABELS`. The file is at its beginning again. Raises Unavailable."""
     labels = _labels(file, format_, output)
     rows = (i for i, one in enumerate(labels) if one is not None and label_name(one) == label)
-    return np.fromiter(rows, np.int64)
+    with scanning():
+        found = np.fromiter(rows, np.int64)
+    file.seek(0)
+    return found
 
 
 def _labels(file: BufferedReader, format_: Format, output: str) -> Iterator[Any]:

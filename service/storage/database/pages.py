@@ -31,6 +31,8 @@ class PageRequest:
     """Identifies the list in the token of the next page."""
     ascending: bool = False
     """The list begins with the lowest key, such as that of the oldest item."""
+    by: str = ""
+    """Another key than the age, if the list has one of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +63,52 @@ def in_order(
     key: tuple[sa.Column[Any], ...],
     page: PageRequest,
     make: Callable[[sa.Row[Any]], Item],
+    *,
+    indexed: bool = True,
 ) -> Page[Item]:
     """One page of `statement` in descending order of `key`, or ascending as the page says.
 
-    Columns of its names must be among the selected ones. `make` turns a row into an item.
+    Columns of its names must be among the selected ones; a text that can be NULL is in any case.
+    `make` turns a row into an item. Keys without an index are sorted apart from the other columns.
     Raises InvalidRequest for a cursor of another list.
     """
+
+    def compared(column: sa.Column[Any], value: Any) -> Any:
+        return sa.func.lower(sa.func.coalesce(value, "")) if column.nullable else value
+
+    by = [compared(one, one) for one in key]
     if page.after is not None:
         if [type(value) for value in page.after] != [one.type.python_type for one in key]:
             raise InvalidRequest("invalid-parameter", "page_token is of another list")
-        here, last = sa.tuple_(*key), sa.tuple_(*map(sa.literal, page.after))
+        after = map(compared, key, map(sa.literal, page.after))
+        here, last = sa.tuple_(*by), sa.tuple_(*after)
         statement = statement.where(here > last if page.ascending else here < last)
     order = sa.asc if page.ascending else sa.desc
-    statement = statement.order_by(*map(order, key)).limit(page.size + 1)
+    statement = statement.order_by(*map(order, by)).limit(page.size + 1)
+    if not indexed:
+        statement = statement.where(key[-1].in_(statement.with_only_columns(key[-1])))
     rows = connection.execute(statement).all()
     shown = rows[: page.size]
     more = len(rows) > page.size
     last_row = shown[-1]._mapping if more else None
     return Page(
         tuple(make(row) for row in shown),
-        tuple(last_row[one.name] for one in key) if last_row is not None else None,
+        None if last_row is None else tuple(_filled(last_row[one.name]) for one in key),
     )
 
 
+def _filled(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def is_new(number: sa.Column[int]) -> sa.ColumnElement[bool]:
+    """The condition that a row is one of the newest `SEARCHED`."""
+    return number > sa.select(sa.func.max(number)).scalar_subquery() - SEARCHED
+
+
 def named_like(name: sa.Column[Any], number: sa.Column[int], text: str) -> sa.ColumnElement[bool]:
-    """The condition that a name contains the text, in any case, and that the row is one of the
-    newest `SEARCHED`."""
-    newest = sa.select(sa.func.max(number)).scalar_subquery()
-    return sa.and_(number > newest - SEARCHED, name.icontains(text, autoescape=True))
+    """The condition that a name contains the text, in any case, and that the row is new."""
+    return sa.and_(is_new(number), name.icontains(text, autoescape=True))
 
 
 class Owner(Protocol):

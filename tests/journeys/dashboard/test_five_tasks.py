@@ -152,7 +152,7 @@ def test_five_tasks_need_few_clicks(
     name = model.rpartition("/")[2]
     with tasks.task("wrong row"):
         expect(page.locator("#quality")).to_contain_text("Hardest class: second")
-        go("See which rows are wrong", "button")
+        go("See which training rows are wrong", "button")
         page.wait_for_url(re.compile("/jobs/job_"))
         wrong = page.locator("[id^=wrong-2-] a").first
         expect(wrong).to_be_visible()

@@ -59,6 +59,36 @@ def test_headings_turn_the_order(browser: Browser, registered: RegisteredModels)
     assert _listed(browser) == ["clouds", "bread", "apples"]
 
 
+def test_data_are_ordered_by_each_heading(browser: Browser, client: TestClient) -> None:
+    """The largest first, names in any case; pages show each once, also those without a name."""
+    for n, name in enumerate(("Zoo", "apples", "", "bread", "bread")):
+        text = "".join(f"{i},{n},{'ab'[i % 2]}\n" for i in range(12 + n % 3))
+        upload = client.post(
+            "/v1/datasets",
+            params={"name": name} if name else {},
+            content=text,
+            headers={"Content-Type": "text/csv"},
+        )
+        assert upload.status_code == 201, upload.text
+    for heading, first, turned in (
+        ("Data", ["unnamed", "apples", "bread", "bread", "Zoo"], "descending"),
+        ("Rows", ["unnamed", "bread", "apples", "bread", "Zoo"], "ascending"),
+    ):
+        browser.go("/datasets?page_size=2")
+        browser.follow(heading)
+        shown = _listed(browser)
+        while "Next page" in browser.page.links:
+            browser.follow("Next page")
+            shown += _listed(browser)
+        assert shown == first
+        browser.go("/datasets")
+        browser.follow(heading)
+        browser.follow(heading)
+        assert f'aria-sort="{turned}"' in browser.page.html
+        assert sorted(_listed(browser)) == sorted(first)
+        assert _listed(browser)[::4] == first[::-4]
+
+
 def _listed_at(browser: Browser, path: str) -> list[str]:
     browser.go(path)
     return _listed(browser)
