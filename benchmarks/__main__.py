@@ -1,8 +1,8 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [solvers] [choices] [tables] [growth] [doubling] [limits]
+python -m benchmarks [passes] [solvers] [choices] [tables] [growth] [limits]
     [lists] [footprint] [uploads] [small-jobs] [waits] [parts] [pairs]
-    [under-load] [serving] [one-answer] [course-results]
+    [under-load] [serving] [course-results]
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from collections.abc import Callable, Sequence
 from benchmarks import (
     choices,
     course_results,
-    doubling,
     footprint,
     growth,
     limits,
     lists,
-    one_answer,
     pairs,
     parts,
     passes,
@@ -38,7 +36,6 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "choices": choices.main,
     "tables": tables.main,
     "growth": growth.main,
-    "doubling": doubling.main,
     "limits": limits.main,
     "lists": lists.main,
     "footprint": footprint.main,
@@ -49,7 +46,6 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "pairs": pairs.main,
     "serving": serving.main,
     "under-load": under_load.main,
-    "one-answer": one_answer.main,
     "course-results": course_results.main,
 }
 PROGRAMS = {"serving": "wrk", "under-load": "cc"}

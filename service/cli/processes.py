@@ -26,7 +26,7 @@ import structlog
 from service.cli.listening import drop_new_connections, listener_beside
 from service.common.keys import FIRST_FILE
 from service.jobs.engine import supervisor
-from service.jobs.engine.child import HEALTHY_S, MAX_PAUSE_S, STOP_S, Forked
+from service.jobs.engine.child import HEALTHY_S, MAX_PAUSE_S, STOP_S, Forked, signal_pipe
 from service.jobs.engine.member import CHANGED, READY, READY_WITH_KEY, WORK, Member
 from service.settings import Settings
 
@@ -106,13 +106,7 @@ class Parent:
         self._announced = self._ending = False
         self._code = 0
         self._shared.count("process id").own = os.getpid()
-        self._signals, bell = os.pipe()
-        for end in (self._signals, bell):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, self._on_end)
-        signal.signal(signal.SIGINT, self._on_end)
+        self._signals, _ = signal_pipe(self._on_end, signal.SIGTERM, signal.SIGINT)
         if not os.isatty(0):  # else it says that the terminal was closed
             signal.signal(signal.SIGHUP, self._on_renew)
         if engine is not None:

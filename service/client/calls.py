@@ -1,5 +1,4 @@
-"""Requests to the service as values, and when they are retried, for both kinds of client; bodies of
-requests for trainings and comparisons, from the arguments of callers."""
+"""Requests to the service as values, and when they are retried, for both kinds of client."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import json
 import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -16,8 +15,6 @@ from urllib.parse import quote
 
 import httpx2
 
-from service.client.fields import AnyDataset, AnyModel, DatasetFields, reference
-
 JSON = "application/json"
 Content: TypeAlias = bytes | Path | tuple[bytes | Path, ...]
 """A body: in memory, a file to stream, or a sequence of both."""
@@ -25,7 +22,6 @@ REFUSED = (429, 503)
 """The request was not carried out; a retry can succeed."""
 UNCLEAR = (408, 502, 504)
 """A proxy failed; the request was possibly carried out."""
-_STRUCTURED = ("features", "stopping", "validation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,61 +151,3 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):  # not a date, or without a time zone
         return None
-
-
-def training(
-    dataset: AnyDataset, model_name: str, solver: Any = "auto", **spec: Any
-) -> dict[str, Any]:
-    """The body of `POST /v1/jobs`."""
-    return {
-        "dataset_id": reference(dataset),
-        "model_name": model_name,
-        "solver": _setting(solver),
-        **_settings(spec),
-    }
-
-
-def measured(model: AnyModel, dataset: AnyDataset) -> dict[str, str]:
-    """Model and dataset in a body. Raises ValueError if they are in the other order: no name of a
-    model begins like the id of a dataset."""
-    if isinstance(model, DatasetFields) or (isinstance(model, str) and model.startswith("ds_")):
-        raise ValueError("the model comes first, then the dataset")
-    return {"model": reference(model), "dataset_id": reference(dataset)}
-
-
-def comparison(
-    dataset: AnyDataset,
-    solvers: Sequence[Any],
-    grid: Mapping[str, Any] | None,
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The body of `POST /v1/comparisons`; each of `solvers` may be a solver, or have one."""
-    entries = [
-        one if isinstance(one, Mapping) and "solver" in one else {"solver": one} for one in solvers
-    ]
-    body = {
-        "dataset_id": reference(dataset),
-        "specs": [{**entry, "solver": _setting(entry["solver"])} for entry in entries],
-        **_settings(options),
-    }
-    if grid is not None:
-        body["grid"] = {**grid, "solver": [_setting(solver) for solver in grid["solver"]]}
-    return body
-
-
-def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _setting(v) if name in _STRUCTURED else v for name, v in options.items()}
-
-
-def _setting(value: Any) -> Any:
-    """A solver, features or stopping rules for JSON: a name, or one of the classes of `svm`."""
-    if isinstance(value, str):
-        return {"name": value}
-    given = is_dataclass(value) and not isinstance(value, type)
-    return _public(asdict(value)) if given else value
-
-
-def _public(value: Any) -> Any:
-    if isinstance(value, dict):  # `lambda_` is `lambda` in JSON
-        return {name.rstrip("_"): _public(part) for name, part in value.items()}
-    return value

@@ -49,6 +49,15 @@ class JobCanceled(JobFailed):
     """A job was canceled; with `keep_model` it can still have a model."""
 
 
+def require_success(job: Any) -> None:
+    """Raises JobFailed for a job that has failed, JobCanceled for one that was canceled."""
+    if job.state == "canceled":
+        raise JobCanceled(job.id, "canceled", "the job was canceled", None, job)
+    if job.state == "failed":
+        error = {"code": "failed", "detail": "", "hint": None, **(job.error or {})}
+        raise JobFailed(job.id, **error, job=job)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One error: what was wrong, where, and what was expected."""

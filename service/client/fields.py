@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from httpx2 import ServerSentEvent
 
 from service.client import notebook
+from service.client.calls import path_of
+from service.client.errors import ClientError
 from service.client.members import DatasetMembers, JobMembers, ModelMembers, ModelVersionMembers
+
+PLURALS = {"predict": "batch-predictions", "evaluate": "evaluations", "compare": "comparisons"}
+"""Kinds of jobs with results, and their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,9 @@ class DatasetFields(DatasetMembers, Resource):
     def _title(self) -> str:
         return f"{self.id}: {self.n_samples:,} × {self.n_features:,}"
 
+    def _path(self, *parts: str) -> str:
+        return path_of("v1", "datasets", self.id, *parts)
+
 
 class JobFields(JobMembers, Resource):
     """A job."""
@@ -90,6 +98,16 @@ class JobFields(JobMembers, Resource):
     def _title(self) -> str:
         return f"{self.id}: {self.kind}, {self.state}"
 
+    def _path(self, *parts: str) -> str:
+        return path_of("v1", "jobs", self.id, *parts)
+
+    def _results_path(self) -> str:
+        if self.kind not in PLURALS:
+            raise ClientError(
+                f"{self.id} is of kind {self.kind}, without results: use its metrics and model"
+            )
+        return path_of("v1", PLURALS[self.kind], self.id)
+
 
 class ModelFields(ModelMembers, Resource):
     """A name under which versions are kept."""
@@ -102,6 +120,9 @@ class ModelFields(ModelMembers, Resource):
 
     def _title(self) -> str:
         return f"{self.name}: latest version {self.latest_version}"
+
+    def _path(self, *parts: object) -> str:
+        return path_of("v1", "models", self.name, *parts)
 
 
 class ModelVersionFields(ModelVersionMembers, Resource):
@@ -123,6 +144,9 @@ class ModelVersionFields(ModelVersionMembers, Resource):
 
     def _title(self) -> str:
         return self._reference()
+
+    def _path(self, *parts: str) -> str:
+        return path_of("v1", "models", self.name, "versions", self.version, *parts)
 
 
 class Results(dict[str, Any]):

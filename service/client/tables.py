@@ -110,14 +110,9 @@ def plain(cell: Any) -> Any:
     return cell
 
 
-def is_numeric(columns: Columns, but: str | None = None) -> bool:
-    """Whether all cells are finite numbers or booleans, except those of the column `but`."""
-    return all(
-        type(cell) in (int, float, bool)
-        for name, cells in columns.items()
-        if name != but
-        for cell in cells
-    )
+def is_numeric(columns: Columns) -> bool:
+    """Whether all cells are finite numbers or booleans."""
+    return all(type(cell) in (int, float, bool) for cells in columns.values() for cell in cells)
 
 
 def categories_of(data: Any) -> list[str]:

@@ -21,6 +21,8 @@ HEARTBEAT = b": still here\n\n"
 RECONNECT = b"retry: 1000\n\n"
 """Clients reconnect a second after they lost the connection."""
 RETRY_AFTER_S = 5
+ENDING_S = 1
+"""Until another process, or the next one, answers."""
 
 
 def message(id: int, event: str, data: dict[str, Any]) -> bytes:
@@ -40,6 +42,13 @@ class Health:
         """Begin to shut down."""
         self.draining = True
         self.on_draining()
+
+
+def shutting_down(**extra: Any) -> Unavailable:
+    """The error of a process that begins nothing more; `extra` are members of the problem."""
+    return Unavailable(
+        "shutting-down", "the service is shutting down", extra=extra, retry_after_s=ENDING_S
+    )
 
 
 class EventStreams:

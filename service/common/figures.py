@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 NOTHING = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 
@@ -22,6 +24,11 @@ def number(value: float | int | None) -> str:
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 class`, `2 classes`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def first_of(texts: Sequence[str], most: int) -> str:
+    """`a, b, …`: at most `most` of them."""
+    return ", ".join(texts[:most]) + (", …" if len(texts) > most else "")
 
 
 def percent(share: float | None) -> str:

@@ -19,8 +19,7 @@ from service.dashboard.job_progress import forecast_of, fraction_of, steps_of
 from service.dashboard.page import PageContext, back, form_of, page
 from service.dashboard.row_pages import FAR, STEP, predicted_view
 from service.jobs.collection.schemas import JobRead
-from service.jobs.comparisons.routes import comparison
-from service.jobs.comparisons.tested_rows import tested_rows
+from service.jobs.comparisons.routes import comparison, tested_rows
 from service.jobs.core.job import FINAL
 from service.jobs.evaluations.routes import evaluation
 from service.jobs.kinds import COMPARISON, EVALUATION, TRAINING

@@ -29,7 +29,7 @@ from service.datasets.schemas import (
     RowRead,
 )
 from service.datasets.store import DatasetStore
-from service.errors import Fault, InvalidContent
+from service.rows.faults import invalid_field
 from service.rows.format_table import DOWNLOADS, FORMATS
 from service.rows.parser import Parser
 from service.rows.rendering import label_name
@@ -240,7 +240,5 @@ def _merged(dataset: Dataset, body: DatasetUpdate) -> tuple[str | None, Mapping[
     changed = {**dataset.tags, **body.tags}
     tags = {key: value for key, value in changed.items() if value is not None}
     if len(tags) > MAX_TAGS:
-        message = f"at most {MAX_TAGS} tags are allowed"
-        fault = Fault(code="invalid-field", message=message, pointer="/tags")
-        raise InvalidContent("invalid-field", f"/tags: {message}", (fault,))
+        raise invalid_field("/tags", f"at most {MAX_TAGS} tags are allowed")
     return name, tags

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from service.common.figures import figure, percent
+from service.common.figures import counted, figure, percent
 from service.common.schemas import rfc3339
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
@@ -116,7 +116,7 @@ def _features(n: int, kinds: set[str]) -> str:
     """How many, in words."""
     if kinds == {"text"}:
         return f"{n:,} columns of texts" if n > 1 else "a column of texts"
-    return f"{n:,} feature{'' if n == 1 else 's'}"
+    return counted(n, "feature")
 
 
 def _first(classes: Sequence[object]) -> str:

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from annotated_types import Gt, Lt
 
-from service.errors import Fault, InvalidContent, pointer
-from service.rows.faults import invalid_field, shown
+from service.errors import InvalidContent, pointer
+from service.rows.faults import invalid_field, refuse, shown
 from service.rows.spec import Label
 from service.storage.database.tables import ModelVersion
 from svm.errors import InvalidData
@@ -117,8 +117,7 @@ def check_offered(names: Sequence[str], offer: Offer) -> None:
         else:
             code, hint = "invalid-field", f"it offers {', '.join(offer)}"
             message = f"the model predicts {'numbers' if has_numbers else 'classes'}, not {name}"
-        fault = Fault(code=code, message=message, pointer="/outputs", hint=hint)
-        raise InvalidContent(code, f"{message}; {hint}", (fault,))
+        raise refuse(code, message, pointer="/outputs", hint=hint)
 
 
 def check_shares(

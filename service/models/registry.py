@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from service.errors import Conflict, Fault, InvalidContent, NotFound
+from service.errors import Conflict, InvalidContent, NotFound
 from service.models import versions as rows
 from service.models.files import ModelFiles, PreparedVersion, same
 from service.models.versions import Model
@@ -260,8 +260,7 @@ class ModelRegistry:
             try:
                 target = rows.find_version(connection, name, version)
             except NotFound as error:
-                fault = Fault(code="invalid-field", pointer="/version", message=error.detail)
-                raise InvalidContent("invalid-field", error.detail, (fault,)) from None
+                raise InvalidContent.at("/version", "invalid-field", error.detail) from None
             if target.quarantined_at is not None:
                 detail = f"the file of {name} version {version} is damaged; choose another version"
                 raise Conflict("invalid-state", detail)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.errors import Fault, InvalidContent, TooLarge
+from service.errors import InvalidContent, TooLarge
 from service.predictions.loaded_models import LoadedModel
 from service.rows.faults import overflow
 from svm.data.matrices import Matrix, is_sparse
@@ -47,8 +47,7 @@ def check_explainable(model: LoadedModel, X: Matrix | None = None) -> None:
     if fitted.kernel is not None and fitted.features.directions is not None:
         name = fitted.features.spec.name
         message = f"no explanation: a kernel on {name} features has no terms by column"
-        fault = Fault(code="explanation-unsupported", message=message, pointer="/outputs")
-        raise InvalidContent("explanation-unsupported", message, (fault,))
+        raise InvalidContent.at("/outputs", "explanation-unsupported", message)
     if X is None:
         return
     n_texts = 0 if is_sparse(X) else len(_text_columns(fitted))

@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from anyio.to_thread import run_sync
 
-from service.datasets.upload_routes import read_limits
 from service.errors import InvalidContent, TooLarge
 from service.models.outputs import USUAL
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Predictor, Target
 from service.predictions.schemas import PredictionQuery
-from service.predictions.wire_format import UNKNOWN
+from service.predictions.wire_format import UNKNOWN, limits_of_files
 from service.rows.cell_faults import ragged
 from service.rows.cell_texts.number_text import is_value
 from service.rows.cell_texts.reading import Reading
@@ -103,12 +102,7 @@ async def predict_file(
     spec = ConvertSpec(
         file=file,
         out=str(out),
-        limits=replace(
-            read_limits(limits),
-            rows=limits.predict_rows,
-            inflated_bytes=limits.predict_body_bytes,
-            cell_bytes=limits.predict_body_bytes,
-        ),
+        limits=limits_of_files(limits),
         columns=None,
         n_features=model.n_features,
     )

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import __version__
-from service.common.event_stream import Health
+from service.common.event_stream import Health, shutting_down
 from service.common.names import ModelName
 from service.errors import Unavailable
 from service.models.outputs import arrays_of, offer_of_version
@@ -27,7 +27,6 @@ from service.predictions.routes import respond
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import Routes, requires_scope
 from service.web.bodies.control_bodies import json_body, json_request
-from service.web.operations import RETRY_AFTER_S
 from service.web.problems import responses
 
 EXAMPLE = {
@@ -122,8 +121,7 @@ def router(predictor: Predictor, registry: ModelRegistry, health: Health) -> Rou
     async def ready() -> schemas.Ready:
         """Until a shutdown has begun; every model can be asked for."""
         if health.draining:
-            detail, extra = "the service is shutting down", {"ready": False}
-            raise Unavailable("shutting-down", detail, extra=extra, retry_after_s=RETRY_AFTER_S)
+            raise shutting_down(ready=False)
         return schemas.Ready(ready=True)
 
     @routes.get(

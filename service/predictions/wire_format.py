@@ -55,6 +55,7 @@ from service.rows.spec import (
     NDJSON,
     NPY,
     ConvertSpec,
+    ReadLimits,
     RowLimits,
     SentFile,
     longest_text,
@@ -125,12 +126,7 @@ class PlainExchange:
         check_format(self._content_type, bytes(body[:HEAD_BYTES]))
         data = folder / "body"
         await to_thread.run_sync(data.write_bytes, body)
-        limits = replace(
-            read_limits(self._limits),
-            rows=self._limits.predict_rows,
-            inflated_bytes=self._limits.predict_body_bytes,
-            cell_bytes=self._limits.predict_body_bytes,  # a text is not cut
-        )
+        limits = limits_of_files(self._limits)
         file, out = SentFile(str(data), self._content_type), folder / "rows"
         await parser.convert(
             ConvertSpec(file=file, out=str(out), limits=limits, columns=model.columns)
@@ -176,6 +172,17 @@ class PlainExchange:
 
     def reply(self, asked: Instances, answer: Prediction) -> Reply:
         return write(self._accept, answer, asked)
+
+
+def limits_of_files(limits: Limits) -> ReadLimits:
+    """Of a file of rows to predict."""
+    most = limits.predict_body_bytes
+    return replace(
+        read_limits(limits),
+        rows=limits.predict_rows,
+        inflated_bytes=most,
+        cell_bytes=most,  # a text is not cut
+    )
 
 
 def _decode(body: bytes, charset: str) -> bytes:

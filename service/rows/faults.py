@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.common.encodings import MAX_RATIO
+from service.common.figures import first_of
 from service.errors import MAX_FAULTS, MAX_VALUE_CHARACTERS, Fault, InvalidContent, TooLarge
 
 MAX_EXAMPLES = 5
@@ -149,13 +150,16 @@ def refuse(
     code: str,
     message: str,
     *,
+    pointer: str | None = None,
     row: int | None = None,
     column: str | int | None = None,
     value: str | None = None,
     hint: str | None = None,
 ) -> InvalidContent:
     """The error for a fault that makes reading on pointless."""
-    fault = Fault(code=code, message=message, row=row, column=column, value=value, hint=hint)
+    fault = Fault(
+        code=code, message=message, pointer=pointer, row=row, column=column, value=value, hint=hint
+    )
     detail = message if hint is None else f"{message}; {hint}"
     return InvalidContent(code, detail, (fault,))
 
@@ -163,7 +167,7 @@ def refuse(
 def no_features(ignored: Sequence[tuple[str | int, str]]) -> InvalidContent:
     """The error for a table of which no column can be a feature; `ignored`: column and reason."""
     some = [f"{called(column)[:MAX_VALUE_CHARACTERS]} ({reason})" for column, reason in ignored]
-    reasons = ", ".join(some[:MAX_EXAMPLES]) + (", …" if len(some) > MAX_EXAMPLES else "")
+    reasons = first_of(some, MAX_EXAMPLES)
     message = f"no column can be a feature: all are ignored: {reasons}"
     return refuse("empty-data", message, hint="say by `schema` which columns are features")
 

@@ -108,6 +108,11 @@ def _full(reason: str) -> StorageFull:
     return StorageFull("storage-full", detail)
 
 
+def storage_unavailable(detail: str) -> Unavailable:
+    """The error of a disk, a file store or a database that does not respond."""
+    return Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S)
+
+
 @contextmanager
 def file_errors_reported() -> Iterator[None]:
     """Raises StorageFull if the disk has no space for writes of the block, Unavailable if it
@@ -123,7 +128,7 @@ def file_errors_reported() -> Iterator[None]:
             raise
         log.warning("disk failed", cause=str(error))
         detail = "the file store does not respond"
-        raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from error
+        raise storage_unavailable(detail) from error
 
 
 class Reserve:

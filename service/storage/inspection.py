@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from service.errors import Unavailable
-from service.storage.backups import FileRef, Show, named_files
+from service.storage.backups import FileRef, named_files
 from service.storage.blobs import BlobDamaged, Blobs
 from service.storage.database import Database
 from service.storage.database.dialects import DAMAGED
@@ -33,9 +33,7 @@ class Agreement:
     """Files that no row names; the sweep deletes them when they are an hour old."""
 
 
-def compare_rows_and_files(
-    database: Database, blobs: Blobs, deep: bool, show: Show | None = None
-) -> Agreement:
+def compare_rows_and_files(database: Database, blobs: Blobs, deep: bool) -> Agreement:
     """With `deep`, read every file and compare its digest. Raises Unavailable.
 
     The service can run meanwhile: files that it deletes are not reported.
@@ -45,13 +43,11 @@ def compare_rows_and_files(
     faulty = {file for file in named if file.key not in stored}
     damaged: set[FileRef] = set()
     if deep:
-        for done, file in enumerate(sorted(named - faulty), 1):
+        for file in named - faulty:
             try:
                 blobs.open(*file).close()
             except BlobDamaged:
                 damaged.add(file)
-            if show is not None:
-                show(done, len(named))
     if faulty or damaged:
         still, stored = _named(database), set(blobs.keys(""))
         faulty = {file for file in faulty & still if file.key not in stored}

@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, Response
 
 from service import __version__
 from service.common.content_negotiation import choose
-from service.common.event_stream import Health
+from service.common.event_stream import Health, shutting_down
 from service.common.schemas import ReadModel, Timestamp
 from service.errors import NotFound, Unavailable
 from service.settings import Limits, Settings
@@ -102,9 +102,7 @@ def router(
     async def readyz() -> ReadinessRead:
         """200 if the database responds and no shutdown has begun, else 503."""
         if health.draining:
-            raise Unavailable(
-                "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
-            )
+            raise shutting_down()
         answered = False
         with suppress(Unavailable), move_on_after(CHECK_S):
             await run_sync(database.check, limiter=checks, abandon_on_cancel=True)

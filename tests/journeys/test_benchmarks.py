@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import course_results, footprint, lists, one_answer, under_load, uploads
+from benchmarks import course_results, footprint, lists, under_load, uploads
 from benchmarks.service_process import Service, running
 from benchmarks.serving import compare
 from benchmarks.serving.loads import Load
-from benchmarks.serving.models import fitted_gaussian, fitted_linear
 from tests.journeys.server import Server, ok
 
 
@@ -53,7 +52,7 @@ def test_footprint_is_measured(service: Service) -> None:
     assert figures["more resident meanwhile, MB"] >= 0  # processes can end meanwhile
     assert 0.001 < figures["upload of 1 MB CSV, s"] < 60
     uploads = ok(service.http.get("/v1/datasets"), 200)["datasets"]
-    assert max(each["n_samples"] for each in uploads if each["n_features"] == 64) >= 1000
+    assert max(each["n_samples"] for each in uploads if each["n_features"] == 64) >= 500
 
 
 @pytest.mark.long
@@ -71,18 +70,6 @@ def test_lists_are_measured() -> None:
     assert figures.keys() == lists.LISTS.keys()
     assert figures["jobs"].keys() == {"first", "next"}
     assert all(0 < ms < 60_000 for times in figures.values() for ms in times.values())
-
-
-@pytest.mark.long
-def test_predictions_are_equal_by_every_path(service: Service) -> None:
-    """Few rows, every format, also by a batch job."""
-    differences = one_answer.differences("linear", fitted_linear(64), 300)
-    differences |= one_answer.differences("gaussian", fitted_gaussian(64), 100)
-    differences |= one_answer.differences_over_http(service, 700)
-    assert len(differences) == 2 * len(one_answer.SIZES) + 2 * (
-        4 * 3 + 1
-    )  # formats × sizes, and a job
-    assert set(differences.values()) == {0}
 
 
 @pytest.mark.long

@@ -11,10 +11,10 @@ from typing import Any, Self, Unpack, overload
 import anyio
 import httpx2
 
-from service.client import calls, errors, fields, notebook
+from service.client import bodies, calls, errors, fields, notebook
 from service.client.asynchronous.session import AsyncSession
 from service.client.calls import Retries
-from service.client.errors import ClientError, ConnectionFailed, JobCanceled, JobFailed, NotFound
+from service.client.errors import ClientError, ConnectionFailed, NotFound
 from service.client.fields import AnyDataset, AnyModel, Event, reference
 from service.client.members import TrainSpec
 from service.client.rows import (
@@ -38,8 +38,6 @@ REFRESH_S = 0.5
 POLL_S = 30.0
 """Length of a long poll without one."""
 RECONNECT_S = 1.0
-PLURALS = {"predict": "batch-predictions", "evaluate": "evaluations", "compare": "comparisons"}
-"""Kinds of jobs with results, and their paths."""
 
 
 class AsyncPredictor(fields.Resource):
@@ -116,9 +114,6 @@ class AsyncModelVersion(fields.ModelVersionFields, AsyncPredictor):
         """Delete it; refused while an alias points to it."""
         await self._session.send(calls.delete(self._path()))
 
-    def _path(self, *parts: str) -> str:
-        return calls.path_of("v1", "models", self.name, "versions", self.version, *parts)
-
 
 class AsyncModel(fields.ModelFields, AsyncPredictor):
     """A name with its versions and aliases."""
@@ -162,9 +157,6 @@ class AsyncModel(fields.ModelFields, AsyncPredictor):
         except NotFound:
             return {"If-None-Match": "*"}
         return {"If-Match": reply.headers["etag"]}
-
-    def _path(self, *parts: object) -> str:
-        return calls.path_of("v1", "models", self.name, *parts)
 
 
 async def predict(
@@ -248,9 +240,6 @@ class AsyncDataset(fields.DatasetFields):
         """Delete it; refused while a job needs it. Its models are kept."""
         await self._session.send(calls.delete(self._path()))
 
-    def _path(self, *parts: str) -> str:
-        return calls.path_of("v1", "datasets", self.id, *parts)
-
 
 class AsyncJob(fields.JobFields):
     """A training, batch prediction, evaluation or comparison."""
@@ -285,14 +274,7 @@ class AsyncJob(fields.JobFields):
                     raise TimeoutError(f"{self.id} is {self.state} after {timeout_s} s")
                 await self.refresh(wait_s=min(left, REFRESH_S if has_bar else POLL_S))
                 show(*notebook.job_progress(self))
-        if self.state == "canceled":
-            raise JobCanceled(self.id, "canceled", "the job was canceled", None, self)
-        if self.state == "failed":
-            raise JobFailed(
-                self.id,
-                **{"code": "failed", "detail": "", "hint": None, **(self.error or {})},
-                job=self,
-            )
+        errors.require_success(self)
         return self
 
     async def events(self, *, after: int = 0) -> AsyncIterator[Event]:
@@ -375,16 +357,6 @@ class AsyncJob(fields.JobFields):
         call = calls.send_json("POST", self._path(action), body or {})
         self.data = await self._session.json(call)
         return self
-
-    def _results_path(self) -> str:
-        if self.kind not in PLURALS:
-            raise ClientError(
-                f"{self.id} is of kind {self.kind}, without results: use its metrics and model"
-            )
-        return calls.path_of("v1", PLURALS[self.kind], self.id)
-
-    def _path(self, *parts: str) -> str:
-        return calls.path_of("v1", "jobs", self.id, *parts)
 
 
 class AsyncClient:
@@ -481,7 +453,7 @@ class AsyncClient:
         `{"name": "auto", "effort": "quick"}`, or one of the classes of `svm.solvers`;
         `svm.transforms.features` and `svm.stopping` have classes for `features` and `stopping`.
         """
-        body = calls.training(dataset, model_name, solver, **spec)
+        body = bodies.training(dataset, model_name, solver, **spec)
         return AsyncJob(self._session, await self._session.json(calls.create("/v1/jobs", body)))
 
     async def plan(
@@ -496,7 +468,7 @@ class AsyncClient:
 
         Raises what `train` with these arguments would raise.
         """
-        body = calls.training(dataset, model_name, solver, **spec)
+        body = bodies.training(dataset, model_name, solver, **spec)
         call = calls.create("/v1/jobs", body, params={"validate_only": True})
         plan: dict[str, Any] = await self._session.json(call)
         return plan
@@ -509,7 +481,7 @@ class AsyncClient:
 
         Returns the job of each, or the problem for which it was refused.
         """
-        body = {"jobs": [calls.training(**training) for training in trainings]}
+        body = {"jobs": [bodies.training(**training) for training in trainings]}
         reply = await self._session.json(calls.create("/v1/jobs:batch", body))
         return [
             AsyncJob(self._session, entry["job"])
@@ -626,14 +598,9 @@ class AsyncClient:
         file, in the `format` `csv`, `ndjson`, `npy` or `parquet`. By default the output is `label`,
         or `value` of a model of numbers; `coverage` is that of an `interval`, `withheld` that of
         `label_or_none`."""
-        body = {
-            **calls.measured(model, dataset),
-            "outputs": None if outputs is None else list(outputs),
-            "format": format,
-            "tags": dict(tags or {}),
-            "callback": callback,
-            **{name: share for name, share in shares.items() if share is not None},
-        }
+        some = None if outputs is None else list(outputs)
+        asked = {"outputs": some, "format": format, **shares}
+        body = bodies.scoring(model, dataset, tags, callback, **asked)
         return await self._queue("/v1/batch-predictions", body)
 
     async def evaluate(
@@ -657,8 +624,7 @@ class AsyncClient:
             "leave_out_trained": leave_out_trained,
             "validation_only": validation_only,
         }
-        about = {**calls.measured(model, dataset), **asked}
-        body = {**about, "tags": dict(tags or {}), "callback": callback}
+        body = bodies.scoring(model, dataset, tags, callback, **asked)
         return await self._queue("/v1/evaluations", body)
 
     async def compare(
@@ -677,7 +643,7 @@ class AsyncClient:
         are those of the service: `scaling`, `features`, `stopping`, `validation`, `rank_by`,
         `sizes`, `model_name` to keep the best model, and more.
         """
-        body = calls.comparison(dataset, solvers, grid, options)
+        body = bodies.comparison(dataset, solvers, grid, options)
         return await self._queue("/v1/comparisons", body)
 
     async def import_model(self, model_name: str, path: str | Path) -> AsyncModelVersion:

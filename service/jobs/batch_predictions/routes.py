@@ -11,8 +11,8 @@ from service.jobs.batch_predictions import schemas
 from service.jobs.batch_predictions.schemas import BatchPredictionCreate
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.collection.submission import Draft, Stores, Submission
-from service.jobs.core.model_columns import check_columns, unused_columns
+from service.jobs.collection.submission import Draft, Stores, Submission, scoring_draft
+from service.jobs.core.model_columns import check_columns
 from service.jobs.kinds import BATCH_PREDICTION
 from service.jobs.training.admission import refuse_at
 from service.models.outputs import (
@@ -41,14 +41,7 @@ class BatchPredictions(Submission[BatchPredictionCreate]):
             check_shares(stores.models.files.load(version), outputs, shares)
         with refuse_at("/dataset_id"):
             check_columns(dataset, version)
-        spec = {
-            **body.model_dump(mode="json"),
-            "outputs": outputs,
-            "dataset_id": dataset.id,
-            "model": {"name": version.model_name, "version": version.version},
-            "ignored_columns": unused_columns(dataset, version),
-        }
-        return Draft(spec, dataset, version.model_name, needs=version)
+        return scoring_draft(body, dataset, version, outputs=outputs)
 
 
 def _outputs_of(body: BatchPredictionCreate, version: ModelVersion) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.common.figures import first_of
 from service.common.phases import SAVING
 from service.jobs.batch_predictions.schemas import Format
 from service.jobs.context import RunContext
@@ -59,7 +60,7 @@ def _unlikely(outputs: Outputs) -> tuple[str, ...]:
     rows = unlikely_labels(outputs["probability"], outputs["label"])
     if not len(rows):
         return ()
-    shown = ", ".join(map(str, rows[:SHOWN_ROWS] + 1)) + (", …" if len(rows) > SHOWN_ROWS else "")
+    shown = first_of(list(map(str, rows[: SHOWN_ROWS + 1] + 1)), SHOWN_ROWS)
     return (
         f"In {len(rows):,} of the rows ({shown}) the label is not the class with the largest "
         "probability: labels follow the decision values.",

@@ -353,9 +353,7 @@ class Collection:
             if batch.complete and not batch.events:
                 return Response(status_code=204)
             if watcher.closing:
-                raise Unavailable(
-                    "shutting-down", "the service is shutting down", retry_after_s=RETRY_AFTER_S
-                )
+                raise event_stream.shutting_down()
             if is_head(request):  # only the headers; a stream would keep the connection
                 return Response(media_type=event_stream.MEDIA_TYPE)
             return self._access.streams.reply(request, follow(watcher, id, after, batch))

@@ -15,6 +15,7 @@ from service.errors import ServiceError, StorageFull, Unavailable
 from service.jobs.callbacks import Destinations
 from service.jobs.collection.schemas import KindCreate
 from service.jobs.core.job import Job
+from service.jobs.core.model_columns import unused_columns
 from service.jobs.core.store import Also, AlsoAll, JobStore, NewJob
 from service.jobs.kinds import Kind
 from service.models.registry import ModelRegistry
@@ -48,6 +49,18 @@ class Draft:
     model_name: str | None
     needs: ModelVersion | None = None
     """The model version that the job reads."""
+
+
+def scoring_draft(body: KindCreate, dataset: Dataset, version: ModelVersion, **more: Any) -> Draft:
+    """Of a job that scores the rows of a dataset by a model version; `more` members of its spec."""
+    spec = {
+        **body.model_dump(mode="json"),
+        "dataset_id": dataset.id,
+        "model": {"name": version.model_name, "version": version.version},
+        "ignored_columns": unused_columns(dataset, version),
+        **more,
+    }
+    return Draft(spec, dataset, version.model_name, needs=version)
 
 
 @dataclass(frozen=True)

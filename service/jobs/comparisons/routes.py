@@ -10,7 +10,8 @@ from fastapi import Path, Request, Response
 from service import charts
 from service.charts.chart import MEDIA_TYPES, ChartFormat
 from service.common.names import JobId
-from service.datasets.store import LATEST_DATASET
+from service.datasets.store import LATEST_DATASET, DatasetStore
+from service.errors import NotFound
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
 from service.jobs.collection.submission import Stores
@@ -22,8 +23,10 @@ from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.job import Job, State
 from service.jobs.core.store import JobStore
 from service.jobs.kinds import COMPARISON
+from service.jobs.training.routes import PROBLEMS
 from service.web.access.scopes import Routes, requires_scope
 from service.web.problems import responses
+from svm.data.splitting import held_out_rows
 
 EXAMPLE = {
     "dataset_id": LATEST_DATASET,
@@ -55,16 +58,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         comparisons,
         schemas.ComparisonCreate,
         EXAMPLE,
-        *("invalid-name", "target-missing", "target-continuous", "label-mismatch"),
-        *(
-            "single-class",
-            "too-many-classes",
-            "class-too-small",
-            "not-separable",
-            "scaling-unsupported",
-            "features-unsupported",
-        ),
-        *("plan-too-large", "unknown-class"),
+        *PROBLEMS,
         summary="Compare trainings, or search hyperparameters",
         description="Queues one job that trains every entry on the same rows, ranks them by their "
         "scores on the other rows, and keeps the best as a version of `model_name`, if that is "
@@ -141,3 +135,20 @@ def _so_far(jobs: JobStore, job: Job) -> dict[str, Any]:
             if entry["number"] == job.progress.get("entry") and entry["state"] == "waiting":
                 entry["state"] = "running"
     return shown
+
+
+def tested_rows(row: Job, datasets: DatasetStore) -> int | None:
+    """How many rows the accuracies of a comparison were measured on; None if its entries are ranked
+    by another score, or its data were deleted."""
+    validation = row.spec.get("validation", {})
+    if row.spec.get("rank_by") != "accuracy" or not {"folds", "fraction"} & validation.keys():
+        return None
+    try:
+        dataset = datasets.get(row.dataset_id).only(row.spec.get("classes"))
+    except NotFound:
+        return None
+    if "folds" in validation:
+        return sum(count for count in dataset.class_counts or () if count > 1)
+    groups = dataset.class_counts if validation.get("stratify") else None
+    fraction = validation["fraction"]
+    return sum(held_out_rows(count, fraction) for count in groups or (dataset.n_samples,))

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from service.common.figures import first_of
 from service.datasets.dataset import Dataset
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.faults import listed
@@ -104,9 +105,8 @@ def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.
     numbers = match_labels(dataset.classes, classes)
     if None in numbers:
         label = dataset.classes[numbers.index(None)]
-        shown = ", ".join(repr(one) for one in classes[:5])
-        more = ", …" if len(classes) > 5 else ""
-        message = f"the model has no class {label!r}; its classes are {shown}{more}"
+        shown = first_of(list(map(repr, classes)), 5)
+        message = f"the model has no class {label!r}; its classes are {shown}"
         raise InvalidData("unknown-class", message)
     return np.array(numbers)
 

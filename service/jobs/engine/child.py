@@ -83,6 +83,19 @@ def _become_child(
     end_after(work)
 
 
+def signal_pipe(on_end: Callable[..., None], *ends: int) -> tuple[int, int]:
+    """The two ends of a pipe that gets a byte for each signal, so that a wait for it ends: for the
+    end of a child, and for those that `on_end` handles. Neither end blocks."""
+    reader, writer = os.pipe()
+    for end in (reader, writer):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for number in ends:
+        signal.signal(number, on_end)
+    return reader, writer
+
+
 def end_after(work: Callable[[], None]) -> NoReturn:
     """Do all that a forked process is for, and end it."""
     code = 1

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from service.common.logs import configure_logging
 from service.jobs.engine import compiling, worker_process
-from service.jobs.engine.child import Forked, end_after
+from service.jobs.engine.child import Forked, end_after, signal_pipe
 from service.settings import Settings
 from service.subprocesses.working import session_steps_back
 
@@ -96,12 +96,7 @@ class Supervisor:
         self._pause = 0.0
         self._not_before = 0.0
         self._stopping = False
-        self._signals, self._bell = os.pipe()
-        for end in (self._signals, self._bell):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(self._bell, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, self._stop)
+        self._signals, self._bell = signal_pipe(self._stop, signal.SIGTERM)
 
     def run(self) -> None:
         """Until standard input closes or SIGTERM comes."""

@@ -7,13 +7,9 @@ from functools import partial
 from service.datasets.store import LATEST_DATASET
 from service.jobs.collection.routes import Collection, JobAccess
 from service.jobs.collection.schemas import Form
-from service.jobs.collection.submission import Draft, Stores, Submission
+from service.jobs.collection.submission import Draft, Stores, Submission, scoring_draft
 from service.jobs.core.job import Job
-from service.jobs.core.model_columns import (
-    check_columns,
-    labeled_for,
-    unused_columns,
-)
+from service.jobs.core.model_columns import check_columns, labeled_for
 from service.jobs.core.store import JobStore
 from service.jobs.evaluations import schemas
 from service.jobs.evaluations.run import MAX_COLUMNS, NO_VALIDATION, outputs_of
@@ -44,15 +40,8 @@ class Evaluations(Submission[EvaluationCreate]):
             raise invalid_field("/importance", message)
         outputs = outputs_of(version)
         check_scores(dataset, version, len(outputs), stores.limits.worker_memory_bytes)
-        spec = {
-            **body.model_dump(mode="json"),
-            "dataset_id": dataset.id,
-            "model": {"name": version.model_name, "version": version.version},
-            "ignored_columns": unused_columns(dataset, version),
-            "unlabeled_rows": ((dataset.reading or {}).get("unlabeled") or {}).get("count", 0),
-            "outputs": outputs,
-        }
-        return Draft(spec, dataset, version.model_name, needs=version)
+        unlabeled = ((dataset.reading or {}).get("unlabeled") or {}).get("count", 0)
+        return scoring_draft(body, dataset, version, unlabeled_rows=unlabeled, outputs=outputs)
 
 
 def holds_out(version: ModelVersion) -> bool:

@@ -442,20 +442,16 @@ def check_start(
     for number, (expected, given) in enumerate(names, start=1):
         if given != expected:
             raise _refusal(f"feature {number}: the model has {expected!r}, the dataset {given!r}")
-    _check_kinds(dataset, start)
+    try:
+        check_columns(dataset, start)
+    except InvalidData as error:
+        raise _refusal(error.message) from None
     if isinstance(spec.solver, HasDualCoefficients) and not _has_rows_of(dataset, start, datasets):
         raise _refusal(
             f"{spec.solver.name} inherits row numbers, and the dataset does not begin with the "
             "rows that the model was trained on",
             f"append the new rows to {start.dataset_id}",
         )
-
-
-def _check_kinds(dataset: Dataset, start: ModelVersion) -> None:
-    try:
-        check_columns(dataset, start)
-    except InvalidData as error:
-        raise _refusal(error.message) from None
 
 
 def load_start(

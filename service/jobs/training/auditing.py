@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from service.common.figures import first_of
 from service.datasets.dataset import Dataset
 from service.datasets.store import DatasetStore
 from service.jobs.training.rows import LabeledRows
@@ -126,8 +127,8 @@ def _never_predicted(metrics: Mapping[str, Any], classes: Sequence[Any]) -> Iter
     predicted = np.flatnonzero(confusion.sum(axis=0))
     missed = np.flatnonzero(confusion.sum(axis=1) * (confusion.sum(axis=0) == 0))
     if len(missed):
-        names = [label_name(classes[k])[:SHOWN_CHARACTERS] for k in missed[:SHOWN_CLASSES]]
-        shown = ", ".join(names) + (", …" if len(missed) > SHOWN_CLASSES else "")
+        names = [label_name(classes[k])[:SHOWN_CHARACTERS] for k in missed.tolist()]
+        shown = first_of(names, SHOWN_CLASSES)
         found = f"The model never predicts {shown}."
         if len(predicted) == 1:
             only = label_name(classes[predicted[0]])[:SHOWN_CHARACTERS]

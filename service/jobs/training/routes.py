@@ -41,6 +41,14 @@ EXAMPLE = {
 }
 
 
+PROBLEMS = (
+    *("invalid-name", "target-missing", "target-continuous", "label-mismatch", "single-class"),
+    *("too-many-classes", "class-too-small", "not-separable", "scaling-unsupported"),
+    *("features-unsupported", "plan-too-large", "unknown-class"),
+)
+"""Those of requests for trainings, one or many."""
+
+
 def router(stores: Stores, access: JobAccess) -> Routes:
     collection = Collection(access, JOB_FORM)
     trainings = Trainings(stores)
@@ -48,16 +56,7 @@ def router(stores: Stores, access: JobAccess) -> Routes:
         trainings,
         JobCreate,
         EXAMPLE,
-        *("invalid-name", "target-missing", "target-continuous", "label-mismatch"),
-        *(
-            "single-class",
-            "too-many-classes",
-            "class-too-small",
-            "not-separable",
-            "scaling-unsupported",
-            "features-unsupported",
-        ),
-        *("plan-too-large", "unknown-class", "warm-start-unsupported"),
+        *(*PROBLEMS, "warm-start-unsupported"),
         summary="Train a model",
         description="Queues a training and answers at once; the next free worker trains. Errors "
         "that can be known in advance are reported here. Follow the job with "

@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from service.common.figures import first_of
 from service.common.names import INVALID_NAME, NAME, AliasName, DatasetReference, ModelName
 from service.common.schemas import ShownAs, WriteModel
 from service.datasets.dataset import Dataset
@@ -222,7 +223,7 @@ def require_class(known: Sequence[Label], label: Label, pointer: str) -> None:
             pointer,
             "unknown-class",
             f"no row has the label {label_name(label)[:MAX_VALUE_CHARACTERS]!r}",
-            "labels are " + ", ".join(names[:5]) + (", …" if len(names) > 5 else ""),
+            "labels are " + first_of(names, 5),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from service.common.figures import counted
 from service.datasets.dataset import Dataset
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.schemas import Folds, ValidationDataset, ValidationSplit
@@ -70,11 +71,11 @@ def _sentences(facts: dict[str, Any], dataset: Dataset, *, folds: bool) -> tuple
     said = []
     if "groups" in facts:
         count, both = facts["groups"], facts["groups_on_both_sides"]
-        one = f"{count:,} {'group' if count == 1 else 'groups'} of {dataset.group!r}"
+        one = f"{counted(count, 'group')} of {dataset.group!r}"
         text = f"{one} {'was' if count == 1 else 'were'} measured, {both} on both sides of a split"
         if (off := facts["class_shares_off_by"]) is not None:
             text += "; the classes of a validation set are off their shares by "
-            text += f"{off:,} {'row' if off == 1 else 'rows'} at most"
+            text += f"{counted(off, 'row')} at most"
         said.append(f"{text}.")
     if "trained_until" in facts:
         last, first = facts["trained_until"][-1], facts["measured_since"][-1]

@@ -10,6 +10,7 @@ from weakref import ref
 
 import numpy as np
 
+from service.common.figures import counted
 from service.datasets.dataset import Dataset
 from service.jobs.context import RunContext
 from service.jobs.core.attempts import Attempt
@@ -100,7 +101,7 @@ def search_of(outcome: Outcome) -> dict[str, Any]:
 def search_so_far(search: Search) -> dict[str, Any]:
     """The same of a search that has not ended: nothing is chosen yet."""
     tried = search.tried()
-    said = f"{len(tried)} setting{'' if len(tried) == 1 else 's'} tried so far"
+    said = f"{counted(len(tried), 'setting')} tried so far"
     known = {"summary": said, "score": None, "n_samples": search.rows}
     return known | _tried(tried, search.of_numbers, None)
 

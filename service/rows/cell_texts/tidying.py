@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from service.common.figures import first_of
 from service.errors import ServiceError
 from service.rows.cell_texts.number_text import MISSING_VALUES, is_value
 from service.rows.cell_texts.text import records, slices
@@ -78,9 +79,8 @@ class Tidied:
 
     def note(self, what: str, lines: list[Line]) -> set[int]:
         """Add a warning about lines that are left out; their numbers."""
-        shown = ", ".join(repr(" ".join(line.texts)[:64]) for line in lines[:3])
-        more = ", …" if len(lines) > 3 else ""
-        self.warnings.append(warning("left-out-lines", f"{what}: {shown}{more}"))
+        shown = first_of([repr(" ".join(line.texts)[:64]) for line in lines], 3)
+        self.warnings.append(warning("left-out-lines", f"{what}: {shown}"))
         return {number for line in lines for number in range(line.begin, line.end)}
 
 

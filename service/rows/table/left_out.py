@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from service.common.figures import counted
 from service.errors import MAX_FAULTS, Fault, InvalidContent
 from service.rows.faults import called, no_features, shown, warning
 from service.rows.spec import ParseSpec, ReadLimits, Stored, TableColumn
@@ -73,7 +74,7 @@ def without_unlabeled(spec: ParseSpec, table: Table, folder: Path) -> Table:
     with rewriting(folder) as part:
         columns = write_chosen(table, in_folder(folder), labeled, part, spec.limits)
     count, words = len(rows), {word: n for word, n in target.missing.items() if word}
-    those = "1 row has no label and is" if count == 1 else f"{count:,} rows have no label and are"
+    those = counted(count, "row has no label and is", "rows have no label and are")
     message = f"{those} left out"
     if words:
         message += f": {_in_words(words)}; if it is a class, say in `schema` that the kind of the "
@@ -106,7 +107,7 @@ def _check(spec: ParseSpec, table: Table, target: Target, rows: list[int]) -> No
         if spec.asked.target is not None:
             hints.append("name another column with `target`")
     hint = ", or ".join(hints) or "take another `target`"
-    those = "1 row has" if count == 1 else f"{count:,} rows have"
+    those = counted(count, "row has", "rows have")
     if too_many:
         those = f"more than half, {count:,} of {n:,} rows, have"
     message = f"{those} no label ({_in_words(target.missing)}); the first is row {rows[0]}"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from service.errors import Fault, InvalidContent
+from service.errors import InvalidContent
+from service.rows.faults import refuse
 from service.rows.spec import Divided, Parsed, SplitSpec, Stored
 from service.rows.table.beside import apart_of
 from service.rows.table.labels import MAX_CLASSES, Target, join_labels
@@ -84,5 +85,4 @@ def _refusal(code: str, pointer: str, message: str) -> InvalidContent:
     hint = hint or "choose another fraction"
     if code == "not-separable":
         hint += ", or append rows of other groups or times"
-    fault = Fault(code=code, message=message, pointer=pointer, hint=hint)
-    return InvalidContent(code, f"{message}; {hint}", (fault,))
+    return refuse(code, message, pointer=pointer, hint=hint)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from service.common.figures import counted
 from service.rows.cell_texts.number_text import similar
 from service.rows.faults import listed, warning
 from service.rows.spec import Parsed
@@ -235,7 +236,7 @@ def _warnings(
     if table.labels is not None:
         yield from _label_warnings(table.labels, table.target)
     if n_duplicates:
-        those = _counted(n_duplicates, "row has", "rows have")
+        those = counted(n_duplicates, "row has", "rows have")
         yield warning("duplicates", f"{those} the same features as another one")
 
 
@@ -250,7 +251,7 @@ def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]
         message += 'they are amounts, train with `loss: "epsilon-insensitive"`'
         yield warning("many-labels", message)
     elif len(counts) > 1 and min(counts) * 10 < max(counts):
-        message = f"the smallest class has {_counted(min(counts), 'row', 'rows')}"
+        message = f"the smallest class has {counted(min(counts), 'row', 'rows')}"
         yield warning("imbalanced", f"{message}, the largest {max(counts):,}")
     message = similar("classes", [label for label in classes if isinstance(label, str)])
     if message:
@@ -259,7 +260,7 @@ def _label_warnings(target: Target, name: str | None) -> Iterator[dict[str, Any]
 
 def _as_numbers(target: Target, what: str, name: str | None) -> str:
     """That labels are a numeric target, and how they become classes."""
-    values = _counted(target.n_distinct, "value", "different values")
+    values = counted(target.n_distinct, "value", "different values")
     message = f"{what} is a numeric target with {values}: models predict the number"
     ways = []
     if name is not None:
@@ -279,7 +280,7 @@ def _column_warnings(
     low, high = _array(columns["min"]), _array(columns["max"])
     constant = np.flatnonzero(low == high)
     if len(constant):
-        message = _counted(len(constant), "column has", "columns have")
+        message = counted(len(constant), "column has", "columns have")
         message += " the same value in every row"
         yield warning("constant-columns", message, list(map(name_of, constant)))
     codes = [i for i in np.flatnonzero((low % 1 == 0) & (high % 1 == 0)) if _may_be_code(table, i)]
@@ -290,7 +291,7 @@ def _column_warnings(
         yield warning("may-be-codes", message, named)
     inexact = np.flatnonzero(np.maximum(np.abs(low), np.abs(high)) > EXACT)
     if len(inexact):
-        message = _counted(len(inexact), "column goes", "columns go")
+        message = counted(len(inexact), "column goes", "columns go")
         message += " beyond 2^53, where whole numbers are rounded; if they are identifiers, ignore "
         message += "them or say that they are categories"
         yield warning("inexact-integers", message, list(map(name_of, inexact)))
@@ -305,10 +306,6 @@ def _may_be_code(table: Table, i: np.intp) -> bool:
     """Whether a column of numbers has the name of a code."""
     column = table.kinds[int(i)]
     return column.kind == "number" and _CODE.search(column.name) is not None
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 class Moments:

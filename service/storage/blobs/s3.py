@@ -16,7 +16,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from service.errors import StorageFull, Unavailable
+from service.errors import StorageFull
 from service.settings import Limits
 from service.storage.arrays import Content
 from service.storage.blobs.base import (
@@ -29,9 +29,8 @@ from service.storage.blobs.base import (
     open_undamaged,
     still_undamaged,
 )
-from service.storage.disk import file_errors_reported, private_folder
+from service.storage.disk import file_errors_reported, private_folder, storage_unavailable
 
-RETRY_S = 2
 PART_BYTES = 8 * CHUNK_BYTES
 """Size of the parts of larger files; the object exists when the last part has arrived."""
 PARTS_AT_ONCE = 4
@@ -190,6 +189,4 @@ def _failures_reported() -> Iterator[None]:
         yield
     except BaseError as error:
         log.warning("file store failed", cause=str(error).partition("\n")[0])
-        raise Unavailable(
-            "storage-unavailable", "the file store does not respond", retry_after_s=RETRY_S
-        ) from error
+        raise storage_unavailable("the file store does not respond") from error

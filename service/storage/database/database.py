@@ -25,11 +25,10 @@ from service.storage.database.signals import (
     PostgresModelChanges,
     SQLiteModelChanges,
 )
-from service.storage.disk import Reserve
+from service.storage.disk import Reserve, storage_unavailable
 
 BLOCKED_S = 1.0
 """If no transaction began or ended for this long while others waited, the database is blocked."""
-RETRY_S = 2
 CLOSE_S = 3.0
 READERS, WRITERS = 8, 6
 """Connections of one process. SQLite has one writer at a time; the write queue orders them, which
@@ -283,8 +282,7 @@ class WriteQueue:
 
 
 def _blocked() -> Unavailable:
-    detail = "the database is blocked, and too many requests wait for it"
-    return Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S)
+    return storage_unavailable("the database is blocked, and too many requests wait for it")
 
 
 def present_revision(database: Database) -> str | None:

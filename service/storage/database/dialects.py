@@ -16,13 +16,12 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from service.errors import StorageFull, Unavailable
-from service.storage.disk import close_to_others, private_file
+from service.storage.disk import close_to_others, private_file, storage_unavailable
 
 WAIT_S = 30
 """Timeout of writers that wait for each other; transactions take milliseconds."""
 STOPPED_S = 10
 """Timeout of an idle transaction; less than that of the writers that wait for it."""
-RETRY_S = 2
 
 _POSTGRES = {
     "connect_timeout": 5,
@@ -110,10 +109,7 @@ def failures_reported() -> Iterator[None]:
         if state == _POSTGRES_FULL or code == sqlite3.SQLITE_FULL:
             detail = "the database has no space left; nothing was stored"
             raise StorageFull("storage-full", detail) from cause
-        detail = "the database does not respond"
-        raise Unavailable("storage-unavailable", detail, retry_after_s=RETRY_S) from (
-            cause or error
-        )
+        raise storage_unavailable("the database does not respond") from (cause or error)
 
 
 def _damaged(cause: object) -> Unavailable:

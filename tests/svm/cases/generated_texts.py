@@ -1,4 +1,4 @@
-"""Messages for measurements: frequent words by Zipf's law, words of the class among them.
+"""Generated messages: frequent words by Zipf's law, words of the class among them.
 
 A seed gives the same texts everywhere.
 """

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
-from service.client.asynchronous.client import PLURALS
+from service.client.fields import PLURALS
 from service.jobs.engine.worker_process import Worker
 from service.jobs.kinds import KINDS, Kind
 from service.settings import Settings
