@@ -122,4 +122,5 @@ def objective_chart(comparison: ComparisonRead, number: int) -> Chart:
             rows = np.array(entry.trace.rows, dtype=float)
             excess = rows[:, 1] / objective.dual - 1
             lines.append((entry_title(entry.spec), rows[:, 0], excess))
-    return views.relative_costs("Cost against time", lines)
+    title = f"Cost against time, λ = {objective.regularization:.4g}"
+    return views.relative_costs(title, lines)

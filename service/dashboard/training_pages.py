@@ -260,7 +260,7 @@ def _ask(field: Field, label: str, words: Mapping[str, str], note: str) -> Varia
     else:
         assert isinstance(field, Variants)
         options = {option.value: option for option in field.options}
-    ordered = [value for value in (*words, *(options.keys() - words)) if value in options]
+    ordered = [value for value in dict.fromkeys((*words, *options)) if value in options]
     return Variants(
         name=field.name,
         pointer=field.pointer,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from service.dashboard.schema_forms import body_of
+from service.dashboard.schema_forms import Variants, body_of
 from service.dashboard.training_pages import OF_OTHER_TARGETS, entries_like, job_fields
 from tests.service.dashboard.browser import Browser
 from tests.service.jobs.data import csv_of
@@ -66,6 +67,10 @@ def test_suggestions_have_reasons(browser: Browser) -> None:
     fields = browser.page.form("/train").fields
     assert fields["scaling"] == [""]
     assert fields["validation"] == [""]
+    solvers = next(field for field in job_fields() if field.name == "solver")
+    assert isinstance(solvers, Variants)
+    shown = re.findall('type="radio" name="solver" value="([^"]+)"', browser.page.html)
+    assert shown == sorted((one.value for one in solvers.options), key=lambda one: one != "auto")
 
 
 def test_sparse_data_keep_their_zeros(browser: Browser) -> None:
