@@ -251,14 +251,19 @@ def margins(
 
 
 def reliability(
-    title: str, bins: Sequence[tuple[int, float, float]], error: float, about: str = "rows"
+    title: str,
+    bins: Sequence[tuple[int, float, float]],
+    error: float,
+    about: str = "rows",
+    effective: float = 1.0,
 ) -> Chart:
     """(rows, mean of the largest probability, share that is correct) of each bin that has rows, and
-    the expected calibration error."""
+    the expected calibration error. `effective`: the share of rows that are as if independent; in
+    the bins it is larger."""
     rows, probability, correct = (
         np.array(column, dtype=float) for column in zip(*bins, strict=True)
     )
-    low, high = np.transpose([interval(share, n) for n, _, share in bins])
+    low, high = np.transpose([interval(share, effective * n) for n, _, share in bins])
     gap = np.full(len(bins), np.nan)
     errors = Series(
         np.stack([probability, probability, gap], axis=1).ravel(),

@@ -19,6 +19,7 @@ from service.jobs.comparisons.schemas import ComparisonRead
 from service.jobs.comparisons.size_plot import entry_title
 from service.jobs.core.job import FINAL
 from service.jobs.evaluations.schemas import EvaluationMetricsRead, NumberMetricsRead
+from service.models.measured import effective
 
 COLUMNS = ("epoch", "updates", "elapsed_s", "primal", "dual", "train_error", "validation_error")
 
@@ -107,6 +108,7 @@ def evaluation_charts(metrics: EvaluationMetricsRead | NumberMetricsRead) -> dic
             "Reliability",
             [(one.n_samples, one.mean_probability, one.accuracy) for one in bins],
             metrics.calibration.expected_calibration_error,
+            effective=effective(metrics, metrics.n_samples) / metrics.n_samples,
         )
     return charts
 

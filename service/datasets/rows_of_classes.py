@@ -96,10 +96,9 @@ class RowsOfClasses:
         given = self.apart.groups
         if given is None and not (equal or self._has_copies):
             return None
-        numbers = self._hashes_at(rows) if given is None else given[rows]
-        if len(np.unique(numbers)) == len(rows):
-            return None
-        return Groups(numbers, of_equal_rows=given is None)
+        keys = self._hashes_at(rows) if given is None else given[rows]
+        groups = Groups.of(keys, of_equal_rows=given is None)
+        return None if len(groups) == len(rows) else groups
 
     def _hashes_at(self, rows: Indices) -> Words:
         return self.hashes_of(rows)

@@ -20,7 +20,7 @@ from service.models.errors_in_words import (
     intervals_in_words,
     loss_in_words,
 )
-from service.models.measured import effective, expected_beside, in_groups
+from service.models.measured import effective, expected_beside, in_groups, less_sure
 from service.models.outputs import USUAL
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
@@ -295,7 +295,8 @@ def _expected(expected: float, search: Mapping[str, Any]) -> str:
 
 def _none(version: ModelVersion) -> Iterator[str]:
     """What `label_or_none` costs and finds, at the usual share, if it was trained here."""
-    known = version.result.get("metrics", {}).get("validation", {}).get("none_of_these")
+    validation = version.result.get("metrics", {}).get("validation", {})
+    known = validation.get("none_of_these")
     if known is None:
         return
     n, withheld = known["n_samples"], USUAL.withheld
@@ -314,6 +315,7 @@ def _none(version: ModelVersion) -> Iterator[str]:
         f"over such draws of rows this costs {one['mean_share']:.2%} of the answers to known "
         f"classes, k/(n + 1); 19 models of 20 withhold {low:.1%} to {high:.1%} of them."
     )
+    yield from less_sure(validation)
     if one["recall"] is not None:
         total = sum(group["n_samples"] for group in known["left_out"])
         yield (

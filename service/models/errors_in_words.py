@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.common.figures import figure
-from service.models.measured import in_groups
+from service.models.measured import in_groups, less_sure
 from service.storage.database.tables import ModelVersion
 from svm.model.conformal import least_rows
 
@@ -87,6 +87,7 @@ def intervals_in_words(version: ModelVersion) -> Iterator[str]:
         f"rows they contain {one['mean_share']:.2%} of new targets, k/(n + 1); 19 models of 20 "
         f"reach {one['least_share']:.1%}, the 5 % point of the Beta distribution."
     )
+    yield from less_sure(metrics["validation"])
 
 
 def loss_in_words(version: ModelVersion) -> Iterator[str]:

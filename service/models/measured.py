@@ -3,7 +3,7 @@ are mappings, as records have them, or objects, as replies have them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,12 @@ def in_groups(metrics: Any) -> str:
         return f" in {counted(count, 'group')}"
     count = _member(metrics, "n_distinct")
     return "" if count is None else f" in {counted(count, 'group')} of equal rows"
+
+
+def less_sure(metrics: Any) -> Iterator[str]:
+    """What a card adds where it counts rows as independent ones."""
+    if groups := in_groups(metrics):
+        yield f"These rows are{groups}: the share of one model can be further off."
 
 
 def between(share: float, n: float) -> str:

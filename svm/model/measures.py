@@ -28,7 +28,7 @@ FEWEST_GROUPS = 8
 LEVEL = 0.975
 DEVIATIONS = 1.959964
 """The quantile of the normal distribution at `LEVEL`."""
-ERROR_BYTES = 100
+ERROR_BYTES = 120
 """Of a row while its error is measured: the true and the predicted number, and all in between."""
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
@@ -38,12 +38,20 @@ class Groups:
     """Which of some rows belong together: they say less than independent ones."""
 
     numbers: Array
-    """(n_samples,) equal for rows of the same group."""
+    """(n_samples,) of the group of each row, from 0; none is left out."""
     of_equal_rows: bool = False
+
+    @classmethod
+    def of(cls, keys: Array, of_equal_rows: bool = False) -> Groups:
+        """`keys`: (n_samples,) equal for rows of the same group."""
+        return cls(np.unique(keys, return_inverse=True)[1], of_equal_rows)
+
+    def __len__(self) -> int:
+        return int(self.numbers.max()) + 1
 
     def counted(self) -> dict[str, int]:
         """How many groups there are, as metrics have it."""
-        return _counted(len(np.unique(self.numbers)), self.of_equal_rows)
+        return _counted(len(self), self.of_equal_rows)
 
 
 def _counted(count: int, of_equal_rows: bool) -> dict[str, int]:
@@ -62,9 +70,8 @@ class GroupSums:
     @classmethod
     def of(cls, groups: Groups, wrong: Array, weights: Vector | None = None) -> GroupSums:
         """`wrong`: (n_samples,) 0 or 1."""
-        numbers = np.unique(groups.numbers, return_inverse=True)[1]
-        m = np.bincount(numbers, weights).astype(np.float64)
-        w = np.bincount(numbers, wrong if weights is None else weights * wrong)
+        m = np.bincount(groups.numbers, weights).astype(np.float64)
+        w = np.bincount(groups.numbers, wrong if weights is None else weights * wrong)
         sums = np.array([len(m), m.sum(), w.sum(), m @ m, m @ w, w @ w])
         return cls(sums, groups.of_equal_rows)
 
@@ -347,10 +354,9 @@ class _Rows:
 
 def _by_group(values: Vector, each: Vector, groups: Array) -> tuple[Vector, Vector]:
     """The sums of weights of groups, and the means of their values."""
-    numbers = np.unique(groups, return_inverse=True)[1]
-    sums = np.bincount(numbers, each).astype(np.float64)
+    sums = np.bincount(groups, each).astype(np.float64)
     kept = sums > 0.0
-    return sums[kept], np.bincount(numbers, each * values)[kept] / sums[kept]
+    return sums[kept], np.bincount(groups, each * values)[kept] / sums[kept]
 
 
 def mean_difference(errors: Vector, others: Vector) -> tuple[float, list[float] | None]:
@@ -377,8 +383,8 @@ def difference_of_groups(
     differences: Vector, groups: Array, *, of_shares: bool
 ) -> tuple[float, list[float] | None]:
     """The mean of what a model does worse than another one on single rows, (n_samples,), and its
-    interval if rows of the same group, (n_samples,), say the same: the sums of groups are compared.
-    None below `FEWEST_GROUPS` groups, or if almost all rows are in one.
+    interval if rows of the same group, (n_samples,) from 0, say the same: the sums of groups are
+    compared. None below `FEWEST_GROUPS` groups, or if almost all rows are in one.
 
     `of_shares`: most differences may be 0. Two groups are added, with the largest sum for either
     model: if all groups with a difference agree, six of them are beyond chance, as by the exact

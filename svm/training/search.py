@@ -372,7 +372,7 @@ class Search:
         """What groups say about the share of wrong rows; empty without groups, and of numbers."""
         if self._groups is None or self.of_numbers or not np.isfinite(losses).all():
             return {}
-        return GroupSums.of(Groups(self._groups[rows]), losses).metrics(len(rows))
+        return GroupSums.of(Groups.of(self._groups[rows]), losses).metrics(len(rows))
 
     def _final(self, chosen: Candidate) -> Pipeline:
         if chosen == self._first[0]:

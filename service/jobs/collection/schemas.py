@@ -212,7 +212,9 @@ class JobRead(JobSummary):
     folds, `validation` is of all rows, each predicted by the training that did not see it, and has
     `folds`, and mean and standard deviation (divisor k - 1) of the single folds: `accuracy_mean`
     and `accuracy_std`, of numbers `mae_mean` and `mae_std`. `trained_rows`: validation rows that
-    are equal to training rows."""
+    are equal to training rows. If rows belong together, `n_groups`, or `n_distinct` of copies, and
+    of classes `n_effective`: as many independent rows would say as much about the accuracy
+    (`group_sums` has sums over the groups)."""
     audit: Audit
     """What was found in the dataset and by the training, without what `mute` names."""
     certificate: dict[str, Any] | None

@@ -10,6 +10,7 @@ import numpy as np
 from service.charts import views
 from service.charts.chart import SHOWN_CLASSES, Axis, Chart, Panel, Series, thin_out
 from service.errors import InvalidContent
+from service.models.measured import effective
 from service.models.outputs import USUAL
 from service.models.plots import Plot, title, unavailable
 from service.models.sources import ScoredRows, Sources
@@ -103,9 +104,11 @@ def reliability(sources: Sources) -> Plot:
     version, fitted = sources.version, sources.fitted
     if fitted.calibration is None:
         raise _not_calibrated(version, "has no probabilities", "`calibration` and `validation`")
-    measured = version.result.get("metrics", {}).get("validation", {}).get("calibration")
+    validation = version.result.get("metrics", {}).get("validation", {})
+    measured = validation.get("calibration")
     if measured is None:
         raise unavailable("there is no reliability diagram: the probabilities were not measured")
+    n = sum(map(sum, validation["confusion_matrix"]))
     chart = views.reliability(
         title(version, "Reliability"),
         [
@@ -114,6 +117,7 @@ def reliability(sources: Sources) -> Plot:
         ],
         measured["expected_calibration_error"],
         "validation rows, each with a calibration that was fitted on others",
+        effective(validation, n) / n,
     )
     return Plot(chart)
 

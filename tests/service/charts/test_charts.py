@@ -291,6 +291,8 @@ def test_reliability_has_bins_and_intervals() -> None:
     low, high = above.series[1].y[:2]
     assert low < 0.6
     assert high == pytest.approx(1.0)
+    wider = views.reliability("t", [(4, 0.55, 1.0), (96, 0.99, 0.99)], 0.04, effective=0.25)
+    assert wider.panels[0].series[1].y[0] < low
 
 
 def test_margins_of_many_classes_end_nowhere() -> None:

@@ -151,13 +151,17 @@ def test_confusion_of_pieces_is_that_of_all_rows() -> None:
 
 
 def test_measures_take_the_memory_that_is_planned() -> None:
-    some = errors(200_000, weights=np.ones(200_000))
+    """Also of copies, most of which are single rows."""
+    random = np.random.default_rng(0)
+    groups = Groups.of(random.integers(0, 200_000, 200_000), of_equal_rows=True)
+    some = replace(errors(200_000, weights=np.ones(200_000)), groups=groups)
     some.metrics()  # imports
     tracemalloc.start()
     some.metrics()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak + some.actual.nbytes + some.predicted.nbytes < ERROR_BYTES * 200_000
+    held = some.actual.nbytes + some.predicted.nbytes + groups.numbers.nbytes
+    assert peak + held < ERROR_BYTES * 200_000
 
 
 def test_models_are_compared_row_by_row() -> None:
@@ -250,7 +254,7 @@ def test_independent_rows_in_groups_have_intervals_that_are_not_much_wider() -> 
     for n_groups, most in ((20, 2.2), (200, 1.3)):
         groups = np.repeat(np.arange(n_groups), 30)
         wrong = random.random(len(groups)) < 0.1
-        effective = GroupSums.of(Groups(groups), wrong).effective(len(wrong))
+        effective = GroupSums.of(Groups.of(groups), wrong).effective(len(wrong))
         low, high = interval(0.9, effective)
         narrow = interval(0.9, len(wrong))
         assert 1.0 < (high - low) / (narrow[1] - narrow[0]) < most
@@ -260,19 +264,19 @@ def test_groups_that_are_all_right_count_as_one_row_each() -> None:
     """No group says how alike the rows of a wrong one are. Groups of one row are rows, but for
     Student's quantile; rows of one group say nothing."""
     groups = np.repeat(np.arange(40), 50)
-    right = GroupSums.of(Groups(groups), np.zeros(2000)).effective(2000)
+    right = GroupSums.of(Groups.of(groups), np.zeros(2000)).effective(2000)
     assert 0.9 * 40 < right < 40
-    assert GroupSums.of(Groups(groups), np.ones(2000)).effective(2000) == pytest.approx(right)
-    single = GroupSums.of(Groups(np.arange(400)), np.arange(400) % 7 == 0).effective(400)
+    assert GroupSums.of(Groups.of(groups), np.ones(2000)).effective(2000) == pytest.approx(right)
+    single = GroupSums.of(Groups.of(np.arange(400)), np.arange(400) % 7 == 0).effective(400)
     assert 0.98 * 400 < single < 400
-    assert GroupSums.of(Groups(np.zeros(50)), np.arange(50) % 2).effective(50) == 0.0
+    assert GroupSums.of(Groups.of(np.zeros(50)), np.arange(50) % 2).effective(50) == 0.0
     assert interval(0.5, 0.0) == (0.0, 1.0)
 
 
 def test_equal_rows_in_groups_are_as_one_row() -> None:
     """Of classes and of numbers: a file that has each row four times says no more."""
     one = errors(100)
-    groups = Groups(np.tile(np.arange(100), 4), of_equal_rows=True)
+    groups = Groups.of(np.tile(np.arange(100), 4), of_equal_rows=True)
     four = Errors(
         np.tile(one.actual, 4), np.tile(one.predicted, 4), one.target, one.baseline, groups=groups
     ).metrics()
@@ -283,7 +287,7 @@ def test_equal_rows_in_groups_are_as_one_row() -> None:
         tolerance = 1e-9 if name in ("mae", "rmse", "r2") else 0.1
         assert found == pytest.approx(wanted, rel=tolerance)
     alone = Errors(
-        one.actual, one.predicted, one.target, one.baseline, groups=Groups(np.zeros(100))
+        one.actual, one.predicted, one.target, one.baseline, groups=Groups.of(np.zeros(100))
     )
     assert alone.metrics()["intervals"] == dict.fromkeys(NAMES) | {
         "share_inside_epsilon": [0.0, 1.0]
@@ -306,7 +310,7 @@ def test_intervals_of_errors_hold_if_errors_of_a_group_are_alike(n_groups: int) 
     true = sample(20_000)[0].metrics()
     for _ in range(300):
         some, groups = sample(n_groups)
-        intervals = replace(some, groups=Groups(groups)).metrics()["intervals"]
+        intervals = replace(some, groups=Groups.of(groups)).metrics()["intervals"]
         for name in NAMES:
             counts[name] += intervals[name][0] <= true[name] <= intervals[name][1]
         low, high = some.metrics()["intervals"]["mae"]
@@ -323,7 +327,7 @@ def test_sums_of_groups_are_those_of_folds_together() -> None:
     for equal, wanted in ((False, 30), (True, None)):
 
         def of(some: slice, equal: bool = equal) -> Confusion:
-            groups_of = Groups(groups[some], of_equal_rows=equal)
+            groups_of = Groups.of(groups[some], of_equal_rows=equal)
             return Confusion.of(true[some], predicted[some], 3, None, groups_of)
 
         parts = [of(some).metrics() for some in (slice(0, 45), slice(45, 90))]

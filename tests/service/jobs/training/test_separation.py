@@ -290,6 +290,8 @@ def test_intervals_are_those_of_groups(
     card = str(client.get("/v1/models/clouds/versions/1/card").json())
     assert f"of {n:,} validation rows in {n_groups} groups are predicted correctly" in card
     assert f"(95 % interval {low}% to {high}%)" in card
+    told = f"These rows are in {n_groups} groups: the share of one model can be further off."
+    assert (told in card) == ("fraction" in validation)
     page = client.get("/models/clouds/versions/1").text
     assert f"{low} to {high} % with 95 % confidence, from {n:,} rows in {n_groups} groups" in page
     upload(client, visits(seed=1), target="ill", group="patient", schema=schema)
