@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 
 from service.app import create_app
 from service.app.application import Application
+from service.jobs.engine import compiling
 from service.rows.parser import Parser
 from service.settings import Settings
 from service.storage.database import Database
@@ -53,10 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(machine_code_folder(cache.mkdir("loops") / "numba"))
     else:
         keep_machine_code(Path(tempfile.gettempdir()))
-    if config.getoption("numprocesses", None):  # or each process would compile the same
-        subprocess.run(
-            [sys.executable, "-c", "from service.jobs.engine.compiling import run; run()"]
+    if config.getoption("numprocesses", None) and not compiling.is_complete():
+        # Or each process would compile the same loops and the same tests.
+        loops = subprocess.Popen(
+            [sys.executable, "-c", f"from {compiling.__name__} import run; run()"]
         )
+        collect = ["pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *config.args]
+        subprocess.run([sys.executable, "-m", *collect], stdout=subprocess.DEVNULL)
+        loops.wait()
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > NEEDED_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 

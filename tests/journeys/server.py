@@ -17,6 +17,7 @@ import httpx2
 import psutil
 
 from tests.started import COMMAND, Started
+from tests.waiting import until
 
 
 class Server:
@@ -124,7 +125,7 @@ def running(data_dir: Path, start_by: Sequence[str] = (), **environment: str) ->
     server: Server | None = None
     try:
         server = Server(process, _address(process), data_dir, log_path)
-        _wait_ready(server)
+        until(lambda: server.http.get("/readyz").status_code == 200)
         yield server
         children = server.processes()[1:] if process.poll() is None else []
     finally:
@@ -152,12 +153,3 @@ def _address(process: subprocess.Popen[str], timeout_s: float = 60) -> str:
     match = re.search(r"http://\S+:\d+", line)
     assert match, f"the service did not print its address: {line!r}"
     return match.group()
-
-
-def _wait_ready(server: Server, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if server.http.get("/readyz").status_code == 200:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the service did not become ready")

@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
@@ -22,6 +22,7 @@ import pytest
 from tests.journeys.server import Server, ok, running
 from tests.journeys.uploads.test_upload_to_predictions import iris_csv
 from tests.seeds import seed_from
+from tests.waiting import until
 
 ENDLESS: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
@@ -98,13 +99,6 @@ def all_events(server: Server, job_id: str) -> list[dict[str, Any]]:
 
 def all_jobs(server: Server, ids: list[str]) -> list[dict[str, Any]]:
     return [ok(server.http.get(f"/v1/jobs/{job_id}"), 200) for job_id in ids]
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def control(server: Server, job_id: str, action: str) -> None:

@@ -14,8 +14,8 @@ import pytest
 from service.jobs.engine.worker_process import NICENESS
 from tests.journeys.server import Server, ok, running
 from tests.seeds import seed_from
-from tests.service.jobs.processes import until
 from tests.torture.specs import rows
+from tests.waiting import until
 
 JOBS = int(os.environ.get("TORTURE_JOBS", "200"))
 SETTINGS = {"SVM_WORKERS": "3", "SVM_CHECKPOINT_S": "0.2", "SVM_LEASE_S": "2"}

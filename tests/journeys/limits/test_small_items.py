@@ -49,6 +49,7 @@ from tests.journeys.limits.small_items import (
 from tests.journeys.server import Server
 from tests.service.predictions.test_bodies import model
 from tests.service.rows.reading import make_spec
+from tests.waiting import until
 
 PEAK_BYTES, KEPT_BYTES, STALL_S = 64 * MIB, 10 * MIB, 0.1
 TRIES = 3
@@ -245,9 +246,9 @@ def test_a_reader_whose_client_is_gone_ends(warm: Server) -> None:
     host, _, port = warm.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port))) as caller:
         caller.sendall(head.encode() + lines)
-        _wait_for(lambda: any(map(_is_working, _readers(warm))))
+        until(lambda: any(map(_is_working, _readers(warm))))
         reader, *_ = _readers(warm)
-    _wait_for(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE)
     assert len(warm.http.get("/v1/datasets").json()["datasets"]) == kept
 
 
@@ -257,10 +258,3 @@ def _readers(server: Server) -> list[psutil.Process]:
 
 def _is_working(process: psutil.Process) -> bool:
     return process.cpu_percent(0.05) > 5
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

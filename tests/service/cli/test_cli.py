@@ -21,6 +21,7 @@ import pytest
 
 from service.storage.disk import exclusive
 from tests.started import COMMAND, Started
+from tests.waiting import until
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -135,7 +136,7 @@ def test_supervisor_is_a_fork_that_shares_memory_and_outlives_no_server(
         other[:] = [child for child in children if child.pid != forked.pid]  # a zombie at first
         return any("service.jobs.engine.supervisor" in child.cmdline() for child in other)
 
-    _within(60, is_replaced)
+    until(is_replaced)
     server.send_signal(signal.SIGTERM)
     assert server.wait(60) == 0
     assert psutil.wait_procs(other, timeout=0)[1] == []
@@ -229,10 +230,7 @@ def test_workers_of_a_machine_end_cleanly(start: Start) -> None:
     process = start(
         "worker", SVM_WORKERS="1", SVM_DATABASE_URL="postgresql://user@127.0.0.1:1/nothing"
     )
-    deadline = time.monotonic() + 30
-    while not (children := psutil.Process(process.pid).children()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    children = until(psutil.Process(process.pid).children)
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=60)
     assert process.returncode == 0, log
@@ -290,7 +288,7 @@ def test_keys_are_created_and_revoked_while_the_service_runs(start: Start, tmp_p
     text, problems = created.communicate(timeout=60)
     assert created.returncode == 0, problems
     ci = {"Authorization": f"Bearer {text.strip()}"}
-    _within(20, lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 200)
+    until(lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 200)
     assert httpx2.post(f"{address}/v1/jobs", json={}, headers=ci).status_code == 403
     command = start("models", "--url", address)
     assert "set SVM_API_KEY" in command.communicate(timeout=60)[1]
@@ -299,7 +297,7 @@ def test_keys_are_created_and_revoked_while_the_service_runs(start: Start, tmp_p
     assert command.wait(60) == 0
 
     start("keys", "revoke", "ci").communicate(timeout=60)
-    _within(20, lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 401)
+    until(lambda: httpx2.get(f"{address}/v1/jobs", headers=ci).status_code == 401)
     listed, _ = start("keys", "list").communicate(timeout=60)
     assert [line.split()[1:3] for line in listed.splitlines()] == [
         ["NAME", "SCOPES"],
@@ -307,13 +305,6 @@ def test_keys_are_created_and_revoked_while_the_service_runs(start: Start, tmp_p
         ["ci", "read"],
     ]
     assert text.strip().split("_", 2)[2] not in listed  # the secret can hold underscores
-
-
-def _within(seconds: float, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_misspelled_setting_ends_the_start(start: Start) -> None:

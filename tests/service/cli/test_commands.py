@@ -20,8 +20,8 @@ from service.client import Client
 from service.common.figures import figure
 from tests import started
 from tests.journeys.server import Server
-from tests.journeys.test_events import until
 from tests.journeys.uploads.test_upload_to_predictions import iris_csv
+from tests.waiting import until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -81,3 +81,15 @@ def carry_out(client: TestClient, worker: Worker, job_id: str) -> dict[str, Any]
     """Let the worker take one job, which must be this one, and return it."""
     assert worker.take_next_job()
     return read(client, job_id)
+
+
+def succeeded(client: TestClient, worker: Worker, job_id: str) -> dict[str, Any]:
+    """The same of a job that must succeed."""
+    job = carry_out(client, worker, job_id)
+    assert job["state"] == "succeeded", job["error"]
+    return job
+
+
+def trained(client: TestClient, worker: Worker, *dataset_id: str, **fields: Any) -> dict[str, Any]:
+    """The job of a training on this dataset or the latest, which must succeed."""
+    return succeeded(client, worker, create(client, *dataset_id, **fields))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,6 @@ from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from tests.service.jobs.data import files, read
 
-PATIENCE_S = 60.0
 # Some seconds of work in epochs of some milliseconds.
 SLOW: dict[str, Any] = {
     "solver": {"name": "pegasos", "lambda": 1e-3},
@@ -24,15 +22,6 @@ SLOW: dict[str, Any] = {
     "validation": {"fraction": 0.2},
 }
 ENDLESS: dict[str, Any] = {**SLOW, "stopping": {"max_epochs": 100_000_000}}
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """The first true value of `condition`."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (value := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return value
 
 
 def processes(pid: int) -> list[psutil.Process]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from starlette.testclient import TestClient
 from service.jobs.engine.worker_process import Worker
 from service.jobs.training.summary import COVERAGES
 from service.settings import Settings
-from tests.service.jobs.data import carry_out, csv_of, job_body, prices, upload
+from tests.service.jobs.data import csv_of, job_body, prices, succeeded, trained, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -22,19 +21,9 @@ NAMES = ("mae", "rmse", "r2", "median_absolute_error")
 NEWTON = {"name": "newton"}
 
 
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
-
-
 def train(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
     """A job on the latest dataset, for the model `clouds`."""
-    body = job_body(**{"solver": NEWTON, **fields})
-    reply = client.post("/v1/jobs", json=body)
-    assert reply.status_code == 202, reply.text
-    job = carry_out(client, worker, reply.json()["id"])
-    assert job["state"] == "succeeded", job["error"]
-    return job
+    return trained(client, worker, **{"solver": NEWTON, **fields})
 
 
 def version(client: TestClient) -> dict[str, Any]:
@@ -46,8 +35,7 @@ def evaluated(client: TestClient, worker: Worker, **fields: Any) -> dict[str, An
     body = {"dataset_id": "latest", "model": "clouds", **fields}
     reply = client.post("/v1/evaluations", json=body)
     assert reply.status_code == 202, reply.text
-    job = carry_out(client, worker, reply.json()["id"])
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, reply.json()["id"])
     read: dict[str, Any] = client.get(reply.headers["Location"]).json()
     return read
 
@@ -258,8 +246,7 @@ def compared(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any
     body = {"dataset_id": "latest", "seed": 1, **fields}
     reply = client.post("/v1/comparisons", json=body)
     assert reply.status_code == 202, reply.text
-    job = carry_out(client, worker, reply.json()["id"])
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, reply.json()["id"])
     found: dict[str, Any] = client.get(reply.headers["Location"]).json()
     return found
 

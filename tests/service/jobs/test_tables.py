@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from svm.model.pipeline import Pipeline
 from svm.solvers import Newton
 from svm.training.results import TrainingResult
 from svm.training.training import Training
-from tests.service.jobs.data import carry_out, create, csv_of, job_body, upload
+from tests.service.jobs.data import carry_out, create, csv_of, job_body, succeeded, upload
 from tests.service.jobs.tables import add_table
 from tests.svm.cases.tables import NAN, table
 
@@ -37,11 +36,6 @@ SETTINGS = Pipeline(
 )
 
 
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
-
-
 def rows(n: int = 120, seed: int = 0) -> tuple[Any, Any, Columns]:
     X, y, columns = table(n, seed=seed, n_levels=12)
     return X, np.array(["no", "yes"])[y], columns
@@ -49,9 +43,7 @@ def rows(n: int = 120, seed: int = 0) -> tuple[Any, Any, Columns]:
 
 def trained(client: TestClient, worker: Worker, dataset_id: str, **fields: Any) -> dict[str, Any]:
     body = {"solver": NEWTON, "encoding": RARE} | fields
-    job = carry_out(client, worker, create(client, dataset_id, **body))
-    assert job["state"] == "succeeded", job["error"]
-    return job
+    return succeeded(client, worker, create(client, dataset_id, **body))
 
 
 def by_svm(X: Any, y: Any, columns: Columns | None, **others: Any) -> TrainingResult:
@@ -67,8 +59,7 @@ def predicted(client: TestClient, worker: Worker, dataset_id: str) -> tuple[list
     body = {"dataset_id": dataset_id, "model": "clouds", "outputs": ["label", "decision"]}
     reply = client.post("/v1/batch-predictions", json=body | {"format": "ndjson"})
     assert reply.status_code == 202, reply.text
-    job = carry_out(client, worker, reply.json()["id"])
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, reply.json()["id"])
     content = client.get(f"{reply.headers['Location']}/results").text
     lines = [json.loads(line) for line in content.splitlines()]
     return [line["label"] for line in lines], [line["decision"] for line in lines]
@@ -244,8 +235,7 @@ def test_comparison_of_encodings(client: TestClient, worker: Worker, settings: S
     }
     reply = client.post("/v1/comparisons", json=body)
     assert reply.status_code == 202, reply.text
-    job = carry_out(client, worker, reply.json()["id"])
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, reply.json()["id"])
     entries = client.get(reply.headers["Location"]).json()["entries"]
     by_number = {entry["number"]: entry for entry in entries}
     assert by_number[4]["error"]["code"] == "missing-value"

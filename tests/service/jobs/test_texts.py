@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,7 @@ from service.jobs.training.schemas import JobCreate
 from service.settings import GIB, Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
-from tests.service.jobs.data import carry_out, create, job_body, read, upload
+from tests.service.jobs.data import create, job_body, read, succeeded, trained, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -55,23 +54,12 @@ def add(client: TestClient, text: str) -> str:
     return upload(client, text, target="label", schema=KINDS)
 
 
-def finished(client: TestClient, worker: Worker, job_id: str) -> dict[str, Any]:
-    job = carry_out(client, worker, job_id)
-    assert job["state"] == "succeeded", job["error"]
-    return job
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
-
-
 def results(client: TestClient, worker: Worker, dataset_id: str) -> list[dict[str, Any]]:
     """Of a batch prediction."""
     asked = {"dataset_id": dataset_id, "model": "clouds", "outputs": ["label", "decision"]}
     reply = client.post("/v1/batch-predictions", json=asked | {"format": "ndjson"})
     assert reply.status_code == 202, reply.text
-    finished(client, worker, reply.json()["id"])
+    succeeded(client, worker, reply.json()["id"])
     lines = client.get(f"{reply.headers['Location']}/results").text.splitlines()
     return [json.loads(line) for line in lines]
 
@@ -105,7 +93,7 @@ def test_numbers_are_predicted_from_texts(client: TestClient, worker: Worker) ->
     """With the default loss for numbers, as one problem; and with intervals."""
     dataset_id = upload(client, tickets(120), target="amount", schema=KINDS)
     asked = {"solver": {"name": "auto"}, "validation": {"fraction": 0.3}}
-    job = finished(client, worker, create(client, dataset_id, **asked))
+    job = trained(client, worker, dataset_id, **asked)
     spec = job["spec"]
     assert (spec["solver"]["loss"], spec["multiclass"]) == ("epsilon-insensitive", "one-vs-one")
     assert job["metrics"]["validation"]["conformal"] is not None
@@ -117,12 +105,12 @@ def test_folds_probabilities_and_duplicates(client: TestClient, worker: Worker) 
     lines = text.splitlines(keepends=True)
     dataset_id = add(client, text + "".join(lines[1:31]))
     asked = {"solver": {"name": "auto"}, "calibration": "sigmoid", "validation": {"folds": 3}}
-    job = finished(client, worker, create(client, dataset_id, **asked))
+    job = trained(client, worker, dataset_id, **asked)
     measured = job["metrics"]["validation"]
     assert measured["accuracy"] > 0.9
     assert 0 < measured["trained_rows"] <= 60
     asked["validation"] = {"fraction": 0.3}
-    job = finished(client, worker, create(client, dataset_id, **asked))
+    job = trained(client, worker, dataset_id, **asked)
     assert job["metrics"]["validation"]["calibration"]["log_loss"] < 1.0
     assert any("message: " in text for text in job["metrics"]["encoding"])
 
@@ -133,12 +121,12 @@ def test_other_datasets_are_read_by_names_and_texts(client: TestClient, worker: 
     first, second = add(client, tickets()), add(client, tickets(50, seed=1))
     turned = add(client, tickets(50, seed=1, order=COLUMNS[::-1]))
     asked: dict[str, Any] = {"solver": {"name": "auto"}, "validation": {"dataset_id": turned}}
-    job = finished(client, worker, create(client, first, **asked))
+    job = trained(client, worker, first, **asked)
     assert job["metrics"]["validation"]["accuracy"] > 0.9
     assert results(client, worker, turned) == results(client, worker, second)
     evaluated = {"dataset_id": turned, "model": "clouds", "importance": True}
     reply = client.post("/v1/evaluations", json=evaluated)
-    finished(client, worker, reply.json()["id"])
+    succeeded(client, worker, reply.json()["id"])
     done = client.get(reply.headers["Location"]).json()
     assert done["metrics"]["accuracy"] == job["metrics"]["validation"]["accuracy"]
     assert done["unknown_cells"] == {"unseen": {}, "missing": {}, "words": 0}
@@ -177,7 +165,7 @@ def test_resumed_job_has_the_model_of_an_undisturbed_one(
         "stopping": {"max_epochs": 150},
         "validation": {"folds": 2},
     }
-    whole = finished(client, worker, create(client, dataset_id, **fields))
+    whole = trained(client, worker, dataset_id, **fields)
     job_id = create(client, dataset_id, **fields)
     for looks in range(100, 2000, 100):
         Worker(settings, StopAfter(looks)).take_next_job()
@@ -193,7 +181,7 @@ def test_warm_start_on_appended_rows(client: TestClient, worker: Worker) -> None
     """The encoder stays: new words are unknown, columns are the same."""
     first = add(client, tickets())
     asked: dict[str, Any] = {"solver": {"name": "newton"}}
-    finished(client, worker, create(client, first, **asked))
+    trained(client, worker, first, **asked)
     reply = client.post(
         f"/v1/datasets/{first}/append",
         content=tickets(30, seed=2).encode(),
@@ -201,7 +189,7 @@ def test_warm_start_on_appended_rows(client: TestClient, worker: Worker) -> None
     )
     assert reply.status_code == 201, reply.text
     more = reply.json()["id"]
-    job = finished(client, worker, create(client, more, warm_start_from="clouds/1", **asked))
+    job = trained(client, worker, more, warm_start_from="clouds/1", **asked)
     assert job["metrics"]["train"]["accuracy"] > 0.9
 
 
@@ -232,7 +220,7 @@ def test_comparison_of_texts(client: TestClient, worker: Worker) -> None:
     ):
         reply = client.post("/v1/comparisons", json={"dataset_id": dataset_id, "seed": 1, **asked})
         assert reply.status_code == 202, reply.text
-        finished(client, worker, reply.json()["id"])
+        succeeded(client, worker, reply.json()["id"])
         entries = client.get(reply.headers["Location"]).json()["entries"]
         assert [entry["error"] for entry in entries] == [None, None]
         assert all(entry["validation"]["accuracy"] > 0.6 for entry in entries)

@@ -34,8 +34,8 @@ from tests import servers
 from tests.backends import ON_ALL_BACKENDS
 from tests.proxy import HTTP_500, Proxy, to_port, to_unix_socket
 from tests.service.jobs.data import create, csv_of, read, upload
-from tests.service.jobs.processes import until
 from tests.service.jobs.rows import MEMORY, add_dataset, queue, take
+from tests.waiting import until
 
 SPEC = {"model_name": "m", "solver": {"name": "newton", "C": 1.0}}
 

@@ -18,8 +18,8 @@ from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from tests.journeys import server
 from tests.service.jobs.data import create, csv_of, read, upload
-from tests.service.jobs.processes import until
 from tests.service.operations.test_faults import answer, predict, running, send_csv, train
+from tests.waiting import until
 
 DISK_BYTES = 16 * 1024 * 1024
 RESERVE_BYTES = DISK_BYTES // 16

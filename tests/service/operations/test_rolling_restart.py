@@ -24,6 +24,7 @@ from tests.backends import ON_POSTGRES_AND_S3
 from tests.nginx import nginx
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline
 from tests.started import Started
+from tests.waiting import until
 
 pytestmark = ON_POSTGRES_AND_S3
 
@@ -62,12 +63,7 @@ class Replica:
         assert self._process.stdout is not None
         assert select.select([self._process.stdout], [], [], 30)[0], "it does not start"
         assert "http://" in self._process.stdout.readline()
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if httpx2.get(f"http://127.0.0.1:{self.port}/readyz").status_code == 200:
-                return
-            time.sleep(0.02)
-        raise AssertionError("it does not become ready")
+        until(lambda: httpx2.get(f"http://127.0.0.1:{self.port}/readyz").status_code == 200)
 
     def stop(self) -> None:
         """Send SIGTERM, as for containers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -17,6 +16,7 @@ from starlette.testclient import TestClient
 from service.app import create_app
 from service.app.application import Application
 from service.settings import Settings
+from tests.waiting import until
 
 PATHS = ("route", "protocol")
 
@@ -66,9 +66,7 @@ def served(app: Application) -> Iterator[str]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started and time.monotonic() < deadline:
-        time.sleep(0.005)
+    until(lambda: server.started)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:

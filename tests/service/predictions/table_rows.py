@@ -7,6 +7,7 @@ import io
 import json
 import random
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from math import isnan, nan
 from typing import Any, Literal, TypeAlias
 
@@ -59,6 +60,7 @@ def raw_rows(n: int, seed: int = 0, *, unknown: float = 0.1, missing: float = 0.
     return X
 
 
+@cache
 def fitted_table(
     encoding: Encoding | None = None, seed: int = 0, features: AnyFeatures | None = None
 ) -> FittedPipeline:

@@ -33,7 +33,7 @@ from service.settings import Settings
 from svm.data.splitting import split
 from tests.service.datasets.test_routes import IRIS, UNKNOWN, made, post, problem
 from tests.service.files import damage, incoming
-from tests.service.jobs.data import carry_out, create, csv_of
+from tests.service.jobs.data import csv_of, trained
 from tests.service.rows.arrays import npy
 from tests.service.rows.reading import LIMITS, Result, stored, upload
 
@@ -180,8 +180,7 @@ def test_split_is_that_of_a_job(client: TestClient, settings: Settings, stratify
     worker = Worker(settings, threading.Event())
     decisions = set()
     for dataset, fields in ((whole, {"validation": validation}), (both["train"], {})):
-        job = carry_out(client, worker, create(client, dataset["id"], **{"seed": 5, **fields}))
-        assert job["state"] == "succeeded", job["error"]
+        job = trained(client, worker, dataset["id"], **{"seed": 5, **fields})
         path = f"/v1/models/clouds/versions/{job['model']['version']}/predict"
         rows = {
             "instances": [[0.1, -2.0, 1.0], [3.0, 0.7, 0.2], [1e-3, 5.5, -4.0]],

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -17,6 +16,7 @@ import pytest
 
 from service.errors import Unavailable
 from service.subprocesses.pool import ChildFailed, ChildPool, TookTooLong
+from tests.waiting import until
 
 MODULE = "tests.service.subprocesses.answering"
 ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[3])}
@@ -35,13 +35,6 @@ def pool() -> Iterator[ChildPool]:
     pool = ChildPool(MODULE, time_limit_s=30, environment=ENVIRONMENT)
     yield pool
     pool.close()
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_work_of_a_dead_process_is_done_by_another_one(pool: ChildPool, notes: Path) -> None:
@@ -120,7 +113,7 @@ def busy(notes: Path) -> Iterator[subprocess.Popen[bytes]]:
     assert process.stdin is not None
     process.stdin.write(f"sleep {notes}\n".encode())
     process.stdin.flush()
-    wait_for(notes.read_text)
+    until(notes.read_text)
     yield process
     process.kill()
     process.communicate()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,12 @@ from service.jobs.batch_predictions.schemas import Format
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from service.storage.blobs import open_blobs
-from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, upload
+from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, succeeded, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
 
 OUTPUTS = ["label", "decision", "probability"]
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
 
 
 def trained(client: TestClient, worker: Worker, n_classes: int = 2) -> str:
@@ -41,7 +35,7 @@ def trained(client: TestClient, worker: Worker, n_classes: int = 2) -> str:
     held_out = {"fraction": 0.4}
     spec = job_body(dataset_id, calibration="sigmoid", validation=held_out, scaling="none")
     job_id = client.post("/v1/jobs", json=spec).json()["id"]
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    succeeded(client, worker, job_id)
     return dataset_id
 
 
@@ -55,8 +49,7 @@ def predicted(client: TestClient, worker: Worker, **fields: Any) -> bytes:
     reply = ask(client, **fields)
     assert reply.status_code == 202, reply.text
     assert reply.headers["Location"] == f"/v1/batch-predictions/{reply.json()['id']}"
-    job = carry_out(client, worker, reply.json()["id"])
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, reply.json()["id"])
     read = client.get(reply.headers["Location"]).json()
     assert (read["state"], read["fraction"]) == ("succeeded", 1.0)
     results = client.get(read["results"]["url"])
@@ -147,8 +140,7 @@ def test_texts_are_predicted_as_online(client: TestClient, worker: Worker) -> No
     rows = [f'"{text}",{i % 7},{"spam" if i % 2 else "ham"}' for i, text in enumerate(_texts(60))]
     dataset_id = upload(client, head + "\n".join(rows), schema='{"message": {"kind": "text"}}')
     solver = {"name": "dual-coordinate-descent"}
-    job = carry_out(client, worker, create(client, dataset_id, solver=solver))
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, create(client, dataset_id, solver=solver))
     new = [*_texts(20, 1), "words without any training", ""]
     asked = {"instances": [{"message": text, "amount": 1} for text in new]}
     reply = client.post("/v1/models/clouds/predict?outputs=label,decision", json=asked)
@@ -189,9 +181,8 @@ def test_numbers_and_their_intervals(client: TestClient, worker: Worker, tmp_pat
     prices = (X @ [3.0, -1.0] + random.normal(size=90) + 20.0).tolist()
     lines = [f"{a!r},{b!r},{p!r}" for (a, b), p in zip(X.tolist(), prices, strict=True)]
     dataset_id = upload(client, "\n".join(["size,age,price", *lines, ""]))
-    fields: dict[str, Any] = {"solver": {"name": "auto"}, "validation": {"fraction": 0.3}}
-    job = carry_out(client, worker, create(client, dataset_id, **fields))
-    assert job["state"] == "succeeded"
+    asked = {"solver": {"name": "auto"}, "validation": {"fraction": 0.3}}
+    succeeded(client, worker, create(client, dataset_id, **asked))
     body = {"instances": X.tolist(), "outputs": ["value", "interval"], "coverage": 0.8}
     expected = client.post("/v1/models/clouds/predict", json=body).json()
     both: dict[str, Any] = {"outputs": ["value", "interval"], "coverage": 0.8}
@@ -243,7 +234,7 @@ def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_file(
     waiting = client.get(f"/v1/batch-predictions/{job_id}").json()
     assert waiting["state"] == "queued"
     assert 0 < waiting["fraction"] < 1
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    succeeded(client, worker, job_id)
     read = client.get(f"/v1/batch-predictions/{job_id}").json()
     assert read["attempt"] == 2
     assert client.get(read["results"]["url"]).content == whole
@@ -303,7 +294,7 @@ def test_what_cannot_be_predicted_is_refused(client: TestClient, worker: Worker)
     job_id = create(client, dataset_id)
     assert client.get(f"/v1/batch-predictions/{job_id}").status_code == 404
     assert client.get("/v1/batch-predictions").json()["batch_predictions"] == []
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    succeeded(client, worker, job_id)
     reply = ask(client, dataset_id=dataset_id, outputs=["probability"])
     assert (reply.status_code, reply.json()["code"]) == (422, "not-calibrated")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,12 @@ from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
 from service.settings import Limits, Settings
-from tests.service.jobs.data import carry_out, csv_of, files, read, upload
+from tests.service.jobs.data import carry_out, csv_of, files, read, succeeded, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.02, lease_s=30.0)
 
 TIMES = ("elapsed_s", "cpu_s")
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
 
 
 CIRCLE = "a,b,label\n" + "\n".join(
@@ -58,8 +52,7 @@ def shown(client: TestClient, job_id: str) -> dict[str, Any]:
 def compared(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
     """A finished comparison."""
     job_id = asked(client, **fields)
-    job = carry_out(client, worker, job_id)
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, job_id)
     return shown(client, job_id)
 
 
@@ -218,8 +211,7 @@ def test_next_best_is_trained_on_all_rows_if_the_best_cannot_be(
     best, other = (entry["number"] for entry in entries)
     for _ in range(2):  # leases that run out
         assert worker._leases.take("dies", -1.0) is not None
-    job = carry_out(client, worker, job_id)
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, job_id)
     found = shown(client, job_id)
     assert [(e["number"], e["rank"]) for e in found["entries"]] == [(other, 1), (best, None)]
     assert found["entries"][1]["error"]["code"] == "worker-lost"
@@ -392,8 +384,7 @@ def test_entry_that_costs_workers_their_lives_is_left_out(
     job_id = asked(client, specs=linear(1.0, 2.0))
     for _ in range(2):  # leases that run out
         assert worker._leases.take("dies", -1.0) is not None
-    job = carry_out(client, worker, job_id)
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, job_id)
     errors = {
         e["number"]: e["error"] and e["error"]["code"] for e in shown(client, job_id)["entries"]
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.waiting import until
 
 Reply = Callable[[BaseHTTPRequestHandler], None]
 
@@ -37,12 +38,9 @@ class Receiver:
         """Of the deliveries received, in order, again for each attempt."""
         return [request.headers["webhook-id"] for request in self.requests]
 
-    def wait(self, count: int, timeout_s: float = 60) -> list[Received]:
+    def wait(self, count: int) -> list[Received]:
         """The requests, once there are that many."""
-        deadline = time.monotonic() + timeout_s
-        while len(self.requests) < count:
-            assert time.monotonic() < deadline, f"{len(self.requests)} of {count} requests"
-            time.sleep(0.01)
+        until(lambda: len(self.requests) >= count)
         return list(self.requests)
 
 

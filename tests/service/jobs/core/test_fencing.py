@@ -16,7 +16,8 @@ from service.app import create_app
 from service.jobs.engine.child import Child
 from service.settings import Settings
 from tests.service.jobs.data import create, csv_of, files, read, upload
-from tests.service.jobs.processes import ENDLESS, progress_beyond, until, worker_pid
+from tests.service.jobs.processes import ENDLESS, progress_beyond, worker_pid
+from tests.waiting import until
 
 LEASE_S = 2.5
 

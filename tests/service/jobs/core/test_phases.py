@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -15,17 +14,12 @@ from service.common import phases
 from service.jobs.core.phase_times import PhaseTimes
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
-from tests.service.jobs.data import carry_out, create, csv_of, read, upload
+from tests.service.jobs.data import carry_out, create, csv_of, read, succeeded, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.02, lease_s=30.0)
 ENDLESS: dict[str, Any] = {"stopping": {"max_epochs": 10**7, "duality_gap": 1e-300}}
 TRAINED = ["queued", "reading", "training", "measuring", "saving"]
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
 
 
 def names_of(job: dict[str, Any]) -> list[str]:
@@ -90,8 +84,7 @@ def test_each_kind_of_job_has_its_phases(
     job_id = queue(client)
     waiting = read(client, job_id)["progress"]
     assert (waiting["phase"], waiting["phases"]) == ("queued", [])
-    job = carry_out(client, worker, job_id)
-    assert job["state"] == "succeeded", job["error"]
+    job = succeeded(client, worker, job_id)
     check(job, names)
     page = client.get(f"/jobs/{job_id}").text
     shown = page.partition('<ol class="phases"')[2].partition("</ol>")[0]

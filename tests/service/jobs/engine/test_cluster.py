@@ -22,9 +22,9 @@ from tests.service.jobs.processes import (
     has_checkpoint,
     processes,
     progress_beyond,
-    until,
     worker_pid,
 )
+from tests.waiting import until
 
 pytestmark = ON_POSTGRES_AND_S3
 

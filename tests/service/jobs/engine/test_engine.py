@@ -34,9 +34,9 @@ from tests.service.jobs.processes import (
     has_checkpoint,
     processes,
     progress_beyond,
-    until,
     worker_pid,
 )
+from tests.waiting import until
 
 ENGINE = "service.jobs.engine.supervisor"
 

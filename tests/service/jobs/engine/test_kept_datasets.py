@@ -15,7 +15,7 @@ from service.settings import Settings
 from service.storage.blobs import Blobs, open_blobs
 from service.storage.database import Database
 from svm.solvers import SOLVERS
-from tests.service.jobs.data import carry_out, create, csv_of, upload
+from tests.service.jobs.data import csv_of, trained, upload
 
 pytestmark = pytest.mark.one_application
 
@@ -29,8 +29,7 @@ def test_jobs_with_a_kept_dataset_leave_it_unchanged(
     worker = Worker(settings, threading.Event())
 
     def digest(**fields: Any) -> str:
-        job = carry_out(client, worker, create(client, dataset_id, **fields))
-        assert job["state"] == "succeeded", job["error"]
+        job = trained(client, worker, dataset_id, **fields)
         path = f"/v1/models/clouds/versions/{job['model']['version']}"
         found: str = client.get(path).json()["digest"]
         return found

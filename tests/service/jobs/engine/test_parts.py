@@ -22,8 +22,8 @@ from service.storage.database import Database
 from service.storage.database.tables import job_parts
 from svm.training import training
 from tests.service.jobs.data import create, csv_of, files, prices, read, upload
-from tests.service.jobs.processes import until
 from tests.service.jobs.stopping import StopAfter
+from tests.waiting import until
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.02, lease_s=30.0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -15,22 +14,17 @@ from service.jobs.engine.worker_process import Worker
 from service.jobs.evaluations.run import wrong_examples
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
-from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, upload
+from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, succeeded, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
 
 
 def train(client: TestClient, worker: Worker, n_classes: int = 2, **fields: Any) -> str:
     """A model `clouds`; the id of the dataset that it was trained on."""
     dataset_id = upload(client, csv_of(90, n_classes))
     job_id = client.post("/v1/jobs", json=job_body(dataset_id, **fields)).json()["id"]
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    succeeded(client, worker, job_id)
     return dataset_id
 
 
@@ -44,8 +38,7 @@ def evaluated(client: TestClient, worker: Worker, **fields: Any) -> dict[str, An
     reply = ask(client, **fields)
     assert reply.status_code == 202, reply.text
     assert reply.json()["metrics"] is None
-    job = carry_out(client, worker, reply.json()["id"])
-    assert job["state"] == "succeeded", job["error"]
+    succeeded(client, worker, reply.json()["id"])
     read: dict[str, Any] = client.get(reply.headers["Location"]).json()
     return read
 
@@ -162,7 +155,7 @@ def test_stopped_worker_saves_and_the_next_one_ends_with_the_same_metrics(
     waiting = client.get(f"/v1/evaluations/{job_id}").json()
     assert waiting["state"] == "queued"
     assert 0 < waiting["fraction"] < 1
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    succeeded(client, worker, job_id)
     assert client.get(f"/v1/evaluations/{job_id}").json()["metrics"] == whole
 
 
@@ -321,7 +314,7 @@ def test_a_model_that_is_needed_stays(client: TestClient, worker: Worker) -> Non
     for path in ("/v1/models/clouds/versions/1", "/v1/models/clouds"):
         reply = client.delete(path)
         assert (reply.status_code, reply.json()["code"]) == (409, "resource-in-use")
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    succeeded(client, worker, job_id)
     assert client.delete("/v1/models/clouds").status_code == 204
     assert client.get(f"/v1/evaluations/{job_id}").json()["metrics"]["n_samples"] == 90
     assert client.delete(f"/v1/evaluations/{job_id}").status_code == 204

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
-from service.settings import Settings
 from tests.service.jobs.data import carry_out, create, csv_of, job_body, read, upload
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
 
 
 def table(n: int = 120, seed: int = 0, code: bool = True) -> str:

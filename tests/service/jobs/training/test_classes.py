@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
-from service.settings import Settings
-from tests.service.jobs.data import carry_out, create, csv_of, job_body, upload
+from tests.service.jobs.data import create, csv_of, job_body, succeeded, upload
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
 
@@ -24,15 +22,8 @@ EITHER: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
-
-
 def trained(client: TestClient, worker: Worker, text: str, **fields: Any) -> dict[str, Any]:
-    job = carry_out(client, worker, create(client, upload(client, text), **fields))
-    assert job["state"] == "succeeded", job["error"]
-    return job
+    return succeeded(client, worker, create(client, upload(client, text), **fields))
 
 
 def version(client: TestClient, job: dict[str, Any]) -> dict[str, Any]:

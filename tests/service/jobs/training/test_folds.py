@@ -19,7 +19,7 @@ from svm.model.pipeline import Pipeline
 from svm.solvers import Pegasos
 from svm.stopping import Stopping
 from svm.training.training import Training
-from tests.service.jobs.data import carry_out, create, csv_of, files, read, upload
+from tests.service.jobs.data import carry_out, create, csv_of, files, read, trained, upload
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -58,8 +58,7 @@ def test_every_row_is_predicted_by_a_training_that_did_not_see_it(
     """Folds are measured as separate trainings would be; together they make the validation
     metrics, and their mean and deviation are reported."""
     stopping = {"max_epochs": 4}
-    job = carry_out(client, worker, create(client, validation=FOLDS, stopping=stopping))
-    assert job["state"] == "succeeded", job["error"]
+    job = trained(client, worker, validation=FOLDS, stopping=stopping)
     lines = [line.split(",") for line in csv_of(N_SAMPLES, n_classes=3).splitlines()[1:]]
     X = np.array([line[:-1] for line in lines], dtype=np.float64)
     codes = np.array([int(line[-1][1:]) for line in lines])

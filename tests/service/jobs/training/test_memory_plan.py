@@ -24,7 +24,8 @@ from service.settings import GIB, MIB, Limits, Settings
 from service.storage.blobs import open_blobs
 from service.storage.database import Database
 from tests.service.jobs.data import carry_out, create, job_body, read, upload
-from tests.service.jobs.processes import processes, until
+from tests.service.jobs.processes import processes
+from tests.waiting import until
 
 LIMIT = 420 * MIB
 BLOCKS = {"name": "pegasos", "lambda": 1e-4, "order": "blocks"}

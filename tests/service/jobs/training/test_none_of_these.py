@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from starlette.testclient import TestClient
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from svm.data.splitting import class_groups
-from tests.service.jobs.data import carry_out, create, job_body, read, upload
+from tests.service.jobs.data import carry_out, create, job_body, read, succeeded, trained, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -39,15 +38,8 @@ def clusters(n: int, seed: int, numbers: bool = False) -> str:
     return "\n".join([*lines, ""])
 
 
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
-
-
 def train(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
-    job = carry_out(client, worker, create(client, **{"solver": DUAL, **fields}))
-    assert job["state"] == "succeeded", job["error"]
-    return job
+    return trained(client, worker, **{"solver": DUAL, **fields})
 
 
 def test_price_and_recall_are_recorded(client: TestClient, worker: Worker) -> None:
@@ -209,8 +201,7 @@ def test_batch_predictions_have_the_answers_of_predict(
         body = {"dataset_id": "latest", "model": "copy", **shared, **fields}
         reply = client.post("/v1/batch-predictions", json=body)
         assert reply.status_code == 202, reply.text
-        job = carry_out(client, worker, reply.json()["id"])
-        assert job["state"] == "succeeded", job["error"]
+        job = succeeded(client, worker, reply.json()["id"])
         assert client.get(reply.headers["Location"]).json()["withheld"] == 0.3
         return client.get(f"/v1/batch-predictions/{job['id']}/results").content
 

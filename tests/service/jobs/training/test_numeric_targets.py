@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -10,19 +9,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
-from service.settings import Settings
-from tests.service.jobs.data import carry_out, csv_of, job_body, upload
+from tests.service.jobs.data import create, csv_of, job_body, succeeded, upload
 
 pytestmark = pytest.mark.one_application
 
 NEWTON = {"name": "newton"}
 HINGE = {"name": "newton", "loss": "hinge"}
 NUMERIC = {"name": "newton", "loss": "epsilon-insensitive"}
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
 
 
 def houses(n: int = 90, seed: int = 0, header: str = "size,kind,sold,price") -> str:
@@ -37,11 +30,7 @@ def houses(n: int = 90, seed: int = 0, header: str = "size,kind,sold,price") -> 
 
 
 def trained(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
-    reply = client.post("/v1/jobs", json=job_body(**{"solver": NEWTON, **fields}))
-    assert reply.status_code == 202, reply.text
-    job = carry_out(client, worker, reply.json()["id"])
-    assert job["state"] == "succeeded", job["error"]
-    return job
+    return succeeded(client, worker, create(client, **{"solver": NEWTON, **fields}))
 
 
 def version(client: TestClient, job: dict[str, Any]) -> dict[str, Any]:
@@ -104,8 +93,7 @@ def test_loss_decides_what_whole_numbers_are(
     body = {"dataset_id": "latest", "model": "clouds"}
     evaluation = client.post("/v1/evaluations", json=body)
     assert evaluation.status_code == 202, evaluation.text
-    done = carry_out(client, worker, evaluation.json()["id"])
-    assert done["state"] == "succeeded", done["error"]
+    done = succeeded(client, worker, evaluation.json()["id"])
     metrics = client.get(f"/v1/evaluations/{done['id']}").json()["metrics"]
     assert ("mae" in metrics) is not bool(classes)
     assert metrics["trained_rows"] == 120
@@ -151,8 +139,7 @@ def test_search_over_c(client: TestClient, worker: Worker) -> None:
     body = {"dataset_id": "latest", "grid": grid, "model_name": "clouds", "seed": 1}
     reply = client.post("/v1/comparisons", json=body)
     assert reply.status_code == 202, reply.text
-    done = carry_out(client, worker, reply.json()["id"])
-    assert done["state"] == "succeeded", done["error"]
+    done = succeeded(client, worker, reply.json()["id"])
     assert version(client, done)["spec"]["solver"]["loss"] == "epsilon-insensitive"
     mixed = [{"solver": NEWTON}, {"solver": HINGE}]
     assert refused(client, "/v1/comparisons", specs=mixed) == ("invalid-field", "/specs")

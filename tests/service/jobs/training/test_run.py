@@ -20,7 +20,17 @@ from service.jobs.engine.worker_process import Worker
 from service.settings import Limits, Settings
 from service.storage.blobs import open_blobs
 from svm.errors import Interrupted
-from tests.service.jobs.data import carry_out, create, csv_of, files, job_body, read, upload
+from tests.service.jobs.data import (
+    carry_out,
+    create,
+    csv_of,
+    files,
+    job_body,
+    read,
+    succeeded,
+    trained,
+    upload,
+)
 from tests.service.jobs.stopping import StopAfter, carry_out_until
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -38,8 +48,7 @@ def worker(client: TestClient, settings: Settings) -> Worker:
 def test_auto_says_what_it_took_and_why(client: TestClient, worker: Worker) -> None:
     """The job keeps what was asked for; the version shows what was done, and can be repeated."""
     job_id = create(client, solver={"name": "auto", "C": 1e-3})
-    job = carry_out(client, worker, job_id)
-    assert job["state"] == "succeeded", job["error"]
+    job = succeeded(client, worker, job_id)
     assert job["spec"]["solver"]["name"] == "auto"
     said = job["notes"]
     assert len(said) == 1
@@ -71,8 +80,7 @@ def test_a_version_has_the_c_that_was_trained(client: TestClient, worker: Worker
 def test_trained_job_has_metrics_certificate_and_model(client: TestClient, worker: Worker) -> None:
     """The reply and the model version have the same values."""
     job_id = create(client, validation={"fraction": 0.25}, set_alias="candidate")
-    job = carry_out(client, worker, job_id)
-    assert job["state"] == "succeeded", job["error"]
+    job = succeeded(client, worker, job_id)
     assert job["stop_reason"] == "gap-reached"
     assert job["converged"] is True
     assert job["model"] == {"name": "clouds", "version": 1}
@@ -124,8 +132,7 @@ def test_calibrated_model_has_probabilities(
 ) -> None:
     """Fitted on the validation set; the metrics show their quality."""
     upload(client, csv_of(90, n_classes=3))
-    job = carry_out(client, worker, create(client, calibration=calibration, validation=validation))
-    assert job["state"] == "succeeded", job["error"]
+    job = trained(client, worker, calibration=calibration, validation=validation)
     found = job["metrics"]["validation"]["calibration"]
     assert 0 <= found["disagreement"] <= 1
     assert 0 <= found["expected_calibration_error"] <= 1
@@ -148,8 +155,7 @@ def test_a_class_with_one_validation_row_is_not_measured(
     rare = [line for line in lines if line.endswith("c1")][:4]
     upload(client, "\n".join([line for line in lines if not line.endswith("c1")] + rare))
     fields: dict[str, Any] = {"calibration": "sigmoid", "validation": {"fraction": 0.25}}
-    job = carry_out(client, worker, create(client, **fields))
-    assert job["state"] == "succeeded", job["error"]
+    job = trained(client, worker, **fields)
     assert job["metrics"]["validation"]["calibration"] is None
     assert "error of the probabilities is not known" in " ".join(job["warnings"])
     version = "/v1/models/clouds/versions/1"
@@ -251,8 +257,7 @@ def test_labels_keep_their_type(
     for k, label in enumerate(labels):
         lines = [line.replace(f",c{k}", f",{label}") for line in lines]
     upload(client, "\n".join(lines))
-    job = carry_out(client, worker, create(client, stopping={"max_epochs": 2}))
-    assert job["state"] == "succeeded", job["error"]
+    job = trained(client, worker, stopping={"max_epochs": 2})
     assert client.get("/v1/models/clouds/versions/1").json()["classes"] == classes
     pairs = [pair["classes"] for pair in job["certificate"]["pairs"]]
     assert pairs == [[classes[0], classes[1]], [classes[0], classes[2]], [classes[1], classes[2]]]
@@ -296,8 +301,7 @@ def test_damaged_checkpoint_is_told_and_costs_only_time(
     assert job["state"] == "queued"
     (key,) = files(settings, "checkpoints")
     open_blobs(settings).write(key, b"damaged")
-    job = carry_out(client, worker, job["id"])
-    assert job["state"] == "succeeded"
+    job = succeeded(client, worker, job["id"])
     assert CHECKPOINT_LOST in job["warnings"]
     carry_out(client, worker, create(client, **fields))
     versions = client.get("/v1/models/clouds/versions").json()["versions"]
@@ -356,7 +360,7 @@ def test_paused_job_goes_on_to_the_same_model(client: TestClient, worker: Worker
     assert not worker.take_next_job()
     assert steer("pause") == 200
     assert (steer("resume"), steer("resume")) == (202, 200)
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    succeeded(client, worker, job_id)
     assert (steer("pause"), steer("resume")) == (409, 409)
     carry_out(client, worker, create(client, **fields))
     versions = client.get("/v1/models/clouds/versions").json()["versions"]
@@ -513,7 +517,7 @@ def test_time_left_is_told_after_a_resume_too(
     stopped = carry_out(client, Worker(settings, StopAfter(8000)), job_id)
     assert stopped["state"] == "queued"
     time.sleep(1.5)
-    assert carry_out(client, worker, job_id)["state"] == "succeeded"
+    succeeded(client, worker, job_id)
     reply = client.get(
         f"/v1/jobs/{job_id}/events?page_size=1000", headers={"Accept": "application/json"}
     )
@@ -653,8 +657,7 @@ def test_rare_classes_stay_in_the_training(client: TestClient, worker: Worker) -
     """A class of fewer rows than folds is measured in some of them or in none, and is named."""
     short: dict[str, Any] = {"stopping": {"max_epochs": 100}}
     upload(client, csv_of(40) + "1,2,3,rare\n2,2,3,rare\n5,1,0,single\n")
-    job = carry_out(client, worker, create(client, validation={"folds": 5}, **short))
-    assert job["state"] == "succeeded"
+    job = trained(client, worker, validation={"folds": 5}, **short)
     assert job["warnings"][:2] == [
         "Class 'rare' has 2 rows: it was measured in 2 of 5 folds, and trained on in all.",
         "Class 'single' has 1 row: it was measured in 0 of 5 folds, and trained on in all.",

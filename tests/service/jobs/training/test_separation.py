@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
-from service.settings import Settings
 from svm.model.measures import interval
-from tests.service.jobs.data import carry_out, create, upload
+from tests.service.jobs.data import carry_out, create, succeeded, trained, upload
 
 pytestmark = pytest.mark.one_application
 
 DAY = np.datetime64("2026-01-01")
-
-
-@pytest.fixture
-def worker(settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
 
 
 def visits(n_patients: int = 60, each: int = 8, seed: int = 0) -> str:
@@ -38,12 +31,6 @@ def visits(n_patients: int = 60, each: int = 8, seed: int = 0) -> str:
             day = DAY + int(random.integers(200)) if visit else DAY + patient
             lines.append(f"{cells},p{patient},{day},{'yes' if ill else 'no'}")
     return "\n".join(lines) + "\n"
-
-
-def trained(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
-    job = carry_out(client, worker, create(client, **fields))
-    assert job["state"] == "succeeded", job["error"]
-    return job
 
 
 KERNEL = {"name": "smo", "C": 10.0, "kernel": {"name": "gaussian", "gamma": 20.0}}
@@ -260,8 +247,7 @@ def test_a_comparison_without_a_model_says_how_it_split(
     upload(client, visits(), target="ill", group="patient", schema=schema)
     body = {"dataset_id": "latest", "grid": {"solver": [KERNEL]}, "validation": validation}
     comparison = client.post("/v1/comparisons", json=body | {"seed": 1}).json()["id"]
-    job = carry_out(client, worker, comparison)
-    assert job["state"] == "succeeded", job["error"]
+    job = succeeded(client, worker, comparison)
     assert job["metrics"]["validation"]["split"]["groups_on_both_sides"] == 0
     assert any("0 on both sides of a split" in note for note in job["notes"])
     assert "score-within-baseline" in {one["name"] for one in job["audit"]}

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
-from tests.service.jobs.data import carry_out, create, job_body, upload
+from tests.service.jobs.data import carry_out, job_body, trained, upload
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
 
@@ -34,8 +34,7 @@ def worker(client: TestClient, settings: Settings) -> Worker:
 
 def test_circle(client: TestClient, worker: Worker) -> None:
     """Separated by its squares; a prediction is explained term by term."""
-    job = carry_out(client, worker, create(client, **FIELDS))
-    assert job["state"] == "succeeded", job["error"]
+    job = trained(client, worker, **FIELDS)
     assert job["metrics"]["train"]["accuracy"] > 0.97
     assert job["spec"]["features"] == SQUARES
     version = f"/v1/models/clouds/versions/{job['model']['version']}"
@@ -67,8 +66,7 @@ def test_circle(client: TestClient, worker: Worker) -> None:
 def test_positions_of_columns_without_names(client: TestClient, worker: Worker) -> None:
     data = upload(client, CIRCLE.partition("\n")[2], header="absent")
     terms = {"name": "terms", "terms": [{"0": 2}, {"1": 2}]}
-    job = carry_out(client, worker, create(client, data, **FIELDS | {"features": terms}))
-    assert job["state"] == "succeeded", job["error"]
+    job = trained(client, worker, data, **FIELDS | {"features": terms})
     assert job["metrics"]["train"]["accuracy"] > 0.97
 
 

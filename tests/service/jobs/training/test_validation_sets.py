@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from starlette.testclient import TestClient
 
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
-from tests.service.jobs.data import carry_out, create, csv_of, job_body, upload
+from tests.service.jobs.data import carry_out, create, csv_of, job_body, succeeded, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -19,11 +18,6 @@ pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
 TRAIN, OTHER = csv_of(90, n_classes=3), csv_of(60, n_classes=3, seed=5)
 TABLE = "color,size,label\n" + "red,1,a\nblue,5,b\ngreen,,a\nblue,4,b\nred,2,a\nred,6,b\n" * 4
 TABLE_OTHER = "label,extra,size,color\n" + "a,0,1,blue\nb,0,4,red\nb,1,,pink\na,1,2,red\n" * 2
-
-
-@pytest.fixture
-def worker(client: TestClient, settings: Settings) -> Worker:
-    return Worker(settings, threading.Event())
 
 
 def shuffled(text: str) -> str:
@@ -61,8 +55,7 @@ def test_metrics_are_those_of_an_evaluation(client: TestClient, worker: Worker, 
     other = upload(client, given, target="label")
     data = upload(client, train)
     job_id = create(client, data, validation={"dataset_id": other}, stopping={"max_epochs": 4})
-    job = carry_out(client, worker, job_id)
-    assert job["state"] == "succeeded", job["error"]
+    job = succeeded(client, worker, job_id)
     assert job["spec"]["validation"] == {"dataset_id": other}
     measured, expected = job["metrics"]["validation"], evaluated(client, worker, job, other)
     assert measured["confusion_matrix"] == expected["confusion_matrix"]

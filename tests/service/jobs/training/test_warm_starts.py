@@ -13,7 +13,7 @@ from service.jobs.training.admission import SEEN_ROWS
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.database.tables import IN_ROWS, model_files
-from tests.service.jobs.data import carry_out, create, csv_of, job_body, read, upload
+from tests.service.jobs.data import carry_out, create, csv_of, job_body, read, trained, upload
 from tests.service.jobs.stopping import StopAfter
 
 pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
@@ -32,12 +32,6 @@ def dataset_id(client: TestClient) -> str:
 @pytest.fixture
 def worker(client: TestClient, settings: Settings, dataset_id: str) -> Worker:
     return Worker(settings, threading.Event())
-
-
-def train(client: TestClient, worker: Worker, **fields: Any) -> dict[str, Any]:
-    job = carry_out(client, worker, create(client, **fields))
-    assert job["state"] == "succeeded", job["error"]
-    return job
 
 
 def append(client: TestClient, dataset_id: str, text: str) -> str:
@@ -72,8 +66,8 @@ def test_model_within_its_gap_stays_as_it_is(
     """A job that begins with a version that meets its stopping rule, on the same data, ends before
     the first epoch, or after Newton's first few, with the same values and a new bound."""
     fields: dict[str, Any] = {"solver": solver, "stopping": GAP, "scaling": "standardize"}
-    first = train(client, worker, **fields)
-    second = train(client, worker, **fields, warm_start_from="clouds/1")
+    first = trained(client, worker, **fields)
+    second = trained(client, worker, **fields, warm_start_from="clouds/1")
     assert second["spec"]["warm_start_from"] == "clouds/1"
     assert (second["stop_reason"], second["model"]["version"]) == ("gap-reached", 2)
     if solver is not NEWTON:
@@ -99,10 +93,10 @@ def test_training_on_appended_rows_begins_where_the_other_ended(
     are lost, and a warning names validation rows that the earlier training saw."""
     fields: dict[str, Any] = {"solver": solver, "stopping": GAP, "validation": validation}
     fields["scaling"] = "none"  # a start keeps its own, so that the objectives would differ
-    train(client, worker, dataset_id=dataset_id, **fields)
+    trained(client, worker, dataset_id=dataset_id, **fields)
     longer = append(client, append(client, dataset_id, csv_of(6, seed=1)), csv_of(6, seed=2))
-    cold = train(client, worker, dataset_id=longer, **fields)
-    warm = train(client, worker, dataset_id=longer, **fields, warm_start_from="clouds/1")
+    cold = trained(client, worker, dataset_id=longer, **fields)
+    warm = trained(client, worker, dataset_id=longer, **fields, warm_start_from="clouds/1")
     curves = [client.get(f"/v1/jobs/{job['id']}/trace").json()["rows"] for job in (warm, cold)]
     assert [curve[0][0] for curve in curves] == [0, 1]
     if validation is None:
@@ -116,16 +110,16 @@ def test_training_on_appended_rows_begins_where_the_other_ended(
 def test_same_split_of_the_same_data_tells_the_truth(client: TestClient, worker: Worker) -> None:
     """The validation rows are those of the earlier training, so no warning is due."""
     fields: dict[str, Any] = {"validation": {"fraction": 0.25}, "stopping": {"max_epochs": 2}}
-    train(client, worker, **fields)
-    assert train(client, worker, **fields, warm_start_from="clouds/1")["warnings"] == []
-    other = train(client, worker, **fields, warm_start_from="clouds/1", seed=2)
+    trained(client, worker, **fields)
+    assert trained(client, worker, **fields, warm_start_from="clouds/1")["warnings"] == []
+    other = trained(client, worker, **fields, warm_start_from="clouds/1", seed=2)
     assert other["warnings"] == [SEEN_ROWS]
 
 
 def test_alias_names_a_start(client: TestClient, worker: Worker) -> None:
     """It means the version that it points to now, which the spec shows."""
-    train(client, worker, set_alias="good")
-    train(client, worker)
+    trained(client, worker, set_alias="good")
+    trained(client, worker)
     for reference, version in (("good", 1), ("latest", 2)):
         job_id = create(client, warm_start_from=f"clouds/{reference}")
         assert read(client, job_id)["spec"]["warm_start_from"] == f"clouds/{version}"
@@ -133,19 +127,19 @@ def test_alias_names_a_start(client: TestClient, worker: Worker) -> None:
 
 def test_scaling_of_the_start_is_the_default(client: TestClient, worker: Worker) -> None:
     """Other data, or another release, would choose another one."""
-    train(client, worker, scaling="min-max")
-    assert train(client, worker, warm_start_from="clouds/1")["spec"]["scaling"] == "min-max"
+    trained(client, worker, scaling="min-max")
+    assert trained(client, worker, warm_start_from="clouds/1")["spec"]["scaling"] == "min-max"
 
 
 def test_any_dataset_for_a_solver_on_weights(client: TestClient, worker: Worker) -> None:
     """Pegasos continues on other rows of the same form; a solver that works on rows cannot."""
-    train(client, worker)
-    train(client, worker, solver=DUAL)
+    trained(client, worker)
+    trained(client, worker, solver=DUAL)
     other = upload(client, csv_of(30, seed=5))
-    assert train(client, worker, dataset_id=other, warm_start_from="clouds/1")["warnings"] == []
+    assert trained(client, worker, dataset_id=other, warm_start_from="clouds/1")["warnings"] == []
     message = refused(client, other, solver=DUAL, warm_start_from="clouds/2")
     assert "does not begin with the rows" in message
-    train(client, worker, dataset_id=other, solver=NEWTON, warm_start_from="clouds/2")
+    trained(client, worker, dataset_id=other, solver=NEWTON, warm_start_from="clouds/2")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +158,7 @@ def test_first_difference_is_named(
     client: TestClient, worker: Worker, dataset_id: str, fields: dict[str, Any], message: str
 ) -> None:
     """Nothing is queued for a start that cannot be."""
-    train(client, worker, stopping={"max_epochs": 1})
+    trained(client, worker, stopping={"max_epochs": 1})
     data = fields.get("dataset_id", dataset_id)
     if data == "names":
         data = upload(client, csv_of().replace("x1", "width"))
@@ -179,7 +173,7 @@ def test_first_difference_is_named(
 @pytest.mark.parametrize("reference", ["clouds/9", "clouds/nothing", "unknown/1"])
 def test_unknown_start_is_not_found(client: TestClient, worker: Worker, reference: str) -> None:
     """As an unknown dataset is."""
-    train(client, worker, stopping={"max_epochs": 1})
+    trained(client, worker, stopping={"max_epochs": 1})
     reply = client.post("/v1/jobs", json=job_body(warm_start_from=reference))
     assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
 
@@ -202,7 +196,7 @@ def test_stopped_and_resumed_equals_undisturbed(
 ) -> None:
     """The checkpoint of a warm training fits the attempt that resumes it."""
     fields: dict[str, Any] = {"solver": solver, "stopping": {"max_epochs": 2000}}
-    train(client, worker, dataset_id=dataset_id, **fields)
+    trained(client, worker, dataset_id=dataset_id, **fields)
     longer = append(client, dataset_id, csv_of(20, seed=1))
     fields |= {"dataset_id": longer, "warm_start_from": "clouds/1"}
     fields["stopping"] = {"max_epochs": 2000, "duality_gap": 1e-15}
@@ -211,15 +205,15 @@ def test_stopped_and_resumed_equals_undisturbed(
     job = carry_out(client, worker, job["id"])
     assert (job["state"], job["attempt"]) == ("succeeded", 2)
     assert all("ended before it converged" in warning for warning in job["warnings"])
-    train(client, worker, **fields)
+    trained(client, worker, **fields)
     versions = client.get("/v1/models/clouds/versions").json()["versions"]
     assert versions[0]["digest"] == versions[1]["digest"] != versions[2]["digest"]
 
 
 def test_start_of_a_waiting_job_is_kept(client: TestClient, worker: Worker) -> None:
     """Neither the version nor its model can be deleted before the job has ended."""
-    train(client, worker, stopping={"max_epochs": 1})
-    train(client, worker, stopping={"max_epochs": 1})
+    trained(client, worker, stopping={"max_epochs": 1})
+    trained(client, worker, stopping={"max_epochs": 1})
     job_id = create(client, warm_start_from="clouds/1")
     for path in ("/v1/models/clouds/versions/1", "/v1/models/clouds?force=true"):
         reply = client.delete(path)
@@ -234,7 +228,7 @@ def test_lost_state_fails_the_job_and_nothing_else(
     client: TestClient, worker: Worker, settings: Settings
 ) -> None:
     """The job says what is wrong; the model itself still predicts."""
-    train(client, worker, stopping={"max_epochs": 1})
+    trained(client, worker, stopping={"max_epochs": 1})
     database = Database(settings.database_url)
     with database.write() as connection:
         lost = model_files.c.name.startswith(f"{IN_ROWS}warm-starts/")

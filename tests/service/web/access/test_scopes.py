@@ -24,6 +24,7 @@ from tests.backends import ON_ALL_BACKENDS
 from tests.service.jobs.data import csv_of, job_body
 from tests.service.models.registered_models import RegisteredModels, fitted_pipeline, registered
 from tests.service.predictions.predict_paths import PATHS, PredictPath, opened, served
+from tests.waiting import until
 
 __all__ = ["registered"]
 
@@ -277,18 +278,14 @@ def test_every_path_of_predictions_checks_the_key(
     registered.add()
     other = bearer(keys.create("reading", ["read"])[1])
     key, text = keys.create("asking", ["predict"])
-    deadline = time.monotonic() + 5
-    while predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code != 200:
-        assert time.monotonic() < deadline
+    until(lambda: predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200)
     for _ in range(3):
         assert predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200
         assert predict_path.post(PREDICT, json=ROW, headers=other).status_code == 403
         assert predict_path.post(PREDICT, json=ROW).status_code == 401
         assert predict_path.post(PREDICT, json=ROW, headers=bearer(text + "x")).status_code == 401
     keys.revoke(key.id)
-    deadline = time.monotonic() + 5
-    while predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 200:
-        assert time.monotonic() < deadline
+    until(lambda: predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code != 200)
     assert predict_path.post(PREDICT, json=ROW, headers=bearer(text)).status_code == 401
 
 
@@ -306,9 +303,7 @@ def test_stream_of_a_revoked_key_ends(settings: Settings, keys: Keys) -> None:
             lines = stream.iter_lines()
             assert "event: state" in (next(lines) for _ in range(4))
             keys.revoke(key.id)
-            deadline = time.monotonic() + 5
-            while client.get(job, headers=bearer(text)).status_code != 401:
-                assert time.monotonic() < deadline
+            until(lambda: client.get(job, headers=bearer(text)).status_code == 401)
             client.post(f"{job}/cancel", headers=own).raise_for_status()
             assert not [line for line in lines if line.startswith("event:")]
 
@@ -318,9 +313,7 @@ def test_without_keys_no_caller_needs_one(settings: Settings, keys: Keys) -> Non
     with TestClient(create_app(settings.model_copy(update={"auth": "auto"}))) as client:
         assert client.get("/v1/jobs").status_code == 200
         _, text = keys.create("someone", ["read"])
-        deadline = time.monotonic() + 5
-        while client.get("/v1/jobs").status_code == 200:
-            assert time.monotonic() < deadline
+        until(lambda: client.get("/v1/jobs").status_code != 200)
         assert client.get("/v1/jobs", headers=bearer(text)).status_code == 200
     keys.revoke("someone")
     with TestClient(create_app(settings.model_copy(update={"auth": "auto"}))) as client:

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import numpy as np
 
 from service.jobs.spread.connection import Connection
 from svm.data.matrices import Indices, Matrix
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[5]
 START_S = 90.0
@@ -87,10 +87,7 @@ class Cluster:
 
     def wait(self, connection: Connection, count: int) -> None:
         """Until the connection has this many workers."""
-        deadline = time.monotonic() + START_S
-        while len(connection.workers()) != count:
-            assert time.monotonic() < deadline, connection.workers()
-            time.sleep(0.2)
+        until(lambda: len(connection.workers()) == count)
 
 
 @contextmanager

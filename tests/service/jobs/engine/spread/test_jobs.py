@@ -25,7 +25,8 @@ from tests.seeds import seed_from
 from tests.service.jobs.data import create, csv_of, read, upload
 from tests.service.jobs.engine.spread.clusters import Cluster, cluster
 from tests.service.jobs.engine.spread.test_tls import tls_variables
-from tests.service.jobs.processes import until, worker_pid
+from tests.service.jobs.processes import worker_pid
+from tests.waiting import until
 
 KILLS = int(os.environ.get("TORTURE_KILLS", "50"))
 PRECISE: dict[str, Any] = {
