@@ -26,8 +26,7 @@ dataset = client.upload("iris.csv", name="flowers <1>")
 dataset
 ---
 slow = {"duality_gap": 1e-12, "max_epochs": 10**7, "time_budget_s": 1.5}
-options = {"validation": {"fraction": 0.25}, "stopping": slow, "seed": 1}
-job = client.train(dataset, "noted", "pegasos", **options)
+job = client.train(dataset, "noted", "pegasos", validation={"fraction": .25}, stopping=slow, seed=1)
 job.wait()
 ---
 client.evaluate("noted", dataset).wait().results()

@@ -268,7 +268,7 @@ def test_page_of_an_evaluation_on_training_rows_says_so_first(
     headline = client.get(f"/jobs/{some['id']}").text.partition('class="headline"')[2]
     assert "on these data" in headline.partition("</p>")[0]
     assert "9 of these rows" in headline.partition("</p>")[0]
-    assert "trained on" in client.get("/models/clouds/versions/1").text
+    assert "with 9 training rows" in client.get("/models/clouds/versions/1").text
 
 
 def test_importance_of_columns(client: TestClient, worker: Worker) -> None:
