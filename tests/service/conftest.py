@@ -1,5 +1,5 @@
 """For the tests of stores a database and files of their own, without an application; for others a
-worker beside the application, which takes a job when it is told to."""
+worker beside the application, which takes one job each time that a test lets it."""
 
 from __future__ import annotations
 
