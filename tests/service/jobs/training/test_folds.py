@@ -26,7 +26,7 @@ pytestmark = pytest.mark.one_application(checkpoint_s=0.05, lease_s=30.0)
 
 FOLDS = {"folds": 3}
 N_SAMPLES = 61
-LONG = {"max_epochs": 800}
+LONG = {"max_epochs": 2000}
 
 
 @pytest.fixture
