@@ -133,7 +133,7 @@ def categories_of(data: Any) -> list[str]:
 def as_csv(columns: Columns) -> bytes:
     """With a header; a missing cell is empty, a boolean true or false."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\r\n")  # cells with either are quoted
     writer.writerow(columns)
     for row in zip(*columns.values(), strict=True):
         writer.writerow([_csv_cell(cell) for cell in row])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from anyio.to_thread import run_sync
 
+from service.common.csv_text import csv_text
 from service.errors import InvalidContent, TooLarge
 from service.models.outputs import USUAL
 from service.predictions.loaded_models import LoadedModel
@@ -80,7 +81,7 @@ class PredictedFile:
         names = self.names or _numbered("column", len(self.rows[0]))
         both = zip(self.rows, self.predictions, strict=True)
         rows = ([*row, *predicted] for row, predicted in both)
-        return _csv([[*names, *self.outputs], *rows])
+        return csv_text([[*names, *self.outputs], *rows])
 
 
 async def predict_file(
@@ -169,7 +170,7 @@ def _read(
     faults.check()
     if not rows:
         raise InvalidContent("empty-data", "there is no row below the header")
-    return names, rows, taken, _csv([own, *([row[i] for i in order] for row in rows)])
+    return names, rows, taken, csv_text([own, *([row[i] for i in order] for row in rows)])
 
 
 def _has_names(first: list[str], order: list[int] | None, columns: Columns, *, named: bool) -> bool:
@@ -205,12 +206,6 @@ def outputs_of(model: LoadedModel) -> list[str]:
 
 def _records(body: bytes) -> Iterator[list[str]]:
     return csv.reader(io.StringIO(body.decode(), newline=""))
-
-
-def _csv(rows: Sequence[Sequence[str]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
 
 
 def _numbered(what: str, count: int) -> list[str]:

@@ -3,7 +3,6 @@ JSON, NDJSON, CSV, NPY or Arrow."""
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import sys
@@ -20,6 +19,7 @@ from anyio import to_thread
 
 from service.common.answerer import RawHeaders, Reply
 from service.common.content_negotiation import best_of
+from service.common.csv_text import csv_text
 from service.common.encodings import inflate, media_type_of, unsupported_type
 from service.datasets.upload_routes import charset_of, read_limits
 from service.errors import (
@@ -329,11 +329,7 @@ def _columns(answer: Prediction, asked: Instances) -> tuple[list[str], list[Any]
 
 def _csv(answer: Prediction, asked: Instances) -> bytes:
     names, columns = _columns(answer, asked)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(zip(*map(_plain, columns), strict=True))
-    return text.getvalue().encode()
+    return csv_text([names, *zip(*map(_plain, columns), strict=True)])
 
 
 def _npy(answer: Prediction, asked: Instances) -> bytes:

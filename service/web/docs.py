@@ -178,7 +178,7 @@ def _page(document: bytes) -> str:
 {bar("docs")}
 <main id="main">
 <p class="own" role="status"></p>
-<div class="own" id="operations">
+<div class="own" id="listed">
 <h1>{title} <small>{escape(info["version"])}</small></h1>
 {_paragraphs(info["description"])}
 <p>Choose an operation to read all about it and to execute it. At its right is the scope that a key

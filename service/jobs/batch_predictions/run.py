@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from service.common.csv_text import csv_text
 from service.common.figures import first_of
 from service.common.phases import SAVING
 from service.jobs.batch_predictions.schemas import Format
@@ -119,9 +118,9 @@ def _write_csv(
     columns: Mapping[str, npt.NDArray[Any]],
     names: Mapping[str, Sequence[str]],
 ) -> None:
-    labels = [_line([label]).rstrip(b"\n") for label in (*classes.tolist(), None)]
+    labels = [csv_text([[label]]).removesuffix(b"\n") for label in (*classes.tolist(), None)]
     with path.open("wb") as file:
-        file.write(_line([column for name in columns for column in names[name]]))
+        file.write(csv_text([[column for name in columns for column in names[name]]]))
         for parts in _rendered(labels, columns):
             rows = parts[0] if len(parts) == 1 else map(b",".join, zip(*parts, strict=True))
             file.write(b"\n".join(rows))
@@ -139,12 +138,6 @@ def _rendered(
             by_code[values[block]].tolist() if name in LABELS else _numbers(values[block])
             for name, values in columns.items()
         ]
-
-
-def _line(cells: list[Any]) -> bytes:
-    text = StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue().encode()
 
 
 def _numbers(values: npt.NDArray[Any]) -> list[bytes]:

@@ -31,7 +31,7 @@ function label() {
 
 // An address such as #/datasets/create_dataset shows Swagger UI, which is loaded only then, and #/
 // its top; any other shows the list of operations. Nothing of Swagger UI's adds to the way back.
-const [list, tried, view] = ["operations", "tried", "swagger-ui"].map((id) => document.getElementById(id));
+const [list, tried, view] = ["listed", "tried", "swagger-ui"].map((id) => document.getElementById(id));
 const status = document.querySelector("[role=status]");
 const TRIED = /^#(\/|swagger-ui)/; // to the latter leads the first link of the page
 let ui, loading, goal;

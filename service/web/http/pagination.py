@@ -60,7 +60,8 @@ def next_page_token(request: PageRequest, page: Page[Any]) -> str | None:
 
 def _seal(request: Request) -> bytes:
     """A key for the tokens of this list."""
-    filters = sorted(item for item in request.query_params.multi_items() if item[0] not in _PAGING)
+    given = request.query_params.multi_items()
+    filters = sorted((name, value) for name, value in given if value and name not in _PAGING)
     listing = json.dumps([request.url.path, filters])
     return hmac.digest(getattr(request.state, SECRET), listing.encode(), "sha256")
 

@@ -323,7 +323,10 @@ def test_imported_models_give_the_probabilities_that_they_have(
 
 
 def test_labels_alone_are_cells_of_csv(tmp_path: Path) -> None:
-    """Quoted where a reader needs it."""
-    classes, codes = np.array(["a,b", "c"]), np.array([0, 1, 0], dtype=np.int32)
-    results.write("csv", tmp_path / "labels", classes, {"label": codes}, {"label": ["label"]})
-    assert (tmp_path / "labels").read_text() == 'label\n"a,b"\nc\n"a,b"\n'
+    """Quoted where a reader needs it, also around a lone carriage return."""
+    path, codes = tmp_path / "labels", np.array([0, 1, 0], dtype=np.int32)
+    for classes in (["a,b", "c"], ["one\rline", "c"], ["two\r\nlines", '"']):
+        results.write("csv", path, np.array(classes), {"label": codes}, {"label": ["label"]})
+        with path.open(newline="") as file:
+            rows = list(csv.reader(file))
+        assert rows == [["label"], *([classes[code]] for code in codes)]
