@@ -454,7 +454,7 @@ def _lineage(version: ModelVersion) -> str:
             ("warm start from", text(str(version.spec.get("warm_start_from") or "nothing"))),
             ("seed", str(version.seed)),
         ]
-    return _table(("", ""), [*rows, ("created", rfc3339(version.created_at))])
+    return _table(("what", "value"), [*rows, ("created", rfc3339(version.created_at))])
 
 
 def text(content: str) -> str:
