@@ -17,7 +17,7 @@ from service.dashboard.page import PageContext, back, check, go, last_entries, p
 from service.dashboard.row_inputs import MAX_INPUTS, inputs_of, line_of
 from service.dashboard.snippets import snippets
 from service.dashboard.why import Bars, InWords, MarkedText
-from service.datasets.dataset import Dataset
+from service.datasets.dataset import Dataset, ListedDataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job, State
@@ -35,6 +35,7 @@ from service.models.versions import LATEST
 from service.predictions.files import PredictedFile
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.weights import weights_of
+from service.rows.spec import Description
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
@@ -133,22 +134,26 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
         return replies[0] if len(replies) == 1 else go(request, "/jobs?kind=evaluate")
 
 
-def fits(dataset: Dataset, version: ModelVersion) -> bool:
-    """Whether the version can be evaluated on the dataset."""
-    if dataset.target_kind != version.predicts:
+def _labels_fit(dataset: ListedDataset, version: ModelVersion) -> bool:
+    if dataset.target_kind != version.predicts or dataset.n_features < version.n_features:
         return False
-    if version.classes and not set(dataset.classes or ()) <= set(version.classes):
-        return False
+    return not version.classes or set(dataset.classes or ()) <= set(version.classes)
+
+
+def _columns_fit(dataset: Description, version: ModelVersion) -> bool:
     with suppress(ServiceError):
         check_columns(dataset, version)
         return True
     return False
 
 
-def fitting(context: PageContext, *versions: ModelVersion) -> list[Dataset]:
+def fitting(context: PageContext, *versions: ModelVersion) -> list[ListedDataset]:
     """Of the newest datasets those that all of the versions can be evaluated on."""
     newest = context.datasets.page(OFFERED).items
-    return [one for one in newest if all(fits(one, version) for version in versions)]
+    some = [one for one in newest if all(_labels_fit(one, version) for version in versions)]
+    columns = context.datasets.descriptions(one.id for one in some)
+    some = [one for one in some if one.id in columns]
+    return [one for one in some if all(_columns_fit(columns[one.id], each) for each in versions)]
 
 
 def _add_change(routes: APIRouter, context: PageContext) -> None:
@@ -250,7 +255,7 @@ async def show_version(
     return await run_sync(show)
 
 
-def _measured_on(version: ModelVersion, offered: Sequence[Dataset]) -> dict[str, Any] | None:
+def _measured_on(version: ModelVersion, offered: Sequence[ListedDataset]) -> dict[str, Any] | None:
     """What an evaluation asks that shows the rows which the version was measured on, or else those
     that it was trained on; None if they are not among what is offered."""
     validation = version.spec.get("validation") or {}
