@@ -35,7 +35,6 @@ from service.models.versions import LATEST
 from service.predictions.files import PredictedFile
 from service.predictions.loaded_models import LoadedModel
 from service.predictions.weights import weights_of
-from service.rows.spec import Description
 from service.storage.database.pages import PageRequest
 from service.storage.database.tables import ModelVersion
 from service.web.access.scopes import requires_scope
@@ -135,25 +134,21 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
 
 
 def _labels_fit(dataset: ListedDataset, version: ModelVersion) -> bool:
-    if dataset.target_kind != version.predicts or dataset.n_features < version.n_features:
-        return False
-    return not version.classes or set(dataset.classes or ()) <= set(version.classes)
-
-
-def _columns_fit(dataset: Description, version: ModelVersion) -> bool:
-    with suppress(ServiceError):
-        check_columns(dataset, version)
-        return True
-    return False
+    same = dataset.target_kind == version.predicts and dataset.n_features >= version.n_features
+    return same and set(dataset.classes or ()) <= set(version.classes)
 
 
 def fitting(context: PageContext, *versions: ModelVersion) -> list[ListedDataset]:
     """Of the newest datasets those that all of the versions can be evaluated on."""
     newest = context.datasets.page(OFFERED).items
-    some = [one for one in newest if all(_labels_fit(one, version) for version in versions)]
-    columns = context.datasets.descriptions(one.id for one in some)
-    some = [one for one in some if one.id in columns]
-    return [one for one in some if all(_columns_fit(columns[one.id], each) for each in versions)]
+    fit = [one for one in newest if all(_labels_fit(one, version) for version in versions)]
+    for id, columns in context.datasets.descriptions(one.id for one in fit).items():
+        try:
+            for version in versions:
+                check_columns(columns, version)
+        except ServiceError:
+            fit = [one for one in fit if one.id != id]
+    return fit
 
 
 def _add_change(routes: APIRouter, context: PageContext) -> None:
