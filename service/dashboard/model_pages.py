@@ -17,7 +17,7 @@ from service.dashboard.page import PageContext, back, check, go, last_entries, p
 from service.dashboard.row_inputs import MAX_INPUTS, inputs_of, line_of
 from service.dashboard.snippets import snippets
 from service.dashboard.why import Bars, InWords, MarkedText
-from service.datasets.dataset import Dataset
+from service.datasets.dataset import Dataset, ListedDataset
 from service.errors import Corrupt, InvalidRequest, NotFound, ServiceError
 from service.jobs.collection.schemas import JobRead
 from service.jobs.core.job import Job, State
@@ -133,22 +133,22 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
         return replies[0] if len(replies) == 1 else go(request, "/jobs?kind=evaluate")
 
 
-def fits(dataset: Dataset, version: ModelVersion) -> bool:
-    """Whether the version can be evaluated on the dataset."""
-    if dataset.target_kind != version.predicts:
-        return False
-    if version.classes and not set(dataset.classes or ()) <= set(version.classes):
-        return False
-    with suppress(ServiceError):
-        check_columns(dataset, version)
-        return True
-    return False
+def _labels_fit(dataset: ListedDataset, version: ModelVersion) -> bool:
+    same = dataset.target_kind == version.predicts and dataset.n_features >= version.n_features
+    return same and set(dataset.classes or ()) <= set(version.classes)
 
 
-def fitting(context: PageContext, *versions: ModelVersion) -> list[Dataset]:
+def fitting(context: PageContext, *versions: ModelVersion) -> list[ListedDataset]:
     """Of the newest datasets those that all of the versions can be evaluated on."""
     newest = context.datasets.page(OFFERED).items
-    return [one for one in newest if all(fits(one, version) for version in versions)]
+    fit = [one for one in newest if all(_labels_fit(one, version) for version in versions)]
+    for id, columns in context.datasets.descriptions(one.id for one in fit).items():
+        try:
+            for version in versions:
+                check_columns(columns, version)
+        except ServiceError:
+            fit = [one for one in fit if one.id != id]
+    return fit
 
 
 def _add_change(routes: APIRouter, context: PageContext) -> None:
@@ -250,7 +250,7 @@ async def show_version(
     return await run_sync(show)
 
 
-def _measured_on(version: ModelVersion, offered: Sequence[Dataset]) -> dict[str, Any] | None:
+def _measured_on(version: ModelVersion, offered: Sequence[ListedDataset]) -> dict[str, Any] | None:
     """What an evaluation asks that shows the rows which the version was measured on, or else those
     that it was trained on; None if they are not among what is offered."""
     validation = version.spec.get("validation") or {}

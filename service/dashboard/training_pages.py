@@ -23,7 +23,7 @@ from service.common.names import NAME, DatasetReference, JobId
 from service.dashboard import schema_forms as form
 from service.dashboard.page import PageContext, check, last_entries, page, queue
 from service.dashboard.schema_forms import Entries, Field, Variants
-from service.datasets.dataset import Dataset
+from service.datasets.dataset import Dataset, ListedDataset
 from service.datasets.store import LATEST_DATASET
 from service.errors import NotFound, ServiceError
 from service.jobs.collection.schemas import JobRead, KindCreate
@@ -154,7 +154,7 @@ def _dataset(context: PageContext, entries: Entries) -> Dataset | None:
 def _form(
     request: Request, context: PageContext, entries: Entries, error: ServiceError | None = None
 ) -> Response:
-    offered = list(context.datasets.page(OFFERED).items)
+    offered: list[ListedDataset] = list(context.datasets.page(OFFERED).items)
     dataset = _dataset(context, entries)
     if dataset is not None and dataset.id not in {one.id for one in offered}:
         offered.insert(0, dataset)

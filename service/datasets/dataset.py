@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from service.rows.spec import Label, Parsed, Summarized, TargetKind
+from service.rows.spec import Label, Overview, Parsed, Summarized, TargetKind
 from service.rows.table.labels import kind_of
 from svm.data.stored_rows import StoredRows
 
@@ -22,8 +22,9 @@ Matrix: TypeAlias = "npt.NDArray[np.float64] | csr_array[Any, tuple[int, int]]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dataset(Summarized):
-    """A dataset's row."""
+class ListedDataset(Overview):
+    """A dataset as lists show it: without its columns, which can be very many. Of its statistics it
+    has those of numeric labels."""
 
     id: str
     number: int
@@ -36,12 +37,18 @@ class Dataset(Summarized):
     """Of the stored arrays."""
     tags: Mapping[str, str]
     """The caller's own key-values."""
-    arrays: Mapping[str, str]
-    """Array name → sha-256 of its blob."""
     parent: str | None = None
     """Id of the dataset that this one was made from by append or split; it may be gone by now."""
     inherited_rows: int | None = None
     """Made by append: this many first rows are those of `parent`, in its order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset(Summarized, ListedDataset):
+    """A dataset's row."""
+
+    arrays: Mapping[str, str]
+    """Array name → sha-256 of its blob."""
 
     def only(self, classes: Collection[Label] | None) -> Dataset:
         """Without the rows of other classes, for checks: what is known of the columns stays that of

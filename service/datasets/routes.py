@@ -76,7 +76,7 @@ def _add_read(routes: APIRouter, store: DatasetStore) -> None:
     def list_datasets(page: PageParams, tag: TagFilter) -> DatasetPage:
         listed = store.page(page, tag)
         return DatasetPage(
-            datasets=[DatasetSummary.of(dataset) for dataset in listed.items],
+            datasets=[DatasetSummary.model_validate(dataset) for dataset in listed.items],
             next_page_token=next_page_token(page, listed),
         )
 

@@ -218,10 +218,6 @@ class DatasetSummary(ReadModel):
     inherited_rows: int | None
     """Made by append: this many first rows are the parent's, in its order."""
 
-    @classmethod
-    def of(cls, dataset: Dataset) -> Self:
-        return cls.model_validate(dataset)
-
 
 class TargetStatistics(ReadModel):
     """A numeric target. Null if a number is beyond the range of float64."""

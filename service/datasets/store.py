@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import cache, lru_cache
 from io import BufferedReader
 from pathlib import Path
@@ -22,10 +22,10 @@ import orjson
 import sqlalchemy as sa
 import structlog
 
-from service.datasets.dataset import SENT, DataInFiles, Dataset, LoadedData, Origin
+from service.datasets.dataset import SENT, DataInFiles, Dataset, ListedDataset, LoadedData, Origin
 from service.errors import Conflict, Corrupt, NotFound
 from service.rows.cell_texts.reading import Reading
-from service.rows.spec import DELIMITED, Parsed, Stored, Summarized
+from service.rows.spec import DELIMITED, Description, Parsed, Stored, Summarized
 from service.rows.table.arrays import BLOCK_BYTES, blocks_of
 from service.rows.table.beside import own_numbers
 from service.rows.table.writers import coded_positions, raw_values
@@ -70,6 +70,13 @@ BY: Mapping[str, sa.Column[Any]] = {
     "rows": datasets.c.n_samples,
     "columns": datasets.c.n_features,
 }
+_WITHOUT_CLASSES = sa.func.coalesce(sa.cast(datasets.c.classes, sa.Text), "null") == "null"
+_LISTED = (
+    *(datasets.c[one.name] for one in fields(ListedDataset) if one.name != "statistics"),
+    # Only of these the database reads the statistics: classes say the same.
+    sa.case((_WITHOUT_CLASSES, datasets.c.statistics["target"])).label("of_target"),
+)
+_DESCRIBED = tuple(datasets.c[one.name] for one in fields(Description))
 
 
 class DatasetFiles:
@@ -211,11 +218,11 @@ class DatasetStore(DatasetFiles):
 
     def page(
         self, page: PageRequest, tag: tuple[str, str] | None = None, name: str | None = None
-    ) -> Page[Dataset]:
+    ) -> Page[ListedDataset]:
         """Datasets newest first, or as the page says; with `tag` only those that carry it, with
         `name` only the newest of which it is a part of the name, in any case; so are those that
         are ordered by `BY`."""
-        statement, listed = sa.select(datasets), datasets
+        statement, listed = sa.select(*_LISTED), datasets
         if tag is not None:
             listed = dataset_tags
             statement = statement.join(listed).where(has_tag(listed, tag))
@@ -226,7 +233,14 @@ class DatasetStore(DatasetFiles):
             statement, key = statement.where(is_new(datasets.c.number)), (BY[page.by], *key)
         with self._database.read() as connection:
             indexed = page.by not in BY
-            return in_order(connection, statement, key, page, Dataset.from_row, indexed=indexed)
+            return in_order(connection, statement, key, page, _listed, indexed=indexed)
+
+    def descriptions(self, dataset_ids: Iterable[str]) -> dict[str, Description]:
+        """The columns of those of these datasets that are still there."""
+        statement = sa.select(datasets.c.id, *_DESCRIBED).where(datasets.c.id.in_(set(dataset_ids)))
+        with self._database.read() as connection:
+            rows = [dict(row._mapping) for row in connection.execute(statement)]
+        return {row.pop("id"): Description(**row | {"table": row["table"] or []}) for row in rows}
 
     def names(self, dataset_ids: Iterable[str]) -> dict[str, str | None]:
         """Of those of these datasets that are still there."""
@@ -401,6 +415,12 @@ class DatasetStore(DatasetFiles):
             dataset = Dataset.from_row(row)
             _note_upload(connection, dataset, is_new=False)
             return dataset
+
+
+def _listed(row: sa.Row[Any]) -> ListedDataset:
+    values = dict(row._mapping)
+    of_target = values.pop("of_target")
+    return ListedDataset(**values, statistics={"target": of_target} if of_target else {})
 
 
 def _find(connection: sa.Connection, dataset_id: str, lock: bool = False) -> Dataset:

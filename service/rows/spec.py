@@ -111,18 +111,24 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Description:
-    """What a dataset is: its columns, and its labels."""
+class Sized:
+    """A dataset's size, and its labels."""
 
     n_samples: int
     n_features: int
     sparse: bool
-    columns: list[str] | None = None
-    """Names of the features, None if they have none."""
     target: str | None = None
     """Name of the label column, None if it has none."""
     classes: list[Label] | None = None
     """Sorted labels; None without labels, and if these are numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description(Sized):
+    """What a dataset is: its columns, and its labels."""
+
+    columns: list[str] | None = None
+    """Names of the features, None if they have none."""
     table: list[TableColumn] = field(default_factory=list)
     """The features with their kinds; empty if all of them are numbers without gaps."""
     beside: list[BesideColumn] = field(default_factory=list)
@@ -185,8 +191,8 @@ class Description:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summarized(Description):
-    """A dataset with what follows from its values."""
+class Overview(Sized):
+    """What follows from a dataset's values."""
 
     class_counts: list[int] | None
     statistics: dict[str, Any]
@@ -198,17 +204,6 @@ class Summarized(Description):
     warnings: list[dict[str, Any]]
     matrix_digest: str
     """Of values and labels, not of the format."""
-
-    @property
-    def of_columns(self) -> dict[str, list[float | None]] | None:
-        """The statistics of the columns: min, max, mean and std."""
-        columns: dict[str, list[float | None]] | None = self.statistics.get("columns")
-        return columns
-
-    @property
-    def audit(self) -> list[dict[str, Any]]:
-        """What was found in the data, as `svm.audit.findings.Finding.as_dict` has it."""
-        return list(self.statistics.get("audit") or ())
 
     @property
     def n_distinct_labels(self) -> int:
@@ -227,6 +222,22 @@ class Summarized(Description):
     def target_statistics(self) -> dict[str, Any] | None:
         """Of a numeric target."""
         return self.statistics.get("target") if self.target_kind == "numbers" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summarized(Description, Overview):
+    """A dataset with its columns, and with what follows from its values."""
+
+    @property
+    def of_columns(self) -> dict[str, list[float | None]] | None:
+        """The statistics of the columns: min, max, mean and std."""
+        columns: dict[str, list[float | None]] | None = self.statistics.get("columns")
+        return columns
+
+    @property
+    def audit(self) -> list[dict[str, Any]]:
+        """What was found in the data, as `svm.audit.findings.Finding.as_dict` has it."""
+        return list(self.statistics.get("audit") or ())
 
 
 @dataclass(frozen=True, kw_only=True)

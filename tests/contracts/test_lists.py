@@ -222,3 +222,24 @@ def test_counts_are_read_from_an_index(
 ) -> None:
     """Never from the rows."""
     assert [step for step in plans(COUNTS[name], PageRequest()) if _reads_all(step)] == []
+
+
+OF_COLUMNS = {"statistics", "columns", "table", "ignored", "reading"}
+"""A thousand columns are 100 kB of each row."""
+
+
+@pytest.mark.parametrize("name", [name for name in LISTS if name.startswith("datasets")])
+def test_list_of_data_reads_nothing_of_columns(stores: Stores, name: str) -> None:
+    """Of each row, that is; `latest` is one dataset, not a list."""
+    read = set[str]()
+
+    def note(_: object, cursor: Any, statement: str, *___: object) -> None:
+        if statement.startswith("SELECT"):
+            read.update(column[0] for column in cursor.description)
+
+    sa.event.listen(sa.Engine, "after_cursor_execute", note)
+    try:
+        LISTS[name](stores, PageRequest())
+    finally:
+        sa.event.remove(sa.Engine, "after_cursor_execute", note)
+    assert read & OF_COLUMNS == (OF_COLUMNS if name == "datasets, latest" else set())

@@ -13,7 +13,7 @@ from service.common.figures import first_of
 from service.datasets.dataset import Dataset
 from service.errors import MAX_FAULTS, InvalidContent
 from service.rows.faults import listed
-from service.rows.spec import Label
+from service.rows.spec import Description, Label
 from service.rows.table.beside import WORDS
 from service.rows.table.labels import match_labels
 from service.storage.database.tables import ModelVersion
@@ -36,7 +36,7 @@ class TakesColumns(Protocol):
 HINT = "use a dataset with the features that the model was trained on"
 
 
-def check_columns(dataset: Dataset, version: ModelVersion) -> None:
+def check_columns(dataset: Description, version: ModelVersion) -> None:
     """Raises as `adapt_rows`, which needs the model itself for its levels."""
     recode_onto(dataset, version, kinds_of(version))
 
@@ -111,7 +111,7 @@ def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.
     return np.array(numbers)
 
 
-def positions(dataset: Dataset, model: TakesColumns) -> list[int] | None:
+def positions(dataset: Description, model: TakesColumns) -> list[int] | None:
     """The position in the dataset of each of the model's features; None if they are in order and
     there are no others.
 
@@ -136,7 +136,7 @@ def positions(dataset: Dataset, model: TakesColumns) -> list[int] | None:
     return None
 
 
-def _require_all(dataset: Dataset, expected: list[str]) -> None:
+def _require_all(dataset: Description, expected: list[str]) -> None:
     """Raises InvalidContent `feature-mismatch` if the dataset lacks columns of the model."""
     assert dataset.columns is not None
     given = list(dataset.columns)
@@ -159,7 +159,7 @@ def _require_all(dataset: Dataset, expected: list[str]) -> None:
     raise _mismatch(message, expected, given[:MAX_FAULTS], missing[0], hint)
 
 
-def recode_onto(dataset: Dataset, model: TakesColumns, onto: Columns) -> Callable[[Any], Any]:
+def recode_onto(dataset: Description, model: TakesColumns, onto: Columns) -> Callable[[Any], Any]:
     """From rows of the dataset to those of the columns `onto` of a model. Raises as
     `adapt_rows`."""
     order, given = positions(dataset, model), dataset.kinds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,27 @@ def test_sparse_arrays_come_back_as_csr(store: DatasetStore, blobs: Blobs) -> No
     assert isinstance(X, csr_array)
     assert X.has_canonical_format
     assert X.toarray().tolist() == [[5, 0, 6], [0, 0, 0], [0, 7, 0]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [IRIS, "a,k\n1,0.5\n2,1.5\n3,1.5\n", "a\n1\n2\n", "1 1:5 3:6\n2\n1 2:7\n"],
+    ids=["classes", "numbers", "no labels", "sparse"],
+)
+def test_list_shows_what_the_dataset_itself_does(
+    store: DatasetStore, blobs: Blobs, text: str
+) -> None:
+    """Without its columns: what its labels are does not need them."""
+    media_type, target = LIBSVM if ":" in text else CSV, "none" if text.startswith("a\n") else None
+    with blobs.temporary_folder() as folder:
+        result = read(make_spec(folder, text, media_type, target=target))
+        dataset, _ = store.add(result, folder, name="d", media_type=media_type)
+    [listed] = store.page(PageRequest()).items
+    same = {one.name for one in fields(listed)} - {"statistics"}
+    for name in same | {"n_distinct_labels", "target_kind", "target_statistics"}:
+        assert getattr(listed, name) == getattr(dataset, name), name
+    assert listed.statistics.keys() <= {"target"}
+    assert store.descriptions([dataset.id, "ds_gone"])[dataset.id].kinds == dataset.kinds
 
 
 def test_numeric_target_is_loaded_as_float64(store: DatasetStore, blobs: Blobs) -> None:
