@@ -30,6 +30,8 @@ from tests.journeys import server as real
 
 __all__ = ["backend", "postgres_database_url", "postgres_url", "s3", "s3_url"]
 
+# Until all tests are collected nothing is garbage, and to look for it takes a third of the time.
+gc.disable()
 # A busy machine is no failure: pytest's own time limit is enough. With a seed, the same examples.
 hypothesis.settings.register_profile("suite", deadline=None, derandomize="FUZZ_SEED" in os.environ)
 hypothesis.settings.load_profile("suite")
@@ -88,6 +90,7 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests: full collections of garbage need not look at them."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -97,7 +97,7 @@ def trained(server: Server, datasets: dict[str, str]) -> Callable[[Item], list[d
     return jobs
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(6)
 @by_name
 def test_figure_is_in_the_range(
     item: Item, server: Server, trained: Callable[[Item], list[dict[str, Any]]]

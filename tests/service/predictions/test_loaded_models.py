@@ -339,7 +339,7 @@ def test_a_model_takes_what_is_counted(
     """With all that its first replies leave prepared, and the objects around it."""
     fitted = MODELS[kind]()
     columns = [f"column {k}" for k in range(fitted.n_features)] if kind == "named" else None
-    versions = [registered.add("counted", fitted, columns).version for _ in range(13)]
+    versions = [registered.add("counted", fitted, columns).version for _ in range(5)]
     serving = Serving(registered, settings)
 
     async def load(version: int) -> LoadedModel:

@@ -45,7 +45,7 @@ def not_expected(estimator: SVMClassifier | SVMRegressor) -> dict[str, str]:
     return {f"check_sample_weight_equivalence_{check}": why for check in checks}
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(7)
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=not_expected)  # type: ignore[untyped-decorator]
 def test_protocol(estimator: Any, check: Callable[[Any], None]) -> None:

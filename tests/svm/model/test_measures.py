@@ -221,6 +221,7 @@ GROUP_SIZES = {"small": (5, 0.0), "large": (200, 0.0), "uneven": (30, 1.0)}
 """The rows of a group: the median, and the deviation of the logarithm."""
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("correlation", [0.1, 0.3, 0.8])
 @pytest.mark.parametrize("sizes", GROUP_SIZES)
 def test_intervals_of_shares_hold_if_rows_of_a_group_are_alike(
