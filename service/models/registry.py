@@ -294,4 +294,5 @@ class ModelRegistry:
 
 
 def _in_use(aliases: Mapping[str, int] | list[str], what: str) -> Conflict:
-    return Conflict("resource-in-use", f"{', '.join(sorted(aliases))} point to {what}")
+    verb = "points" if len(aliases) == 1 else "point"
+    return Conflict("resource-in-use", f"{', '.join(sorted(aliases))} {verb} to {what}")
