@@ -216,7 +216,7 @@ def test_models_with_an_alias_are_kept(browser: Browser, registered: RegisteredM
     registered.add("moons")
     _delete(browser, "models", ["iris", "moons"])
     browser.send("/models/delete")
-    assert "default point to iris" in browser.page.text
+    assert "default points to iris" in browser.page.text
     assert _listed_at(browser, "/models") == ["iris"]
     browser.go("/models/iris")
     browser.send("/models/delete", id=["iris/1", "iris/2"])
