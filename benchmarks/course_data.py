@@ -60,10 +60,21 @@ SIZES = {"rows": (20_000, 64), "columns": (1_000, 2_048)}
 def write(folder: Path) -> list[Path]:
     """Write all files; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
+    return [*write_tables(folder), *write_arrays(folder)]
+
+
+def write_tables(folder: Path) -> list[Path]:
+    """Write those with few rows, as CSV."""
     written = []
     for name, table in TABLES.items():
         written.append(folder / f"{name}.csv")
         written[-1].write_bytes(as_csv(*table(), NAMES.get(name)))
+    return written
+
+
+def write_arrays(folder: Path) -> list[Path]:
+    """Write those that show how times grow, as NPZ."""
+    written = []
     arrays: dict[str, tuple[Any, Any]] = {name: clouds(*size) for name, size in SIZES.items()}
     if fashion_mnist.installed():
         images = fashion_mnist.images("train")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.course_data import write
+from benchmarks.course_data import write_arrays, write_tables
 from tests.data import real
 from tests.journeys import courses
 from tests.journeys.server import Server, ok
@@ -54,11 +54,9 @@ by_name = pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.name)
 
 @pytest.fixture(scope="module")
 def datasets(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Ids by solver, of the test digits, and of the files for the times."""
-    files = {file.stem: file for file in write(tmp_path_factory.mktemp("courses"))}
+    """Ids by solver, and of the test digits."""
+    files = {file.stem: file for file in write_tables(tmp_path_factory.mktemp("courses"))}
     made = {name: server.upload(files[name])["id"] for name in ("circle", "iris")}
-    arrays = "application/x-npz"
-    made |= {name: server.upload(files[name], arrays)["id"] for name in ("rows", "columns")}
     digits = server.upload(real("coding5_train.csv"))["id"]
     data, labels = real("features.txt"), real("target.txt")
     return {
@@ -131,11 +129,13 @@ def _figure(item: Item, job: dict[str, Any], server: Server) -> float:
 @pytest.mark.soundness  # it measures time
 @pytest.mark.parametrize(("name", "data", "request_text", "plot"), COMPARISONS)
 def test_time_against_sizes(
-    name: str, data: str, request_text: str, plot: str, server: Server, datasets: dict[str, str]
+    name: str, data: str, request_text: str, plot: str, server: Server, tmp_path: Path
 ) -> None:
     """Processor time of equally many updates: flat in rows, linear in columns and support vectors,
     by the exponent of a power of the size."""
-    body = {"dataset_id": datasets[data], **json.loads(request_text)}
+    files = {file.stem: file for file in write_arrays(tmp_path)}
+    dataset = server.upload(files[data], "application/x-npz")
+    body = {"dataset_id": dataset["id"], **json.loads(request_text)}
     size = {"rows": "rows", "columns": "columns"}.get(name.split()[-1], "n_support_vectors")
     expected = 0.0 if size == "rows" else 1.0
     least: Any = np.inf
