@@ -76,12 +76,11 @@ class GroupSums:
         return cls(sums, groups.of_equal_rows)
 
     @classmethod
-    def total(cls, parts: Sequence[GroupSums | None]) -> GroupSums | None:
-        """None if not all parts have groups, or equal rows may be in several parts."""
-        known = [one for one in parts if one is not None and not one.of_equal_rows]
-        if not known or len(known) < len(parts):
-            return None
-        return cls(np.sum([one.sums for one in known], axis=0))
+    def alone(cls, counts: Array) -> GroupSums:
+        """Of a confusion matrix of rows of which each is a group by itself."""
+        n = float(counts.sum())
+        wrong = n - float(np.trace(counts))
+        return cls(np.array([n, n, wrong, n, wrong, wrong]))
 
     def metrics(self, n_samples: float) -> dict[str, Any]:
         """As JSON."""
@@ -185,9 +184,13 @@ class Confusion:
 
     @classmethod
     def total(cls, parts: Sequence[Confusion]) -> Confusion:
+        """Without groups if no part has any, or if they are equal rows, which may be in several."""
         weighted = [one.weighted for one in parts if one.weighted is not None]
         counts: Array = np.sum([one.counts for one in parts], axis=0)
-        groups = GroupSums.total([one.groups for one in parts])
+        groups, given = None, [one.groups for one in parts if one.groups is not None]
+        if given and not any(one.of_equal_rows for one in given):
+            sums = [(one.groups or GroupSums.alone(one.counts)).sums for one in parts]
+            groups = GroupSums(np.sum(sums, axis=0))
         return cls(counts, np.sum(weighted, axis=0) if weighted else None, groups)
 
 

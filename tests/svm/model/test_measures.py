@@ -340,6 +340,20 @@ def test_sums_of_groups_are_those_of_folds_together() -> None:
             assert "n_effective" not in total
 
 
+def test_groups_of_one_row_are_counted_in_a_fold_that_has_no_others() -> None:
+    """Such a part records no sums; through JSON, too."""
+    groups = np.append(np.zeros(50), np.arange(1, 51))
+    predicted = (np.arange(100) >= 95).astype(int)
+    true = np.zeros(100, int)
+    whole = Confusion.of(true, predicted, 2, None, Groups.of(groups)).metrics()
+    large = Confusion.of(true[:50], predicted[:50], 2, None, Groups.of(groups[:50]))
+    single = Confusion.of(true[50:], predicted[50:], 2)
+    for parts in ([large, single], [single, large]):
+        again = [Confusion.of_metrics(one.metrics()) for one in parts]
+        assert Confusion.total(again).metrics() == whole
+    assert "n_groups" not in Confusion.total([single, single]).metrics()
+
+
 def test_differences_of_few_groups_are_not_known() -> None:
     """Nor those of one large group among small ones."""
     few, uneven = np.repeat(np.arange(7), 100), np.repeat(np.arange(30), [1000] + [1] * 29)
