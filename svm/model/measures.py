@@ -96,7 +96,9 @@ class GroupSums:
         Methodology 24, 1998). If few groups have wrong rows this variance is mostly too small, and
         0 if none has. So the number is a geometric mean with the count of groups, which is right
         if all rows of a group agree. Weights are the count of groups with wrong rows (with right
-        ones, if these are fewer), and z², the weight of one half in Wilson's interval.
+        ones, if these are fewer), and z², the weight of one half in Wilson's interval. Small groups
+        say little of large ones: the count is multiplied by the cube of the size of a wrong row's
+        group, on average, relative to that of any row's, if this is less than 1.
         """
         from scipy.special import stdtrit  # only where models are measured
 
@@ -109,10 +111,14 @@ class GroupSums:
         spread = wrong_squares - 2.0 * share * products + share * share * squares
         spread *= count / (count - 1.0)
         found = variance / spread if spread * n_samples > variance else n_samples
-        few, few_squares = wrong, wrong_squares
+        few, few_products, few_squares = wrong, products, wrong_squares
         if share > 0.5:
-            few, few_squares = total - wrong, squares - 2.0 * products + wrong_squares
-        known = few * few / few_squares if few_squares else 0.0
+            few, few_products = total - wrong, squares - products
+            few_squares = squares - 2.0 * products + wrong_squares
+        known = 0.0
+        if few > 0.0:
+            sizes = few_products / few / (squares / total)
+            known = few * few / few_squares * min(sizes, 1.0) ** 3
         weight = known / (known + DEVIATIONS**2)
         shrunk = found**weight * min(count, found) ** (1.0 - weight)
         return float(shrunk * (DEVIATIONS / stdtrit(count - 1.0, LEVEL)) ** 2)

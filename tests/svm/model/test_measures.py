@@ -249,6 +249,33 @@ def test_intervals_of_shares_hold_if_rows_of_a_group_are_alike(
     assert np.mean(by_rows) < (0.92 if size == 5 and correlation < 0.2 else 0.85), by_rows
 
 
+FEW_LARGE = {
+    "few single rows": (16, 300, 134, 0.95, 0.8),
+    "half single rows": (20, 300, 3600, 0.95, 0.8),
+    "small": (12, 40, 200, 0.9, 0.9),
+    "many large": (40, 100, 2400, 0.95, 0.8),
+    "middling": (20, 100, 80, 0.9, 0.8),
+    "less alike": (10, 100, 300, 0.95, 0.5),
+}
+"""Groups of many rows, their rows, single rows, the accuracy, the correlation in groups."""
+
+
+@pytest.mark.parametrize("case", FEW_LARGE)
+def test_wrong_single_rows_say_little_of_large_groups(case: str) -> None:
+    """Intervals still hold in 93 % of 1,000 samples, or more, less two standard errors."""
+    n_large, size, n_single, share, correlation = FEW_LARGE[case]
+    both = 1.0 / correlation - 1.0
+    random = np.random.default_rng(0)
+    m = np.repeat([size, 1], [n_large, n_single])
+    n, inside = float(m.sum()), 0
+    for _ in range(1000):
+        w = random.binomial(m, random.beta(both * (1 - share), both * share, len(m)))
+        sums = GroupSums(np.array([len(m), n, w.sum(), m @ m, m @ w, w @ w], float))
+        low, high = interval(1.0 - w.sum() / n, sums.effective(n))
+        inside += low <= share <= high
+    assert 915 <= inside < 1000
+
+
 def test_independent_rows_in_groups_have_intervals_that_are_not_much_wider() -> None:
     random = np.random.default_rng(0)
     for n_groups, most in ((20, 2.2), (200, 1.3)):
