@@ -89,7 +89,7 @@ class GroupSums:
 
     def effective(self, n_samples: float) -> float:
         """As many independent rows say as much about the share as these `n_samples`; 0 if almost
-        all of them are in one group.
+        all of them are in one group, or if squares of weights are no numbers above 0.
 
         The variance of a ratio of sums over groups gives the effective number of rows (Kish, Survey
         Sampling, 1965); Student's quantile then makes it smaller (Korn and Graubard, Survey
@@ -103,8 +103,8 @@ class GroupSums:
         from scipy.special import stdtrit  # only where models are measured
 
         _, total, wrong, squares, products, wrong_squares = self.sums.tolist()
-        count = total * total / squares
-        if count < 2.0:
+        count = total * total / squares if squares else 0.0
+        if not 2.0 <= count < math.inf:
             return 0.0
         share = wrong / total
         variance = share * (1.0 - share) * total * total

@@ -300,6 +300,14 @@ def test_groups_that_are_all_right_count_as_one_row_each() -> None:
     assert interval(0.5, 0.0) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("weight", [0.0, 1e-200, 1e160], ids=["none", "tiny", "huge"])
+def test_weights_of_which_no_square_is_a_number_say_nothing(weight: float) -> None:
+    groups, wrong = Groups.of(np.arange(8) // 2), np.arange(8) == 0
+    with np.errstate(over="ignore"):
+        sums = GroupSums.of(groups, wrong, np.full(8, weight))
+    assert sums.effective(8) == 0.0
+
+
 def test_equal_rows_in_groups_are_as_one_row() -> None:
     """Of classes and of numbers: a file that has each row four times says no more."""
     one = errors(100)
