@@ -57,6 +57,7 @@ class Scoring:
         self._datasets = context.datasets
         self.data = context.datasets.open(self.dataset)
         self._outputs: list[str] = work.job.spec["outputs"]
+        self._some = bool(work.job.spec.get("validation_only"))
         given = {name: work.job.spec[name] for name in Shares._fields if name in work.job.spec}
         self._shares = Shares(**given)
         self._taken = adapt_rows(self.fitted, self.dataset, self.version)
@@ -85,8 +86,9 @@ class Scoring:
 
     @cached_property
     def truth(self) -> npt.NDArray[Any]:
-        """(n_samples,) class numbers of the model, or numeric targets. Raises InvalidData."""
-        labeled, numbers = labeled_for(self.dataset, self.version.classes)
+        """(n_samples,) class numbers of the model, or numeric targets; -1 of other classes if only
+        validation rows are measured. Raises InvalidData."""
+        labeled, numbers = labeled_for(self.dataset, self.version.classes, some=self._some)
         data = self._datasets.open(labeled)
         if numbers is None:
             assert data.values is not None

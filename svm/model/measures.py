@@ -76,12 +76,11 @@ class GroupSums:
         return cls(sums, groups.of_equal_rows)
 
     @classmethod
-    def total(cls, parts: Sequence[GroupSums | None]) -> GroupSums | None:
-        """None if not all parts have groups, or equal rows may be in several parts."""
-        known = [one for one in parts if one is not None and not one.of_equal_rows]
-        if not known or len(known) < len(parts):
-            return None
-        return cls(np.sum([one.sums for one in known], axis=0))
+    def alone(cls, counts: Array) -> GroupSums:
+        """Of a confusion matrix of rows of which each is a group by itself."""
+        n = float(counts.sum())
+        wrong = n - float(np.trace(counts))
+        return cls(np.array([n, n, wrong, n, wrong, wrong]))
 
     def metrics(self, n_samples: float) -> dict[str, Any]:
         """As JSON."""
@@ -90,30 +89,36 @@ class GroupSums:
 
     def effective(self, n_samples: float) -> float:
         """As many independent rows say as much about the share as these `n_samples`; 0 if almost
-        all of them are in one group.
+        all of them are in one group, or if squares of weights are no numbers above 0.
 
         The variance of a ratio of sums over groups gives the effective number of rows (Kish, Survey
         Sampling, 1965); Student's quantile then makes it smaller (Korn and Graubard, Survey
         Methodology 24, 1998). If few groups have wrong rows this variance is mostly too small, and
         0 if none has. So the number is a geometric mean with the count of groups, which is right
         if all rows of a group agree. Weights are the count of groups with wrong rows (with right
-        ones, if these are fewer), and z², the weight of one half in Wilson's interval.
+        ones, if these are fewer), and z², the weight of one half in Wilson's interval. Small groups
+        say little of large ones: the count is multiplied by the cube of the size of a wrong row's
+        group, on average, relative to that of any row's, if this is less than 1.
         """
         from scipy.special import stdtrit  # only where models are measured
 
         _, total, wrong, squares, products, wrong_squares = self.sums.tolist()
-        count = total * total / squares
-        if count < 2.0:
+        count = total * total / squares if squares else 0.0
+        if not 2.0 <= count < math.inf:
             return 0.0
         share = wrong / total
         variance = share * (1.0 - share) * total * total
         spread = wrong_squares - 2.0 * share * products + share * share * squares
         spread *= count / (count - 1.0)
         found = variance / spread if spread * n_samples > variance else n_samples
-        few, few_squares = wrong, wrong_squares
+        few, few_products, few_squares = wrong, products, wrong_squares
         if share > 0.5:
-            few, few_squares = total - wrong, squares - 2.0 * products + wrong_squares
-        known = few * few / few_squares if few_squares else 0.0
+            few, few_products = total - wrong, squares - products
+            few_squares = squares - 2.0 * products + wrong_squares
+        known = 0.0
+        if few > 0.0:
+            sizes = few_products / few / (squares / total)
+            known = few * few / few_squares * min(sizes, 1.0) ** 3
         weight = known / (known + DEVIATIONS**2)
         shrunk = found**weight * min(count, found) ** (1.0 - weight)
         return float(shrunk * (DEVIATIONS / stdtrit(count - 1.0, LEVEL)) ** 2)
@@ -185,9 +190,13 @@ class Confusion:
 
     @classmethod
     def total(cls, parts: Sequence[Confusion]) -> Confusion:
+        """Without groups if no part has any, or if they are equal rows, which may be in several."""
         weighted = [one.weighted for one in parts if one.weighted is not None]
         counts: Array = np.sum([one.counts for one in parts], axis=0)
-        groups = GroupSums.total([one.groups for one in parts])
+        groups, given = None, [one.groups for one in parts if one.groups is not None]
+        if given and not any(one.of_equal_rows for one in given):
+            sums = [(one.groups or GroupSums.alone(one.counts)).sums for one in parts]
+            groups = GroupSums(np.sum(sums, axis=0))
         return cls(counts, np.sum(weighted, axis=0) if weighted else None, groups)
 
 

@@ -70,17 +70,17 @@ def unused_columns(dataset: Dataset, version: ModelVersion) -> list[str]:
 
 
 def labeled_for(
-    dataset: Dataset, classes: Sequence[Label]
+    dataset: Dataset, classes: Sequence[Label], *, some: bool = False
 ) -> tuple[Dataset, npt.NDArray[np.int64] | None]:
     """The dataset with labels of the kind that a model predicts, and for each of its classes the
     number among those of the model. Without `classes` the model predicts numbers: None.
 
     Raises InvalidData: `target-missing`, `target-continuous`, `label-mismatch`, and `unknown-class`
-    for a label that the model does not know.
+    for a label that the model does not know; with `some` this has the number -1.
     """
     labeled = dataset.taken_as("classes" if classes else "numbers")
     if classes:
-        return labeled or dataset, class_numbers(labeled or dataset, classes)
+        return labeled or dataset, class_numbers(labeled or dataset, classes, some=some)
     if dataset.n_distinct_labels == 0:
         raise InvalidData("target-missing", "the dataset has no labels to compare with")
     if labeled is None:
@@ -90,11 +90,13 @@ def labeled_for(
     return labeled, None
 
 
-def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.int64]:
+def class_numbers(
+    dataset: Dataset, classes: Sequence[Label], *, some: bool = False
+) -> npt.NDArray[np.int64]:
     """For each of the dataset's classes its number among those of a model.
 
     Raises InvalidData: `target-missing`, `target-continuous`, and `unknown-class` for a label that
-    the model does not know.
+    the model does not know; with `some` this has the number -1.
     """
     if dataset.n_distinct_labels == 0:
         raise InvalidData("target-missing", "the dataset has no labels to compare with")
@@ -103,12 +105,12 @@ def class_numbers(dataset: Dataset, classes: Sequence[Label]) -> npt.NDArray[np.
         message = f"the model predicts classes, and the labels of the dataset are numbers: {many}"
         raise InvalidData("target-continuous", message)
     numbers = match_labels(dataset.classes, classes)
-    if None in numbers:
+    if None in numbers and not some:
         label = dataset.classes[numbers.index(None)]
         shown = first_of(list(map(repr, classes)), 5)
         message = f"the model has no class {label!r}; its classes are {shown}"
         raise InvalidData("unknown-class", message)
-    return np.array(numbers)
+    return np.array([-1 if number is None else number for number in numbers])
 
 
 def positions(dataset: Description, model: TakesColumns) -> list[int] | None:

@@ -28,7 +28,7 @@ class Evaluations(Submission[EvaluationCreate]):
         stores = self.stores
         dataset, version = stores.datasets.find(body.dataset_id), stores.models.find(body.model)
         with refuse_at("/dataset_id"):
-            labeled_for(dataset, version.classes)
+            labeled_for(dataset, version.classes, some=body.validation_only)
             check_columns(dataset, version)
         if body.validation_only and not (holds_out(version) and dataset.id == version.dataset_id):
             raise invalid_field("/validation_only", NO_VALIDATION)

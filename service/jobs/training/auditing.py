@@ -138,12 +138,13 @@ def _never_predicted(metrics: Mapping[str, Any], classes: Sequence[Any]) -> Iter
 
 def _within_baseline(measured: Mapping[str, Any], class_weight: Any) -> Iterator[Finding]:
     """Whether the score on validation rows may be that of a model without columns. The accuracy
-    says nothing if classes are weighted."""
+    says nothing if classes are weighted, or if almost all rows are in one group."""
     if counts := measured.get("confusion_matrix"):
         n = _count(measured)
         right, most = sum(row[k] for k, row in enumerate(counts)) / n, max(map(sum, counts)) / n
-        high = max(most, interval(most, measured.get("n_effective", n))[1])
-        if class_weight is None and right <= high:
+        rows = measured.get("n_effective", n)
+        high = max(most, interval(most, rows)[1])
+        if class_weight is None and rows and right <= high:
             found = (
                 f"{percent(right)} of the validation rows are predicted correctly; always "
                 f"predicting the largest class gives {percent(most)}, and up to {percent(high)} "

@@ -250,6 +250,33 @@ def test_intervals_of_shares_hold_if_rows_of_a_group_are_alike(
     assert np.mean(by_rows) < (0.92 if size == 5 and correlation < 0.2 else 0.85), by_rows
 
 
+FEW_LARGE = {
+    "few single rows": (16, 300, 134, 0.95, 0.8),
+    "half single rows": (20, 300, 3600, 0.95, 0.8),
+    "small": (12, 40, 200, 0.9, 0.9),
+    "many large": (40, 100, 2400, 0.95, 0.8),
+    "middling": (20, 100, 80, 0.9, 0.8),
+    "less alike": (10, 100, 300, 0.95, 0.5),
+}
+"""Groups of many rows, their rows, single rows, the accuracy, the correlation in groups."""
+
+
+@pytest.mark.parametrize("case", FEW_LARGE)
+def test_wrong_single_rows_say_little_of_large_groups(case: str) -> None:
+    """Intervals still hold in 93 % of 1,000 samples, or more, less two standard errors."""
+    n_large, size, n_single, share, correlation = FEW_LARGE[case]
+    both = 1.0 / correlation - 1.0
+    random = np.random.default_rng(0)
+    m = np.repeat([size, 1], [n_large, n_single])
+    n, inside = float(m.sum()), 0
+    for _ in range(1000):
+        w = random.binomial(m, random.beta(both * (1 - share), both * share, len(m)))
+        sums = GroupSums(np.array([len(m), n, w.sum(), m @ m, m @ w, w @ w], float))
+        low, high = interval(1.0 - w.sum() / n, sums.effective(n))
+        inside += low <= share <= high
+    assert 915 <= inside < 1000
+
+
 def test_independent_rows_in_groups_have_intervals_that_are_not_much_wider() -> None:
     random = np.random.default_rng(0)
     for n_groups, most in ((20, 2.2), (200, 1.3)):
@@ -272,6 +299,14 @@ def test_groups_that_are_all_right_count_as_one_row_each() -> None:
     assert 0.98 * 400 < single < 400
     assert GroupSums.of(Groups.of(np.zeros(50)), np.arange(50) % 2).effective(50) == 0.0
     assert interval(0.5, 0.0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-200, 1e160], ids=["none", "tiny", "huge"])
+def test_weights_of_which_no_square_is_a_number_say_nothing(weight: float) -> None:
+    groups, wrong = Groups.of(np.arange(8) // 2), np.arange(8) == 0
+    with np.errstate(over="ignore"):
+        sums = GroupSums.of(groups, wrong, np.full(8, weight))
+    assert sums.effective(8) == 0.0
 
 
 def test_equal_rows_in_groups_are_as_one_row() -> None:
@@ -339,6 +374,20 @@ def test_sums_of_groups_are_those_of_folds_together() -> None:
         else:
             assert parts[0]["n_distinct"] == 15
             assert "n_effective" not in total
+
+
+def test_groups_of_one_row_are_counted_in_a_fold_that_has_no_others() -> None:
+    """Such a part records no sums; through JSON, too."""
+    groups = np.append(np.zeros(50), np.arange(1, 51))
+    predicted = (np.arange(100) >= 95).astype(int)
+    true = np.zeros(100, int)
+    whole = Confusion.of(true, predicted, 2, None, Groups.of(groups)).metrics()
+    large = Confusion.of(true[:50], predicted[:50], 2, None, Groups.of(groups[:50]))
+    single = Confusion.of(true[50:], predicted[50:], 2)
+    for parts in ([large, single], [single, large]):
+        again = [Confusion.of_metrics(one.metrics()) for one in parts]
+        assert Confusion.total(again).metrics() == whole
+    assert "n_groups" not in Confusion.total([single, single]).metrics()
 
 
 def test_differences_of_few_groups_are_not_known() -> None:

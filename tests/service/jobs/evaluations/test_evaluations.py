@@ -217,6 +217,21 @@ def test_validation_rows_are_measured_alone_if_asked(client: TestClient, worker:
         )
 
 
+def test_validation_rows_of_some_classes_are_measured(client: TestClient, worker: Worker) -> None:
+    """Of a model of two of the dataset's three classes, in another order; in all, other rows are
+    refused."""
+    whole = train(client, worker, 3, classes=["c2", "c0"], validation={"fraction": 0.4}, seed=3)
+    version = client.get("/v1/models/clouds/versions/1").json()["metrics"]["validation"]
+    asked = {"dataset_id": whole, "importance": True, "leave_out_trained": True}
+    found = evaluated(client, worker, validation_only=True, **asked)["metrics"]
+    assert found["classes"] == ["c0", "c2"]
+    for name in ("confusion_matrix", "accuracy", "trained_rows"):
+        assert found[name] == version[name]
+    assert found["n_samples"] == np.sum(version["confusion_matrix"])
+    reply = ask(client, **asked)
+    assert (reply.status_code, reply.json()["code"]) == (422, "unknown-class")
+
+
 def test_rows_that_were_trained_on_are_counted(client: TestClient, worker: Worker) -> None:
     """By value, in any order of rows and columns and in any format; without those of the validation
     set."""

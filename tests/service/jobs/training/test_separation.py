@@ -253,6 +253,16 @@ def test_a_comparison_without_a_model_says_how_it_split(
     assert "score-within-baseline" in {one["name"] for one in job["audit"]}
 
 
+def test_one_group_does_not_make_a_score_one_of_chance(client: TestClient, worker: Worker) -> None:
+    """Nothing is known of others: neither that the model is good nor that it is not."""
+    rows = [f"{i % 2 * 4 + i % 7 / 10},p{i // 50},{'ab'[i % 2]}" for i in range(100)]
+    upload(client, "x,patient,y\n" + "\n".join(rows) + "\n", target="y", group="patient")
+    job = trained(client, worker, validation={"fraction": 0.5}, seed=1)
+    measured = job["metrics"]["validation"]
+    assert (measured["accuracy"], measured["n_groups"], measured["n_effective"]) == (1.0, 1, 0.0)
+    assert "score-within-baseline" not in {one["name"] for one in job["audit"]}
+
+
 def _rows_of(measured: dict[str, Any]) -> int:
     return int(sum(map(sum, measured["confusion_matrix"])))
 
