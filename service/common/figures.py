@@ -31,11 +31,13 @@ def first_of(texts: Sequence[str], most: int) -> str:
     return ", ".join(texts[:most]) + (", …" if len(texts) > most else "")
 
 
-def percent(share: float | None) -> str:
-    """`0.08 %`, two figures below 1 %, one digit behind the point above."""
+def percent(share: float | None, digits: int | None = None) -> str:
+    """`0.08 %`: with `digits` behind the point, else two figures below 1 %, one digit above."""
     if share is None:
         return NOTHING
     value = 100 * share
+    if digits is not None:
+        return f"{value:.{digits}f} %"
     if value in (0, 100):
         return f"{value:.0f} %"
     if abs(value) >= 1:

@@ -20,12 +20,11 @@ from service.models.errors_in_words import (
     intervals_in_words,
     loss_in_words,
 )
-from service.models.measured import effective, expected_beside, in_groups, less_sure
+from service.models.measured import between, effective, expected_beside, in_groups, less_sure
 from service.models.outputs import USUAL
 from service.models.schemas import ModelCardRead, ModelVersionRead
 from service.storage.database.tables import ModelVersion
 from svm.audit.findings import told
-from svm.model.measures import interval
 from svm.model.rejection import least_rows
 from svm.problem.certificate import ROUGH_EXCESS
 from svm.stopping import StopReason
@@ -155,7 +154,7 @@ def _data(version: ModelVersion, dataset: Dataset | None) -> list[str]:
     validation = version.spec.get("validation") or {}
     if "fraction" in validation:
         stratified = ", the same share of every class" if validation.get("stratify") else ""
-        share = f"{validation['fraction']:.0%} of the rows"
+        share = f"{percent(validation['fraction'], 0)} of the rows"
         sentences.append(f"{share} were the validation set{stratified}.")
     elif "dataset_id" in validation:
         sentences.append(f"Dataset {validation['dataset_id']} was the validation set.")
@@ -244,12 +243,12 @@ def _quality(version: ModelVersion) -> list[str]:
         total, right = sum(map(sum, counts)), sum(row[k] for k, row in enumerate(counts))
         if total == 0:
             continue
-        low, high = interval(right / total, effective(measured, total))
+        ends = between(right / total, effective(measured, total))
         most = max(map(sum, counts)) / total
         sentences.append(
-            f"{right / total:.1%} of {total:,} {rows} rows{in_groups(measured)} are predicted "
-            f"correctly (95 % interval {low:.1%} to {high:.1%}); always predicting the largest "
-            f"class would give {most:.1%}."
+            f"{percent(right / total)} of {total:,} {rows} rows{in_groups(measured)} are predicted "
+            f"correctly (95 % interval {ends}); always predicting the largest class would give "
+            f"{percent(most)}."
         )
         sentences += [_TOO_GOOD] if too_good else []
         sentences.extend(measured.get("split", {}).get("said", ()))
@@ -263,8 +262,8 @@ def _quality(version: ModelVersion) -> list[str]:
             sentences.append(f"{left_out:,} rows equal to training rows were left out of it.")
         if measured.get("accuracy_mean") is not None and measured.get("accuracy_std") is not None:
             sentences.append(
-                f"Over the folds: {measured['accuracy_mean']:.1%} on average, with a standard "
-                f"deviation of {measured['accuracy_std']:.1%}."
+                f"Over the folds: {percent(measured['accuracy_mean'])} on average, with a standard "
+                f"deviation of {percent(measured['accuracy_std'])}."
             )
         error = (measured.get("calibration") or {}).get("expected_calibration_error")
         if error is not None:
@@ -286,10 +285,9 @@ def _expected(expected: float, search: Mapping[str, Any]) -> str:
     if search.get("score_name") == "mae":
         return f"A mean absolute error of {figure(expected)} is expected on new rows."
     n = search["n_samples"]
-    low, high = interval(expected, effective(search, n))
     return (
-        f"{expected:.1%} of new rows are expected to be predicted correctly (95 % interval "
-        f"{low:.1%} to {high:.1%}, from {n:,} rows{in_groups(search)})."
+        f"{percent(expected)} of new rows are expected to be predicted correctly (95 % interval "
+        f"{between(expected, effective(search, n))}, from {n:,} rows{in_groups(search)})."
     )
 
 
@@ -304,24 +302,25 @@ def _none(version: ModelVersion) -> Iterator[str]:
     if not usual:
         yield (
             f"It withholds labels by how certain those of {n:,} validation rows are; a share of "
-            f"{withheld:.0%} needs {least_rows(withheld)}."
+            f"{percent(withheld, 0)} needs {least_rows(withheld)}."
         )
         return
     one = usual[0]
     low, high = one["interval"]
     yield (
-        f"Asked for `label_or_none` with a share of {withheld:.0%}, it withholds labels that are "
-        f"less certain than {figure(one['threshold'])}, from n = {n:,} validation rows. On average "
-        f"over such draws of rows this costs {one['mean_share']:.2%} of the answers to known "
-        f"classes, k/(n + 1); 19 models of 20 withhold {low:.1%} to {high:.1%} of them."
+        f"Asked for `label_or_none` with a share of {percent(withheld, 0)}, it withholds labels "
+        f"that are less certain than {figure(one['threshold'])}, from n = {n:,} validation rows. "
+        f"On average over such draws of rows this costs {percent(one['mean_share'], 2)} of the "
+        f"answers to known classes, k/(n + 1); 19 models of 20 withhold {percent(low)} to "
+        f"{percent(high)} of them."
     )
     yield from less_sure(validation)
     if one["recall"] is not None:
         total = sum(group["n_samples"] for group in known["left_out"])
         yield (
             f"When its classes were left out of a training in turn, in {len(known['left_out'])} "
-            f"groups, {one['recall']:.1%} of the {total:,} validation rows of these classes were "
-            "withheld at this price."
+            f"groups, {percent(one['recall'])} of the {total:,} validation rows of these classes "
+            "were withheld at this price."
         )
 
 
@@ -386,7 +385,8 @@ def _limits(version: ModelVersion, dataset: Dataset | None) -> list[str]:
         share = max(dataset.class_counts) / max(1, sum(dataset.class_counts))
         if share > IMBALANCE:
             sentences.append(
-                f"{share:.0%} of the rows are of one class: check recall, not only accuracy."
+                f"{percent(share, 0)} of the rows are of one class: check recall, not only "
+                "accuracy."
             )
     if version.calibration is not None and version.imported is None:
         folds = "folds" in (spec.get("validation") or {})
@@ -454,7 +454,7 @@ def _lineage(version: ModelVersion) -> str:
             ("warm start from", text(str(version.spec.get("warm_start_from") or "nothing"))),
             ("seed", str(version.seed)),
         ]
-    return _table(("", ""), [*rows, ("created", rfc3339(version.created_at))])
+    return _table(("what", "value"), [*rows, ("created", rfc3339(version.created_at))])
 
 
 def text(content: str) -> str:

@@ -174,6 +174,7 @@ def _settings(one: Side, other: Side) -> Part:
         for name in dict.fromkeys([*flat[0], *flat[1]])
     ]
     lines = [line for line in lines if line.differs]
+    lines.sort(key=lambda line: (line.name == "seed", not line.name.startswith("solver")))
     return Part("Settings", lines, "" if lines else "All settings are the same.")
 
 

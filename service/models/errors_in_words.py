@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from service.common.figures import figure
+from service.common.figures import figure, percent
 from service.models.measured import in_groups, less_sure
 from service.storage.database.tables import ModelVersion
 from svm.model.conformal import least_rows
@@ -39,7 +39,7 @@ def errors_in_words(measured: Mapping[str, Any], rows: str) -> Iterator[str]:
     )
     for name, (words, constant) in _FIGURES.items():
         yield f"Its {words} is {with_ends(name)}" + _beside(baseline, name, constant)
-    yield f"{measured['share_inside_epsilon']:.1%} of its errors are at most ε."
+    yield f"{percent(measured['share_inside_epsilon'])} of its errors are at most ε."
     yield from measured.get("split", {}).get("said", ())
     if (seen := measured.get("trained_rows")) and 2 * seen < measured["n_samples"]:
         yield (
@@ -73,7 +73,7 @@ def intervals_in_words(version: ModelVersion) -> Iterator[str]:
     if not usual:
         yield (
             f"Its prediction intervals are from the errors of {n:,} rows that it was not trained "
-            f"on; a coverage of {COVERAGE:.0%} needs {least_rows(COVERAGE)}."
+            f"on; a coverage of {percent(COVERAGE, 0)} needs {least_rows(COVERAGE)}."
         )
         return
     one = usual[0]
@@ -82,10 +82,10 @@ def intervals_in_words(version: ModelVersion) -> Iterator[str]:
         factor = figure(math.exp(one["half_width"]))
         ends = f"from 1/{factor} to {factor} times the prediction"
     yield (
-        f"Its intervals with a coverage of {COVERAGE:.0%} are {ends}, from the errors of "
-        f"n = {n:,} rows that it was not trained on. On average over such draws of "
-        f"rows they contain {one['mean_share']:.2%} of new targets, k/(n + 1); 19 models of 20 "
-        f"reach {one['least_share']:.1%}, the 5 % point of the Beta distribution."
+        f"Its intervals with a coverage of {percent(COVERAGE, 0)} are {ends}, from the errors of "
+        f"n = {n:,} rows that it was not trained on. On average over such draws of rows they "
+        f"contain {percent(one['mean_share'], 2)} of new targets, k/(n + 1); 19 models of 20 "
+        f"reach {percent(one['least_share'])}, the 5 % point of the Beta distribution."
     )
     yield from less_sure(metrics["validation"])
 

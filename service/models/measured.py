@@ -195,7 +195,8 @@ def headline(metrics: Any, where: str, search: Mapping[str, Any] | None = None) 
         )
     else:
         equal = "is" if seen == 1 else "are"
-        more = f". {seen:,} of these rows {equal} equal to training rows" if seen else ""
+        some = 0 < 2 * seen < n  # of more of them the audit says it
+        more = f". {seen:,} of these rows {equal} equal to training rows" if some else ""
     return Headline(title, "; ".join(parts) + more)
 
 

@@ -96,6 +96,13 @@ def test_few_blocks_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_columns_of_tables_have_names(page: Path) -> None:
+    """Screen readers say the name of the column with each cell."""
+    heads = re.findall(r"^\|(.*)\|\n\|[ :|-]+\|$", page.read_text(), re.MULTILINE)
+    assert [head for head in heads if not all(map(str.strip, head.split("|")))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     """Files that a page links to are there, and so are the headings."""
     for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", page.read_text()):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from service.common.figures import counted
+from service.common.figures import counted, percent
 from service.datasets.dataset import Dataset
 from service.jobs.training.rows import LabeledRows, Split
 from service.jobs.training.schemas import Folds, ValidationDataset, ValidationSplit
@@ -104,7 +104,8 @@ def unmeasured(
     if isinstance(validation, ValidationSplit) and 2 * held_out < validation.fraction * total:
         yield (
             f"The validation set has {held_out:,} of {total:,} rows, fewer than half of the "
-            f"{validation.fraction:.0%} that were asked for: the others cannot be kept apart."
+            f"{percent(validation.fraction, 0)} that were asked for: the others cannot be kept "
+            "apart."
         )
     by_class = isinstance(validation, Folds) or (
         isinstance(validation, ValidationSplit) and validation.stratify

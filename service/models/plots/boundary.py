@@ -13,6 +13,7 @@ from contourpy import FillType, LineType, contour_generator
 
 from service.charts.chart import SHOWN_CLASSES, Axis, Chart, Panel, Series, names_of
 from service.charts.palette import Role
+from service.common.figures import percent
 from service.errors import NotFound
 from service.models.plots import Plot, title, unavailable
 from service.models.sources import MULTIPLICATIONS, Sources
@@ -208,7 +209,9 @@ def _principal(fitted: FittedPipeline, X: Matrix) -> Plane:
     Z = fitted.scaling.transform(fitted.in_form(X) if fitted.takes_sparse else dense(X))
     mean, directions, points, share = _components(Z)
     scale, offset = _units(fitted)
-    labels = tuple(f"principal component {k + 1} ({share[k]:.0%} of the variance)" for k in (0, 1))
+    labels = tuple(
+        f"principal component {k + 1} ({percent(share[k], 0)} of the variance)" for k in (0, 1)
+    )
     origin = offset + mean * scale
     return _around(origin, directions * scale, points, (labels[0], labels[1]), exact=False)
 

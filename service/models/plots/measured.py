@@ -9,6 +9,7 @@ import numpy as np
 
 from service.charts import views
 from service.charts.chart import SHOWN_CLASSES, Axis, Chart, Panel, Series, thin_out
+from service.common.figures import percent
 from service.errors import InvalidContent
 from service.models.measured import effective
 from service.models.outputs import USUAL
@@ -86,13 +87,13 @@ def margins(sources: Sources) -> Plot:
         "beyond the margin": (inside >= 1, 0),
     }
     of = ", the smallest of the row's binary problems" if len(version.classes) > 2 else ""
-    shares = ", ".join(f"{name} {chosen.mean():.1%}" for name, (chosen, _) in groups.items())
+    shares = ", ".join(f"{name} {percent(chosen.mean())}" for name, (chosen, _) in groups.items())
     chart = views.margins(
         title(version, "Margins"),
         f"Margin y f(x){of}; {rows.description}: {shares}.",
         edges,
         {
-            f"{name}: {chosen.mean():.1%}": (color, np.histogram(inside[chosen], edges)[0])
+            f"{name}: {percent(chosen.mean())}": (color, np.histogram(inside[chosen], edges)[0])
             for name, (chosen, color) in groups.items()
         },
     )
@@ -134,7 +135,7 @@ def none_of_these(sources: Sources) -> Plot:
     for share, threshold in rejection.thresholds([USUAL.withheld]):
         withheld = float(np.mean(decisions < threshold))
         series.append(Series([threshold], [withheld], color="ink", mark="dots"))
-        caption += f" {share:.0%} are withheld, or fewer, at {threshold:.4g}, the dot."
+        caption += f" {percent(share, 0)} are withheld, or fewer, at {threshold:.4g}, the dot."
     panel = Panel(views.share_axis("share withheld of known classes"), series)
     x = Axis("threshold of the certainty")
     return Plot(Chart(title(version, "None of these"), caption, x, [panel]))

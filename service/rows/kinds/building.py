@@ -371,7 +371,7 @@ def _warnings(
             name = columns.column(feature.position)
             if decision.kind == "text" and are_sentences([str(name)]):
                 message += "; the first line must hold the names of the columns, and this is a "
-                message += "sentence: if it is a row, say header=absent"
+                message += "sentence: if it is a row, say that names are absent"
             yield warning(code, f"column {called(name)}: {message}", [name])
 
 

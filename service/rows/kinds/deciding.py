@@ -511,7 +511,7 @@ def value_warnings(
         result.append(Warned("leading-zeros", f"{message} that it is a category"))
     if odd:
         counted = ", ".join(f"{text[:32]!r} ({n} of its cells)" for text, n in odd.items())
-        hint = "say odd_cells=refuse to get an error instead"
+        hint = "an upload can refuse such cells instead"
         message = f"{counted} is not a {kind}, and taken as missing; {hint}"
         result.append(Warned("odd-cells", message))
     if "scaled" in notes:
@@ -525,7 +525,7 @@ def value_warnings(
 
 def undecided(what: str) -> Warned:
     """What to say of dates that are kept as texts."""
-    hint = "write them as ISO" + (", or say dayfirst=true or false" if "DD" in what else "")
+    hint = "write them as ISO" + (", or say whether the day is first" if "DD" in what else "")
     return Warned("undecided-dates", f"dates {what} are a category; {hint}")
 
 

@@ -172,8 +172,8 @@ def likely_roles(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
                 message = (
                     f"{column.name!r} has {count:,} values with {mean:.0f} rows each on average; "
                 )
-                message += "if these rows belong together, as those of one patient or user do, say "
-                message += f"group={column.name}: no split has them on both sides"
+                message += "if these rows belong together, as those of one patient or user do, "
+                message += "make it the group: no split has them on both sides"
                 yield warning("likely-group", message, [column.name])
         if table.time is None and column.kind == "date" and not column.missing:
             values, looked_at = _column(table, folder, i), looked_at + 1
@@ -181,7 +181,7 @@ def likely_roles(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
                 message = (
                     f"the rows are in the order of {column.name!r}; if the model is for later "
                 )
-                message += f"rows, say time={column.name}: a split then trains on the past"
+                message += "rows, make it the time: a split then trains on the past"
                 yield warning("likely-time", message, [column.name])
 
 

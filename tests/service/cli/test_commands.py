@@ -287,7 +287,9 @@ def test_commands_show_numbers(run: Run) -> None:
     [version] = json.loads(run("models", "prices", "--json").stdout)["versions"]
     errors = version["metrics"]["validation"]
     mae, constant = figure(errors["mae"]), figure(errors["baseline"]["mae"])
-    assert f"{mae} on average; always the median: {constant}" in done.stdout
+    low, high = map(figure, errors["intervals"]["mae"])
+    between = f"{low} to {high} with 95 % confidence"
+    assert f"{mae} on average ({between}); always the median: {constant}" in done.stdout
     assert "validation error" in done.stdout
     assert mae in run("models", "prices").stdout
     done = run("evaluate", "prices", "--importance")

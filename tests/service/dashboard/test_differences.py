@@ -66,6 +66,12 @@ def test_versions_differ_in_what_was_set(browser: Browser, train: Train) -> None
     """Named by its place in words; the same rows decide whether one is better."""
     train(table(400), solver={"name": "newton", "C": 1e-6})
     train(table(400))
+    train(table(400), solver={"name": "smo"}, class_weight="balanced", seed=2)
+    browser.go("/compare?models=people/2,people/3")
+    names = list(_lines(browser))
+    of_solver = [name.startswith("Solver") for name in names]
+    assert names.index("Class weight") == len(names) - of_solver[::-1].index(True)
+    assert names.index("Seed") > names.index("Class weight")
     browser.go("/models/people/versions/2")
     browser.go(browser.page.links["to this one"])
     assert browser.page.path == "/compare"

@@ -121,6 +121,7 @@ def test_lists_show_how_good_each_model_is(
     matrix = client.get("/v1/models/moons/versions/2").json()["metrics"]["train"]
     for k, row in enumerate(matrix["confusion_matrix"]):
         assert f"{sum(row) - row[k]} of {sum(row)}" in text  # beside the row of its class
+        assert between(row[k] / sum(row), sum(row)) in text  # of the recall
 
 
 def test_texts_of_numbers() -> None:

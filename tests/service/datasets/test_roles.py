@@ -223,6 +223,7 @@ def test_roles_are_suggested(client: TestClient) -> None:
         "likely-time": ["day"],
     }
     assert "12 values with 5 rows each" in hints["likely-group"]["message"]
+    assert "make it the group" in hints["likely-group"]["message"]  # pages show it, too
     assert (dataset["group"], dataset["n_features"]) == (None, 3)
     others = [delimited(["color", "day", "n", "k"], rows[::-1])]
     others.append(delimited(["user_id", "day", "n", "k"], [["u", *row[1:]] for row in rows[::-1]]))

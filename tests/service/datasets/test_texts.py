@@ -83,10 +83,10 @@ def test_first_line_that_is_a_row_is_reported(client: TestClient) -> None:
     [warned] = made(post(client, content))["warnings"]
     assert warned["code"] == "text-column"
     assert "the first line must hold the names" in warned["message"]
-    assert "say header=absent" in warned["message"]
+    assert "say that names are absent" in warned["message"]
     reply = made(post(client, content, header="absent"))
     assert (reply["n_samples"], reply["columns"][0]["kind"]) == (40, "text")
-    assert "header=absent" not in json.dumps(reply["warnings"])
+    assert "names are absent" not in json.dumps(reply["warnings"])
 
 
 def test_texts_are_described(client: TestClient, settings: Settings) -> None:

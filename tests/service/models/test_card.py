@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +44,7 @@ def test_every_model_has_a_card(examples: ExampleModels, model: str) -> None:
     assert sections["version"] == version
     assert sections["certificate"][0] == version["certificate"]["summary"]
     subset = "validation" if "validation" in version["metrics"] else "train"
-    assert f"{version['metrics'][subset]['accuracy']:.1%}" in sections["quality"][0]
+    assert percent(version["metrics"][subset]["accuracy"]) in sections["quality"][0]
 
 
 def test_limits_follow_from_the_records(examples: ExampleModels) -> None:
@@ -104,10 +105,12 @@ def test_card_begins_with_what_is_expected_on_new_rows(examples: ExampleModels) 
     examples.train("folded", dataset, solver=auto, validation={"folds": 3})
     sections = card(examples.client, "folded")
     version, quality = sections["version"], sections["quality"]
-    assert quality[0].startswith(f"{version['search']['score']:.1%} of new rows are expected")
-    assert "% interval" in quality[0]
+    assert quality[0].startswith(f"{percent(version['search']['score'])} of new rows are expected")
+    assert re.search(r"[0-9] % interval [0-9.]+ to [0-9.]+ %, from 60 rows", quality[0])
+    assert not re.search("[0-9]%", " ".join(map(str, sections.values())))
     assert "cross-fitted" in quality[0]
-    assert quality[1].startswith(f"{version['metrics']['validation']['accuracy']:.1%} of 60 valid")
+    accuracy = percent(version["metrics"]["validation"]["accuracy"])
+    assert quality[1].startswith(f"{accuracy} of 60 valid")
     assert "too good" in quality[2]
     assert f"{version['search']['summary']}." in quality
 

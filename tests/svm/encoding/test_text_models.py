@@ -12,6 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_union
 from sklearn.svm import LinearSVC
 
+from benchmarks.generated_texts import generated_texts
 from svm.data.columns import Column
 from svm.data.matrices import Array, Vector, is_sparse
 from svm.data.stored_rows import StoredArray
@@ -28,7 +29,6 @@ from svm.model.serialization import from_arrays, to_arrays
 from svm.solvers import SMO, AnyChoice, Auto, DualCoordinateDescent, Newton, Pegasos
 from svm.training.training import Training
 from svm.transforms.features import Interactions
-from tests.svm.cases.generated_texts import generated_texts
 from tests.svm.cases.stored import stored
 from tests.svm.cases.trainings import bits, train, written_and_read
 

@@ -269,6 +269,15 @@ def test_page_of_an_evaluation_on_training_rows_says_so_first(
     assert "on these data" in headline.partition("</p>")[0]
     assert "9 of these rows" in headline.partition("</p>")[0]
     assert "with 9 training rows" in client.get("/models/clouds/versions/1").text
+    text = "".join(csv_of(90).splitlines(keepends=True)[:51]) + csv_of(50, seed=8)[18:]
+    half = evaluated(client, worker, dataset_id=upload(client, text))
+    page = client.get(f"/jobs/{half['id']}").text
+    assert page.count("equal to training rows") == 1
+    listed = client.get("/jobs?kind=evaluate").text
+    assert "Score</th>" in listed
+    assert "Solver</th>" not in listed
+    assert "Certificate</th>" not in listed
+    assert "Solver</th>" in client.get("/jobs").text
 
 
 def test_importance_of_columns(client: TestClient, worker: Worker) -> None:

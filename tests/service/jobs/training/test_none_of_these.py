@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from service.common.figures import percent
 from service.jobs.engine.worker_process import Worker
 from service.settings import Settings
 from svm.data.splitting import class_groups
@@ -72,7 +73,7 @@ def test_price_and_recall_are_recorded(client: TestClient, worker: Worker) -> No
     version = client.get("/v1/models/clouds/versions/1").json()
     assert version["metrics"] == job["metrics"]
     card = " ".join(client.get("/v1/models/clouds/versions/1/card").json()["quality"])
-    assert f"{usual['recall']:.1%} of the 120 validation rows" in card
+    assert f"{percent(usual['recall'])} of the 120 validation rows" in card
     page = client.get("/models/clouds/versions/1").text
     for words in ("Certainty below", '<td class="num">1.9 % to 9.5 %</td>', "Recognized"):
         assert words in page

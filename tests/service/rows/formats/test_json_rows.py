@@ -187,6 +187,7 @@ def test_odd_words_among_numbers_are_missing(number: float | bool, first: bool) 
         assert result.parsed.reading["columns"] == {"a": {"odd": ["Unknown"]}}
         (warning,) = [one for one in result.parsed.warnings if one["code"] == "odd-cells"]
         assert "'Unknown' (1 of its cells)" in warning["message"]
+        assert "an upload can refuse such cells" in warning["message"]  # pages show it, too
     error = refusal(json.dumps(body), JSON, odd_cells="refuse")
     assert [fault.row for fault in error.faults] == [1 if first else 41]
 
