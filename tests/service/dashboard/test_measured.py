@@ -107,6 +107,10 @@ def test_lists_show_how_good_each_model_is(
         browser.go("/train")
         browser.send("/train", **{**QUICK, "validation": check})
         assert worker.take_next_job()
+    for version, is_of_training in ((1, False), (2, True)):
+        text = browser.go(f"/models/moons/versions/{version}").text
+        said = "Of the rows that it was trained on: rows are the true classes"
+        assert (said in text) == is_of_training
     metrics = client.get("/v1/models/moons/versions/1").json()["metrics"]
     accuracy = f"{100 * metrics['validation']['accuracy']:.1f} %"
     for path in ("/", "/jobs"):
