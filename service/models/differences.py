@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.common.figures import NOTHING, counted, duration, number, percent, size
+from service.common.figures import NOTHING, at_most, counted, duration, number, size
 from service.datasets.dataset import Dataset
 from service.models.measured import (
     are_of_numbers,
@@ -337,7 +337,7 @@ def _training(one: Side, other: Side) -> Part:
 
     lines = [
         _line("Certificate", one, other, proven, lambda s: "not converged" if s == "open" else s),
-        _line("Cost above the lowest, at most", one, other, excess, percent),
+        _line("Cost above the lowest, at most", one, other, excess, at_most),
         _line("Epochs", one, other, of("epochs"), number),
         _line("Support vectors", one, other, lambda s: s.version.n_support_vectors, number),
         _line("Training time", one, other, lambda s: s.elapsed_s, duration),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from service.common.figures import at_most
 from service.jobs.engine.worker_process import Worker
 from tests.service.dashboard.browser import Browser
 from tests.service.models.registered_models import RegisteredModels, registered
@@ -62,7 +63,9 @@ def _lines(browser: Browser) -> dict[str, tuple[str, str]]:
     return {name: (one, other) for name, one, other in re.findall(row, plain)}
 
 
-def test_versions_differ_in_what_was_set(browser: Browser, train: Train) -> None:
+def test_versions_differ_in_what_was_set(
+    browser: Browser, client: TestClient, train: Train
+) -> None:
     """Named by its place in words; the same rows decide whether one is better."""
     train(table(400), solver={"name": "newton", "C": 1e-6})
     train(table(400))
@@ -79,6 +82,9 @@ def test_versions_differ_in_what_was_set(browser: Browser, train: Train) -> None
     assert lines["Solver, C"] == ("1e-06", "1")
     assert "Seed" not in lines
     assert "Rows" not in lines
+    for version, bound in enumerate(lines["Cost above the lowest, at most"], 1):
+        found = client.get(f"/v1/models/people/versions/{version}").json()["certificate"]
+        assert bound == at_most(found["excess"])
     assert lines["Accuracy, validation set"][0] != lines["Accuracy, validation set"][1]
     assert re.search(r"[0-9.]+ % \([0-9.]+ to [0-9.]+ %\)", lines["Accuracy, validation set"][1])
     assert "people.csv, 400 rows" in browser.page.text
