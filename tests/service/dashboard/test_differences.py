@@ -177,8 +177,8 @@ def test_two_models_are_evaluated_on_the_same_data(
 def test_evaluations_on_the_same_rows_tell_which_is_better(
     browser: Browser, client: TestClient, worker: Worker, train: Train
 ) -> None:
-    """Beyond chance if the intervals do not overlap on new rows; of rows that were trained on it is
-    said. Data that neither was trained on are offered first, and the latest rows count."""
+    """Beyond chance if the intervals do not overlap on new rows, not on rows that were trained on.
+    Data that neither was trained on are offered first, and the latest rows count."""
     content = re.sub("(?m)^([0-9]+),", r"\1.5,", table(200, seed=4))  # no row of the training
     files = {"file": ("new.csv", content)}
     new = client.post("/v1/datasets", files=files, data={"name": "new.csv"}).json()["id"]
@@ -242,8 +242,8 @@ def test_folds_leave_it_open_which_is_better(browser: Browser, train: Train) -> 
     assert "measured on the same rows, but what was predicted" in page.text
 
 
-def test_numbers_are_compared(browser: Browser, train: Train) -> None:
-    """By the absolute errors of single rows."""
+def test_numbers_are_compared(browser: Browser, worker: Worker, train: Train) -> None:
+    """By the absolute errors of single rows, and by evaluations of both."""
     random = np.random.default_rng(3)
     rows = [f"{a:.3f},{3 * a + random.normal():.3f}" for a in random.uniform(0, 9, 160)]
     content = "a,price\n" + "\n".join(rows) + "\n"
@@ -253,6 +253,15 @@ def test_numbers_are_compared(browser: Browser, train: Train) -> None:
     assert "the mean absolute error of prices version 2 is smaller by" in page.text
     assert "this is beyond chance" in page.text
     assert "Root of the mean squared error, validation set" in _lines(browser)
+    browser.send("/models/prices/versions/1/evaluate")
+    while worker.take_next_job():
+        pass
+    page = browser.go("/compare?models=prices/1,prices/2")
+    shown = _lines(browser)["Mean absolute error on people.csv"]
+    assert all(re.fullmatch(r"[0-9.]+ \([0-9.]+ to [0-9.]+\)", one) for one in shown)
+    assert "prices version 2 has the smaller mean absolute error" in page.text
+    assert "rows are equal to training rows of prices version 1" in page.text
+    assert page.text.count("beyond chance") == 1  # only on the rows of the validation set
 
 
 def test_classes_and_numbers_are_not_compared(
