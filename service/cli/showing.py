@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.cli.output import Columns, print_fields, print_rows, print_table
 from service.common import phases
-from service.common.figures import figure
+from service.common.figures import at_most, figure
 
 if TYPE_CHECKING:
     from service.client import Dataset, Event, Job, ModelVersion
@@ -278,9 +278,9 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def _gap(values: Mapping[str, Any] | None) -> str | None:
-    """From a certificate or from progress, as a percentage."""
+    """From a certificate or from progress, as a percentage that is rounded up."""
     gap = (values or {}).get("relative_gap")
-    return None if gap is None else f"{100 * gap:.2g} %"
+    return None if gap is None else at_most(gap)
 
 
 def _percent(share: float | None) -> str | None:

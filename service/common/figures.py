@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 
 NOTHING = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB")
+_UP = Context(prec=2, rounding=ROUND_CEILING)
 
 
 def figure(value: float) -> str:
@@ -45,6 +47,15 @@ def percent(share: float | None, digits: int | None = None) -> str:
     return (
         f"{float(f'{value:.2g}'):.10f}".rstrip("0") + " %" if abs(value) >= 1e-4 else "< 0.0001 %"
     )
+
+
+def at_most(share: float | None) -> str:
+    """An upper bound as a percentage, rounded up to two figures as summaries of certificates are:
+    `svm`, which has their words, is slow to load for the command line."""
+    if share is None:
+        return NOTHING
+    value = _UP.create_decimal_from_float(max(100.0 * share, 0.0))
+    return f"{value:f} %" if value == 0 or 1e-4 <= value < 1e6 else f"{value:.1e} %"
 
 
 def duration(seconds: float | None) -> str:

@@ -35,6 +35,7 @@ from service.jobs.comparisons.routes import comparison
 from service.jobs.comparisons.schemas import ComparisonCreate
 from service.jobs.comparisons.submission import Comparisons
 from service.jobs.core.store import JobFilter
+from service.jobs.evaluations.shared import both_of, evaluated
 from service.jobs.kinds import COMPARISON, TRAINING
 from service.jobs.training.schemas import JobCreate
 from service.jobs.training.submission import Trainings
@@ -68,9 +69,10 @@ def add(routes: APIRouter, context: PageContext) -> None:
         pair: Annotated[str | None, Query()] = None,
         models: Annotated[str | None, Query()] = None,
     ) -> Response:
-        if models:
+        ids = _ids(jobs)
+        if models or (models := await run_sync(both_of, context.jobs, ids)):
             return await _show_difference(request, context, models)
-        return await run_sync(_show_curves, request, context, _ids(jobs), dataset_id, pair)
+        return await run_sync(_show_curves, request, context, ids, dataset_id, pair)
 
     @routes.get("/compare/costs.{format}")
     def costs(format: ChartFormat, jobs: str, pair: str | None = None) -> Response:
@@ -229,12 +231,14 @@ async def _show_difference(request: Request, context: PageContext, models: str) 
             fitted, work = [each.fitted for each in loaded], [each.work_per_row for each in loaded]
             with suppress(ServiceError):
                 paired = paired_difference(context.datasets, one, fitted[0], fitted[1], max(work))
+        both, waiting = evaluated(context, one, other)
         return page(
             request,
             "difference.html",
             sides=sides,
-            verdict=verdict(sides[0], sides[1], paired),
-            parts=parts_of(sides[0], sides[1]),
+            verdict=verdict(sides[0], sides[1], paired, both),
+            parts=parts_of(sides[0], sides[1], both),
+            waiting=waiting,
             models=[context.models.get(version.model_name) for version in versions],
             datasets=fitting(context, *versions),
         )
@@ -288,7 +292,7 @@ def _training(context: PageContext, id: str) -> JobRead:
     """Raises InvalidRequest for a job that is not a training: it has no curve."""
     job = context.jobs.get(id)
     if job.kind != TRAINING.name:
-        detail = f"{id} is not a training; only trainings can be compared"
+        detail = "select trainings only, or evaluations of two different versions"
         raise InvalidRequest("invalid-parameter", detail)
     return JobRead.of(job)
 

@@ -130,7 +130,9 @@ def _add_evaluate(routes: APIRouter, context: PageContext) -> None:
         models = [f"{name}/{version}", *filter(None, [entries.get("other")])]
         bodies = [check(EvaluationCreate, values | {"model": one}) for one in models]
         replies = [await queue(request, Evaluations(context), body) for body in bodies]
-        return replies[0] if len(replies) == 1 else go(request, "/jobs?kind=evaluate")
+        return (
+            replies[0] if len(replies) == 1 else go(request, f"/compare?models={','.join(models)}")
+        )
 
 
 def _labels_fit(dataset: ListedDataset, version: ModelVersion) -> bool:
@@ -139,7 +141,8 @@ def _labels_fit(dataset: ListedDataset, version: ModelVersion) -> bool:
 
 
 def fitting(context: PageContext, *versions: ModelVersion) -> list[ListedDataset]:
-    """Of the newest datasets those that all of the versions can be evaluated on."""
+    """Of the newest datasets those that all of the versions can be evaluated on, those that the
+    fewest were trained on first."""
     newest = context.datasets.page(OFFERED).items
     fit = [one for one in newest if all(_labels_fit(one, version) for version in versions)]
     for id, columns in context.datasets.descriptions(one.id for one in fit).items():
@@ -148,7 +151,7 @@ def fitting(context: PageContext, *versions: ModelVersion) -> list[ListedDataset
                 check_columns(columns, version)
         except ServiceError:
             fit = [one for one in fit if one.id != id]
-    return fit
+    return sorted(fit, key=lambda one: sum(one.id == each.dataset_id for each in versions))
 
 
 def _add_change(routes: APIRouter, context: PageContext) -> None:
@@ -208,7 +211,6 @@ async def show_version(
         dataset = training_data(context.datasets, version)
         inputs = [] if loaded is None else inputs_of(loaded, dataset)
         offered = fitting(context, version)
-        offered.sort(key=lambda one: one.id == version.spec.get("dataset_id"))
         measured = _measured_on(version, offered)
         job_filter = JobFilter(kind=EVALUATION.name, model_name=name)
         evaluations = context.jobs.page(job_filter, EVALUATIONS).items

@@ -7,11 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.common.figures import NOTHING, duration, number, percent, size
+from service.common.figures import NOTHING, at_most, counted, duration, number, size
 from service.datasets.dataset import Dataset
-from service.models.measured import are_of_numbers, between, effective, in_unit
+from service.models.measured import (
+    are_of_numbers,
+    between,
+    effective,
+    in_unit,
+    score,
+    score_name,
+)
 from service.models.paired import Paired, same_rows
 from service.storage.database.tables import ModelVersion
+from svm.model.measures import interval
 
 MOST = 20
 """Columns that are named."""
@@ -77,6 +85,15 @@ class Side:
         return metrics if "accuracy" in metrics or are_of_numbers(metrics) else {}
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What evaluations of both measured on the same rows of a dataset."""
+
+    name: str
+    """Of the dataset."""
+    metrics: tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
 def same_training(version: ModelVersion, digest: str, spec: Mapping[str, Any]) -> bool:
     """Whether a training with this request, on data with this digest, would give the version again:
     the name and the tags do not matter."""
@@ -87,13 +104,26 @@ def same_training(version: ModelVersion, digest: str, spec: Mapping[str, Any]) -
     return version.dataset_digest == digest and known == asked
 
 
-def parts_of(one: Side, other: Side) -> list[Part]:
+def parts_of(one: Side, other: Side, evaluated: Evaluated | None) -> list[Part]:
     """All that differs, and the scores."""
-    return [_scores(one, other), _settings(one, other), _data(one, other), _training(one, other)]
+    scores = _scores(one, other)
+    if evaluated:
+        key = "mae" if are_of_numbers(evaluated.metrics[0]) else "accuracy"
+        texts = (_score(metrics, key) for metrics in evaluated.metrics)
+        title = f"{score_name(evaluated.metrics[0])} on {evaluated.name}"
+        scores.lines.insert(0, Line(title, *texts))
+    return [scores, _settings(one, other), _data(one, other), _training(one, other)]
 
 
-def verdict(one: Side, other: Side, paired: Paired | None) -> str:
-    """Whether one of them is better, as a sentence."""
+def verdict(one: Side, other: Side, paired: Paired | None, evaluated: Evaluated | None) -> str:
+    """Whether one of them is better, in sentences."""
+    if evaluated is None:
+        return _of_validation(one, other, paired)
+    said = _of_evaluations(one, other, evaluated)
+    return said if paired is None else f"{_of_validation(one, other, paired)} {said}"
+
+
+def _of_validation(one: Side, other: Side, paired: Paired | None) -> str:
     if one.version.predicts != other.version.predicts:
         return "One predicts classes and the other numbers: their scores cannot be compared."
     metrics = [side.metrics("validation") for side in (one, other)]
@@ -129,6 +159,46 @@ def verdict(one: Side, other: Side, paired: Paired | None) -> str:
         said = f"the mean absolute error of {better.name} is smaller by {by} ({low} to {high}"
     end = "this is beyond chance" if paired.beyond_chance else "this can be chance"
     return f"On the same {some}, {said} with 95 % confidence): {end}."
+
+
+def _of_evaluations(one: Side, other: Side, evaluated: Evaluated) -> str:
+    """What evaluations say: a difference is beyond chance only if the intervals do not overlap, and
+    the training of neither had some of the rows."""
+    metrics, sides = evaluated.metrics, (one, other)
+    key = "mae" if are_of_numbers(metrics[0]) else "accuracy"
+    scores, spans = [each[key] for each in metrics], [_span(each, key) for each in metrics]
+    better, what = "higher" if key == "accuracy" else "smaller", score_name(metrics[0]).lower()
+    best = int((scores[1] > scores[0]) == (key == "accuracy"))
+    said = f"Evaluated on the same {counted(metrics[0]['n_samples'], 'row')} of {evaluated.name}, "
+    if scores[0] == scores[1]:
+        said += f"both have the same {what}, {score(metrics[0])}."
+    else:
+        said += f"{sides[best].name} has the {better} {what}, {score(metrics[best])}, and "
+        said += f"{sides[1 - best].name} {score(metrics[1 - best])}"
+        if spans[0] is None or spans[1] is None:
+            said += ": the rows are too few to know whether this is chance."
+        elif spans[0][0] <= spans[1][1] and spans[1][0] <= spans[0][1]:
+            said += ": their intervals overlap, so this can be chance."
+        elif any(each.get("trained_rows") != 0 for each in metrics):
+            said += ", but not on new rows only, so this does not tell which is better."
+        else:
+            said += ": their intervals do not overlap, so this is beyond chance."
+    for side, each in zip(sides, metrics, strict=True):
+        seen = each.get("trained_rows")
+        if seen is None:
+            said += f" Whether {side.name} was trained on some of them is not known."
+        elif seen:
+            equal = "is" if seen == 1 else "are"
+            said += f" {seen:,} of the rows {equal} equal to training rows of {side.name}."
+    return said
+
+
+def _span(metrics: Mapping[str, Any], key: str) -> Sequence[float] | None:
+    """The interval of a score with 95 % confidence; None if there are too few rows."""
+    if key == "accuracy":
+        return interval(metrics[key], effective(metrics, metrics["n_samples"]))
+    span: Sequence[float] | None = metrics["intervals"][key]
+    return span
 
 
 def _line(
@@ -267,7 +337,7 @@ def _training(one: Side, other: Side) -> Part:
 
     lines = [
         _line("Certificate", one, other, proven, lambda s: "not converged" if s == "open" else s),
-        _line("Cost above the lowest, at most", one, other, excess, percent),
+        _line("Cost above the lowest, at most", one, other, excess, at_most),
         _line("Epochs", one, other, of("epochs"), number),
         _line("Support vectors", one, other, lambda s: s.version.n_support_vectors, number),
         _line("Training time", one, other, lambda s: s.elapsed_s, duration),

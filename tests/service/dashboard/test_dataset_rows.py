@@ -391,6 +391,32 @@ def test_wrong_rows_of_an_evaluation_lead_to_the_rows(client: TestClient, worker
         assert f'<p class="label">{["no", "yes"][j]}</p>' in explained
 
 
+def test_wrong_rows_that_are_not_listed_are_counted(client: TestClient, worker: Worker) -> None:
+    """Beside the first of a pair of classes, all others; then how many of them are listed."""
+    rng = np.random.default_rng(5)
+    rows = [f"{rng.normal():.3f},{'yes' if rng.random() < 0.5 else 'no'}" for _ in range(600)]
+    id_ = _upload(client, "\n".join(["size,label", *rows]).encode(), "text/csv")
+    body = {"dataset_id": id_, "model_name": "coins", "solver": {"name": "newton"}, "seed": 1}
+    assert client.post("/v1/jobs", json=body).status_code == 202
+    assert worker.take_next_job()
+    job = client.post("/v1/evaluations", json={"dataset_id": id_, "model": "coins"}).json()["id"]
+    assert worker.take_next_job()
+    html = client.get(f"/jobs/{job}").text
+    metrics = client.get(f"/v1/evaluations/{job}").json()["metrics"]
+    counts = 0
+    for i, j in ((0, 1), (1, 0)):
+        actual, predicted = ("no", "yes")[i], ("no", "yes")[j]
+        listed = sum(one["actual"] == actual for one in metrics["wrong_rows"])
+        if (count := metrics["confusion_matrix"][i][j]) > listed > 3:
+            said = (
+                f"{count - 3} more of {actual} taken for {predicted}, {listed - 3} of them listed"
+            )
+            assert said in html
+            assert f"and {count - listed} that are not listed" in html
+            counts += 1
+    assert counts
+
+
 @pytest.mark.parametrize("format_", ["csv", "ndjson", "parquet", "npy"])
 def test_predictions_are_shown_beside_their_rows(
     client: TestClient, worker: Worker, format_: str

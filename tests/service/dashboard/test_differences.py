@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from service.common.figures import at_most
 from service.jobs.engine.worker_process import Worker
 from tests.service.dashboard.browser import Browser
 from tests.service.models.registered_models import RegisteredModels, registered
@@ -62,7 +63,9 @@ def _lines(browser: Browser) -> dict[str, tuple[str, str]]:
     return {name: (one, other) for name, one, other in re.findall(row, plain)}
 
 
-def test_versions_differ_in_what_was_set(browser: Browser, train: Train) -> None:
+def test_versions_differ_in_what_was_set(
+    browser: Browser, client: TestClient, train: Train
+) -> None:
     """Named by its place in words; the same rows decide whether one is better."""
     train(table(400), solver={"name": "newton", "C": 1e-6})
     train(table(400))
@@ -79,6 +82,9 @@ def test_versions_differ_in_what_was_set(browser: Browser, train: Train) -> None
     assert lines["Solver, C"] == ("1e-06", "1")
     assert "Seed" not in lines
     assert "Rows" not in lines
+    for version, bound in enumerate(lines["Cost above the lowest, at most"], 1):
+        found = client.get(f"/v1/models/people/versions/{version}").json()["certificate"]
+        assert bound == at_most(found["excess"])
     assert lines["Accuracy, validation set"][0] != lines["Accuracy, validation set"][1]
     assert re.search(r"[0-9.]+ % \([0-9.]+ to [0-9.]+ %\)", lines["Accuracy, validation set"][1])
     assert "people.csv, 400 rows" in browser.page.text
@@ -155,12 +161,77 @@ def test_two_models_are_evaluated_on_the_same_data(
     assert "measured on different rows" in page.text
     assert _lines(browser)["Seed"] == ("1", "7942442842624654")
     browser.send("/models/people/versions/1/evaluate")
-    assert (browser.page.path, browser.page.query) == ("/jobs", "kind=evaluate")
+    assert browser.page.path == "/compare"
+    assert "2 evaluations of them have not ended" in browser.page.text
+    assert browser.page.links["the jobs"] == "/jobs?kind=evaluate"
     for _ in range(2):
         assert worker.take_next_job()
     found = client.get("/v1/evaluations").json()["evaluations"]
     assert {one["model"]["version"] for one in found} == {1, 2}
     assert len({one["dataset_id"] for one in found}) == 1
+    page = browser.go("/compare?models=people/1,people/2")
+    assert "have not ended" not in page.text
+    assert "Accuracy on people.csv" in _lines(browser)
+
+
+def test_evaluations_on_the_same_rows_tell_which_is_better(
+    browser: Browser, client: TestClient, worker: Worker, train: Train
+) -> None:
+    """Beyond chance if the intervals do not overlap on new rows, not on rows that were trained on.
+    Data that neither was trained on are offered first, and the latest rows count."""
+    content = re.sub("(?m)^([0-9]+),", r"\1.5,", table(200, seed=4))  # no row of the training
+    files = {"file": ("new.csv", content)}
+    new = client.post("/v1/datasets", files=files, data={"name": "new.csv"}).json()["id"]
+    for C in (1e-6, 1.0):
+        train(table(400), solver={"name": "newton", "C": C}, validation=None)
+    page = browser.go("/compare?models=people/1,people/2")
+    assert re.findall(r"<option[^>]*>([^ ]+)", page.html) == ["new.csv", "people.csv"]
+
+    def evaluate(version: int, dataset: str, **options: Any) -> str:
+        body = {"model": f"people/{version}", "dataset_id": dataset, **options}
+        job: str = client.post("/v1/evaluations", json=body).json()["id"]
+        assert worker.take_next_job()
+        return job
+
+    alone = evaluate(1, new)
+    assert "Accuracy on" not in browser.go("/compare?models=people/1,people/2").text
+    evaluate(2, new, leave_out_trained=True)
+    assert "Accuracy on" not in browser.go("/compare?models=people/1,people/2").text
+    beside = evaluate(2, new, importance=True)
+    text = browser.go("/compare?models=people/1,people/2").text
+    lines = _lines(browser)
+    accuracies = [
+        client.get(f"/v1/evaluations/{job}").json()["metrics"]["accuracy"]
+        for job in (alone, beside)
+    ]
+    assert accuracies[1] > accuracies[0]
+    for shown, accuracy in zip(lines["Accuracy on new.csv"], accuracies, strict=True):
+        assert re.fullmatch(rf"{100 * accuracy:.1f} % \([0-9.]+ to [0-9.]+ %\)", shown)
+    assert "Evaluated on the same 200 rows of new.csv, people version 2 has the higher" in text
+    assert "do not overlap, so this is beyond chance" in text
+    assert "evaluate both" not in text
+    own = client.get("/v1/models/people/versions/1").json()["dataset_id"]
+    for version in (1, 2):
+        evaluate(version, own)
+    text = browser.go("/compare?models=people/1,people/2").text
+    assert "400 of the rows are equal to training rows of people version 1" in text
+    assert "beyond chance" not in text
+
+
+def test_selected_evaluations_lead_to_their_models(
+    browser: Browser, client: TestClient, worker: Worker, train: Train
+) -> None:
+    dataset = [train(table())["dataset_id"], train(table(), seed=2)["dataset_id"]][0]
+    jobs = []
+    for version in (1, 2, 2):
+        body = {"model": f"people/{version}", "dataset_id": dataset}
+        jobs.append(client.post("/v1/evaluations", json=body).json()["id"])
+    reply = client.post("/compare", data={"id": jobs[:2]})
+    assert "What changed: people version 1 and people version 2" in reply.text
+    for chosen in (jobs[1:], jobs[:1]):
+        reply = client.post("/compare", data={"id": chosen})
+        assert reply.status_code == 400
+        assert "evaluations of two different versions" in reply.text
 
 
 def test_folds_leave_it_open_which_is_better(browser: Browser, train: Train) -> None:
@@ -171,8 +242,8 @@ def test_folds_leave_it_open_which_is_better(browser: Browser, train: Train) -> 
     assert "measured on the same rows, but what was predicted" in page.text
 
 
-def test_numbers_are_compared(browser: Browser, train: Train) -> None:
-    """By the absolute errors of single rows."""
+def test_numbers_are_compared(browser: Browser, worker: Worker, train: Train) -> None:
+    """By the absolute errors of single rows, and by evaluations of both."""
     random = np.random.default_rng(3)
     rows = [f"{a:.3f},{3 * a + random.normal():.3f}" for a in random.uniform(0, 9, 160)]
     content = "a,price\n" + "\n".join(rows) + "\n"
@@ -182,6 +253,15 @@ def test_numbers_are_compared(browser: Browser, train: Train) -> None:
     assert "the mean absolute error of prices version 2 is smaller by" in page.text
     assert "this is beyond chance" in page.text
     assert "Root of the mean squared error, validation set" in _lines(browser)
+    browser.send("/models/prices/versions/1/evaluate")
+    while worker.take_next_job():
+        pass
+    page = browser.go("/compare?models=prices/1,prices/2")
+    shown = _lines(browser)["Mean absolute error on people.csv"]
+    assert all(re.fullmatch(r"[0-9.]+ \([0-9.]+ to [0-9.]+\)", one) for one in shown)
+    assert "prices version 2 has the smaller mean absolute error" in page.text
+    assert "rows are equal to training rows of prices version 1" in page.text
+    assert page.text.count("beyond chance") == 1  # only on the rows of the validation set
 
 
 def test_classes_and_numbers_are_not_compared(

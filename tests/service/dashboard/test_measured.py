@@ -13,12 +13,13 @@ from sklearn.metrics import precision_recall_curve
 from starlette.testclient import TestClient
 
 from service.charts.views import STEPS, precision_and_recall
-from service.common.figures import counted
+from service.common.figures import at_most, counted
 from service.dashboard.formatting import roughly
 from service.jobs.engine.worker_process import Worker
 from service.models.measured import between, hardest_class, headline
 from svm.model.measures import interval
 from svm.model.metrics import roc_curve
+from svm.problem.certificate import Certificate, PairCertificate
 from tests.service.dashboard.browser import Browser
 
 pytestmark = pytest.mark.one_application
@@ -31,6 +32,16 @@ def test_interval_is_that_of_wilson(hits: int, n: int) -> None:
     """As SciPy computes it."""
     expected = binomtest(hits, n).proportion_ci(0.95, "wilson")
     assert interval(hits / n, n) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+@pytest.mark.parametrize("excess", [0.0, 1e-9, 0.0003837, 0.00038, 0.012341, 0.5, 0.9991], ids=str)
+def test_bounds_are_rounded_up_as_certificates_are(excess: float) -> None:
+    """Never below their value."""
+    pair = PairCertificate((0, 1), 1.0 + excess, 1.0, 10.0)
+    said = Certificate((pair,), 1e-3).summary(np.array(["a", "b"]))
+    assert pair.excess is not None
+    assert f" {at_most(pair.excess)} above the lowest possible" in said
+    assert float(at_most(excess).removesuffix(" %")) >= 100 * excess
 
 
 def test_precision_follows_from_the_roc_curve() -> None:
@@ -107,6 +118,10 @@ def test_lists_show_how_good_each_model_is(
         browser.go("/train")
         browser.send("/train", **{**QUICK, "validation": check})
         assert worker.take_next_job()
+    for version, is_of_training in ((1, False), (2, True)):
+        text = browser.go(f"/models/moons/versions/{version}").text
+        said = "Of the rows that it was trained on: rows are the true classes"
+        assert (said in text) == is_of_training
     metrics = client.get("/v1/models/moons/versions/1").json()["metrics"]
     accuracy = f"{100 * metrics['validation']['accuracy']:.1f} %"
     for path in ("/", "/jobs"):

@@ -330,6 +330,8 @@ def test_canceled_job_keeps_its_model_if_asked(client: TestClient, worker: Worke
     assert job["epochs"] >= 20
     version = client.get("/v1/models/clouds/versions/1").json()
     assert (version["stop_reason"], version["converged"]) == ("canceled", False)
+    said = "Its training was canceled before it ended"
+    assert said in client.get("/models/clouds/versions/1").text
     assert "Continue from here" in client.get(f"/jobs/{job_id}").text
     assert 'value="clouds/1"' in client.get(f"/train?like_job={job_id}").text
 
