@@ -27,11 +27,12 @@ MOST_WORK = 400_000_000
 """Of all rows that are tried, see `LoadedModel.work`: tenths of a second."""
 MOST_LEVELS = 100
 """Levels of a category that are tried."""
-MOST_ROUNDS = 30
+MOST_ROUNDS = 60
 CLOSE = 0.002
-"""A threshold is searched until it is known to this share of the change."""
-SHARE_BEFORE = 0.99
-"""With this share of a change of a number, the label is still the same."""
+"""A threshold is searched until it is known to this share of the change, or of the range of the
+column if that is smaller: a value far outside does not make it coarse."""
+SHORT = 0.01
+"""This share less of a change, or of the range, does not change the label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ def smallest_changes(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> 
     n_features), the smallest first. `ranges`: of each column; numbers and dates without one, and
     texts, are left out.
 
-    Of a number 1 % less, and of a date one day or a whole number 1 less, does not change the label.
+    Of a number 1 % less, of the change or of the range if that is smaller, and of a date one day or
+    a whole number 1 less, does not change the label.
     """
     assert not is_sparse(X)
     tried = list(_tried(model, X, ranges))
@@ -139,12 +141,22 @@ def _tried(model: LoadedModel, X: Vector, ranges: Sequence[Range]) -> Iterator[_
         elif column.kind == "text" or (ends := ranges[j]) is None:
             continue
         else:
-            values = np.linspace(*ends, points)
+            values = np.append(np.linspace(*ends, points), _outside(ends, before, points))
             whole = column.kind == "date" or not any(x % 1 > 0.0 for x in (*ends, before))
             if whole:
                 values = np.unique(np.floor(values))
         if len(values := values[values != before]):
             yield _Tried(j, column.kind, values, whole)
+
+
+def _outside(ends: tuple[float, float], before: float, points: int) -> Vector:
+    """Values between the range and a value outside of it, denser near the range."""
+    end = min(max(before, ends[0]), ends[1])
+    far = abs(before - end)
+    if not 0.0 < far < math.inf:
+        return np.empty(0)
+    near = min(far, (ends[1] - ends[0]) or far) / points
+    return end + math.copysign(1.0, before - end) * np.geomspace(near, far, points, endpoint=False)
 
 
 def _codes(model: LoadedModel, X: Vector) -> NDArray[Any]:
@@ -186,20 +198,24 @@ def _thresholds(
     same, other = (np.array([bracket[i] for bracket in searched]) for i in (1, 2))
     whole = np.array([one.whole for one, _, _ in searched])
     before = X[0, columns]
+    widths = np.array([high - low for low, high in (ranges[j] or (0.0, 0.0) for j in columns)])
+    widths[widths == 0.0] = np.inf
+
+    def scale(after: Vector) -> Vector:
+        return np.minimum(np.abs(after - before), widths)
+
     for _ in range(MOST_ROUNDS):
         width = np.abs(other - same)
-        if np.where(whole, width <= 1, width <= CLOSE * np.abs(other - before)).all():
+        if np.where(whole, width <= 1, width <= CLOSE * scale(other)).all():
             break
         middle = (same + other) / 2
         middle = np.where(whole, same + np.trunc(middle - same), middle)
         changed = _codes(model, _with(X, columns, middle)) != own
         other, same = np.where(changed, middle, other), np.where(changed, same, middle)
-    brackets = zip(before.tolist(), same.tolist(), other.tolist(), whole.tolist(), strict=True)
-    after = np.array(
-        [last if is_whole else _rounded(b, s, last) for b, s, last, is_whole in brackets]
-    )
-    less = before + SHARE_BEFORE * (after - before)
-    less = np.where(whole, after - np.sign(after - before), less)
+    short = SHORT * scale(other)
+    brackets = zip(same.tolist(), other.tolist(), short.tolist(), whole.tolist(), strict=True)
+    after = np.array([last if w else _rounded(s, last, most) for s, last, most, w in brackets])
+    less = after - np.sign(after - before) * np.where(whole, 1.0, short)
     codes = _codes(model, _with(X, columns, after))
     unchanged = _codes(model, _with(X, columns, less)) == own
     best: dict[int, Change] = {}
@@ -214,18 +230,18 @@ def _thresholds(
     yield from best.values()
 
 
-def _rounded(before: float, same: float, other: float) -> float:
-    """A number with few digits, as far from `before` as `other` or a little farther: the label is
-    known to be the same up to `same`."""
+def _rounded(same: float, other: float, most: float) -> float:
+    """A number with few digits, as far as `other` or a little farther, but less than `most` from
+    `same`, up to which the label is known to be the same."""
     if other == 0.0:
         return other
-    away = math.ceil if other > before else math.floor
+    away = math.ceil if other > same else math.floor
     exponent = math.floor(math.log10(abs(other)))
     for digits in range(1, 17):
         places = digits - 1 - exponent
         unit = 10.0**-places
         value = round(away(other / unit) * unit, places)
-        far_enough = value >= other if other > before else value <= other
-        if far_enough and SHARE_BEFORE * abs(value - before) <= abs(same - before):
+        far_enough = value >= other if other > same else value <= other
+        if far_enough and abs(value - same) <= most:
             return value
     return other
