@@ -189,6 +189,7 @@ class Use:
     why: Sequence[Bars] = ()
     marked: Sequence[MarkedText] = ()
     changes: Sequence[InWords] = ()
+    notes: Sequence[str] = ()
     file: PredictedFile | None = None
     file_error: ServiceError | None = None
 

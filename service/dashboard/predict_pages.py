@@ -5,7 +5,7 @@ a key needs both scopes, `predict` and `read`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
@@ -17,13 +17,12 @@ from starlette.responses import Response
 
 from service.common.callers import STATE
 from service.common.names import ModelName
+from service.dashboard import why
 from service.dashboard.model_pages import RowOfData, Use, show_version
 from service.dashboard.page import PageContext, last_entries
 from service.dashboard.row_inputs import entries_of, inputs_of, line_of, means_of, ranges_of, row_of
 from service.dashboard.row_pages import FAR
-from service.dashboard.why import bars_of, changes_in_words, marked_texts, moves_in_words
 from service.datasets.browse import DatasetRows
-from service.datasets.dataset import Dataset
 from service.datasets.schemas import UploadOptions
 from service.datasets.upload_routes import receive
 from service.errors import InvalidContent, ServiceError, TooLarge
@@ -33,7 +32,7 @@ from service.models.card import training_data
 from service.models.outputs import USUAL, arrays_of
 from service.models.routes import Version
 from service.predictions.batcher import Instances
-from service.predictions.changes import largest_moves, smallest_changes
+from service.predictions.changes import Range, largest_moves, smallest_changes
 from service.predictions.explanations import check_explainable, compare_with_means
 from service.predictions.files import PredictedFile, predict_file
 from service.predictions.loaded_models import LoadedModel
@@ -160,25 +159,25 @@ async def _predicted(
 
     def explain() -> Use:
         dataset = training_data(context.datasets, version)
-        inputs = inputs_of(loaded, dataset)
+        inputs, ranges = inputs_of(loaded, dataset), ranges_of(dataset, version.n_features)
         for row in answer.get("explanation", ()):
             compare_with_means(loaded, means_of(dataset, version.n_features), row)
         return Use(
             entries=entries,
             answer=answer,
-            why=bars_of(answer, inputs, entries),
-            marked=marked_texts(answer, inputs, entries),
-            changes=_changes(loaded, asked, dataset) if "explanation" in answer else (),
+            why=why.bars_of(answer, inputs, entries),
+            marked=why.marked_texts(answer, inputs, entries),
+            changes=_changes(loaded, asked, ranges) if "explanation" in answer else (),
+            notes=list(why.far_in_words(loaded, asked.X, ranges)),
         )
 
     return await run_sync(explain)
 
 
-def _changes(model: LoadedModel, asked: Instances, dataset: Dataset | None) -> list[Any]:
-    ranges = ranges_of(dataset, model.n_features)
+def _changes(model: LoadedModel, asked: Instances, ranges: Sequence[Range]) -> list[Any]:
     if model.classes:
-        return list(changes_in_words(model, smallest_changes(model, asked.X, ranges)))
-    return list(moves_in_words(model, largest_moves(model, asked.X, ranges)))
+        return list(why.changes_in_words(model, smallest_changes(model, asked.X, ranges)))
+    return list(why.moves_in_words(model, largest_moves(model, asked.X, ranges)))
 
 
 async def _predict_file(

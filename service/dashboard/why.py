@@ -12,8 +12,9 @@ from typing import Any
 from service.common.figures import number
 from service.dashboard.formatting import day
 from service.dashboard.row_inputs import Input
-from service.predictions.changes import Change, Move
+from service.predictions.changes import Change, Move, Range, far_outside
 from service.predictions.loaded_models import LoadedModel
+from svm.data.matrices import Matrix
 
 MAX_BARS = 10
 """The other columns are summed."""
@@ -145,6 +146,13 @@ def changes_in_words(model: LoadedModel, changes: Sequence[Change]) -> Iterator[
             _shown(column, one.before),
             str(one.label),
         )
+
+
+def far_in_words(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> Iterator[str]:
+    """What the model has seen nothing like."""
+    for column, *values in far_outside(model, X, ranges):
+        value, low, high = (_shown(column, one) for one in values)
+        yield f"{column.name} = {value} is far outside of the training rows ({low} to {high})."
 
 
 def moves_in_words(model: LoadedModel, moves: Sequence[Move]) -> Iterator[InWords]:

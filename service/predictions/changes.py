@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from service.predictions.batcher import score_rows
 from service.predictions.loaded_models import LoadedModel
-from svm.data.columns import Kind
+from svm.data.columns import Column, Kind
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.encoding.encoder import Encoder
 
@@ -126,6 +126,17 @@ def largest_moves(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> lis
     return sorted(moves, key=lambda move: move.lowest - move.highest)
 
 
+def far_outside(
+    model: LoadedModel, X: Matrix, ranges: Sequence[Range]
+) -> Iterator[tuple[Column, float, float, float]]:
+    """Columns whose value in the row X, (1, n_features), is farther outside of the range of
+    training than that is wide, each with the value and the range."""
+    assert not is_sparse(X)
+    for column, value, ends in zip(model.features.table, X[0].tolist(), ranges, strict=True):
+        if ends is not None and max(ends[0] - value, value - ends[1]) > ends[1] - ends[0] > 0.0:
+            yield column, value, *ends
+
+
 def _tried(model: LoadedModel, X: Vector, ranges: Sequence[Range]) -> Iterator[_Tried]:
     columns = list(model.features.table)
     points = MOST_WORK // max(1, model.work(X) * len(columns))
@@ -156,7 +167,8 @@ def _outside(ends: tuple[float, float], before: float, points: int) -> Vector:
     if not 0.0 < far < math.inf:
         return np.empty(0)
     near = min(far, (ends[1] - ends[0]) or far) / points
-    return end + math.copysign(1.0, before - end) * np.geomspace(near, far, points, endpoint=False)
+    away: Vector = np.geomspace(near, far, points, endpoint=False)
+    return end + math.copysign(1.0, before - end) * away
 
 
 def _codes(model: LoadedModel, X: Vector) -> NDArray[Any]:

@@ -84,6 +84,17 @@ def test_row_is_explained_with_its_own_values(browser: Browser, people: str) -> 
     assert "sex = female (now male) → yes" in page.text
 
 
+def test_value_far_outside_is_told(browser: Browser, people: str) -> None:
+    """In words, with the range of the training rows; a value that is near is not."""
+    browser.go(people)
+    page = browser.send(f"{people}/predict", x0="male", x1="4000", x2="1954-05-11")
+    assert "age = 4000 is far outside of the training rows (20 to 59)." in page.text
+    assert "born = " not in page.html.partition("</section>")[0].partition("Why")[0]
+    browser.go(people)
+    page = browser.send(f"{people}/predict", x0="male", x1="70", x2="")
+    assert "far outside" not in page.text
+
+
 def test_row_of_the_data_is_filled_in_and_explained(browser: Browser, people: str) -> None:
     """By a link beside the row; a missing cell stays one."""
     data = browser.go(people).links["people.csv"]
