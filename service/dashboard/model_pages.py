@@ -190,6 +190,7 @@ class Use:
     marked: Sequence[MarkedText] = ()
     changes: Sequence[InWords] = ()
     notes: Sequence[str] = ()
+    searched: int = 0
     file: PredictedFile | None = None
     file_error: ServiceError | None = None
 

@@ -128,24 +128,23 @@ class InWords:
     result: str
 
 
-def changes_in_words(model: LoadedModel, changes: Sequence[Change]) -> Iterator[InWords]:
-    """The smallest ones."""
-    columns = list(model.features.table)
-    for one in changes[:MAX_CHANGES]:
-        column = columns[one.column]
-        shown = [_shown(column, value) for value in one.after[:MAX_LEVELS]]
-        more = len(one.after) - len(shown)
-        after = ", ".join(shown) + (f" or {more:,} more" if more else "")
-        sign = "="
-        if one.kind in ("number", "date") and not math.isnan(one.before):
-            down, up = ("until", "from") if one.kind == "date" else ("at most", "at least")
-            sign = up if one.after[0] > one.before else down
-        yield InWords(
-            column.name or f"feature {one.column}",
-            f"{sign} {after}",
-            _shown(column, one.before),
-            str(one.label),
-        )
+def in_words(model: LoadedModel, found: Sequence[Change] | Sequence[Move]) -> Iterator[InWords]:
+    """The smallest changes, or the farthest moves."""
+    for one in found[:MAX_CHANGES]:
+        column = model.features.table[one.column]
+        if isinstance(one, Move):
+            ends = [_shown(column, at) for at in (one.lowest_at, one.highest_at)]
+            after, result = " or ".join(ends), f"{number(one.lowest)} or {number(one.highest)}"
+        else:
+            shown = [_shown(column, value) for value in one.after[:MAX_LEVELS]]
+            more = len(one.after) - len(shown)
+            sign = "="
+            if one.kind in ("number", "date") and not math.isnan(one.before):
+                down, up = ("until", "from") if one.kind == "date" else ("at most", "at least")
+                sign = up if one.after[0] > one.before else down
+            after = f"{sign} {', '.join(shown)}" + (f" or {more:,} more" if more else "")
+            result = str(one.label)
+        yield InWords(column.name, after, _shown(column, one.before), result)
 
 
 def far_in_words(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> Iterator[str]:
@@ -153,20 +152,6 @@ def far_in_words(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> Iter
     for column, *values in far_outside(model, X, ranges):
         value, low, high = (_shown(column, one) for one in values)
         yield f"{column.name} = {value} is far outside of the training rows ({low} to {high})."
-
-
-def moves_in_words(model: LoadedModel, moves: Sequence[Move]) -> Iterator[InWords]:
-    """The farthest ones."""
-    columns = list(model.features.table)
-    for one in moves[:MAX_CHANGES]:
-        column = columns[one.column]
-        ends = [_shown(column, at) for at in (one.lowest_at, one.highest_at)]
-        yield InWords(
-            column.name or f"feature {one.column}",
-            f"{ends[0]} or {ends[1]}",
-            _shown(column, one.before),
-            f"{number(one.lowest)} or {number(one.highest)}",
-        )
 
 
 def _shown(column: Any, value: float) -> str:
