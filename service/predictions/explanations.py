@@ -63,7 +63,7 @@ def check_explainable(model: LoadedModel, X: Matrix | None = None) -> None:
 
 
 def why_unexplained(model: LoadedModel, n_rows: int) -> str:
-    """Why a page has no explanation of so many rows, as a sentence; empty if it has one."""
+    """Why a page explains no reply of `n_rows`, as a sentence; empty if it has one."""
     fitted = model.fitted
     try:
         check_explainable(model)
@@ -72,7 +72,8 @@ def why_unexplained(model: LoadedModel, n_rows: int) -> str:
     if n_rows != 1:
         return "Only a single row is explained."
     if model.n_features * len(fitted.intercepts) > MAX_PAGE_TERMS:
-        return f"No explanation: {model.n_features:,} columns are too many for so many classes."
+        n_scores = len(fitted.intercepts)
+        return f"No explanation: {model.n_features:,} columns, each in {n_scores:,} scores."
     return ""
 
 
