@@ -192,6 +192,8 @@ class Use:
     why: Sequence[Bars] = ()
     marked: Sequence[MarkedText] = ()
     changes: Sequence[InWords] = ()
+    notes: Sequence[str] = ()
+    searched: int = 0
     file: PredictedFile | None = None
     file_error: ServiceError | None = None
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -17,13 +16,11 @@ from starlette.responses import Response
 
 from service.common.callers import STATE
 from service.common.names import ModelName
+from service.dashboard import row_inputs, why
 from service.dashboard.model_pages import RowOfData, Use, show_version
 from service.dashboard.page import PageContext, last_entries
-from service.dashboard.row_inputs import entries_of, inputs_of, line_of, means_of, ranges_of, row_of
 from service.dashboard.row_pages import FAR
-from service.dashboard.why import bars_of, changes_in_words, marked_texts, moves_in_words
 from service.datasets.browse import DatasetRows
-from service.datasets.dataset import Dataset
 from service.datasets.schemas import UploadOptions
 from service.datasets.upload_routes import receive
 from service.errors import InvalidContent, ServiceError, TooLarge
@@ -32,11 +29,9 @@ from service.jobs.training.admission import refuse_at
 from service.models.card import training_data
 from service.models.outputs import USUAL, arrays_of
 from service.models.routes import Version
-from service.predictions.batcher import Instances
 from service.predictions.changes import largest_moves, smallest_changes
-from service.predictions.explanations import check_explainable, compare_with_means
+from service.predictions.explanations import compare_with_means, strongest_columns, why_unexplained
 from service.predictions.files import PredictedFile, predict_file
-from service.predictions.loaded_models import LoadedModel
 from service.predictions.predictor import Target
 from service.predictions.schemas import PredictionQuery
 from service.predictions.wire_format import PlainExchange
@@ -109,7 +104,7 @@ def _of_data(
     if version.columns and dataset.columns:
         named = dict(zip(dataset.columns, cells, strict=True))
         cells = [named.get(name) for name in version.columns]
-    return entries_of(cells), RowOfData(dataset, number, label)
+    return row_inputs.entries_of(cells), RowOfData(dataset, number, label)
 
 
 async def _predict(context: PageContext, version: ModelVersion, entries: Mapping[str, str]) -> Use:
@@ -131,16 +126,15 @@ async def _predicted(
         outputs.remove("interval")
     if fitted.rejection is not None and not fitted.rejection.allows(USUAL.withheld):
         outputs.remove("label_or_none")
-    by_field = "rows" not in entries
-    if by_field:
-        rows = row_of(entries, version.n_features)
-        if fitted.encoder.texts:  # any text may be a name
-            rows = line_of([column.name for column in fitted.columns]) + rows
-        with suppress(ServiceError):
-            check_explainable(loaded)
-            outputs.append("explanation")
-    else:
+    if "rows" in entries:
         rows = entries["rows"]
+        cells: Mapping[str, str] = row_inputs.read_line(rows, version.n_features)
+    else:
+        rows, cells = row_inputs.row_of(entries, version.n_features), entries or {"x0": ""}
+        if fitted.encoder.texts:  # any text may be a name
+            rows = row_inputs.line_of([column.name for column in fitted.columns]) + rows
+    unexplained = why_unexplained(loaded, 1 if cells else 2)
+    outputs += [] if unexplained else ["explanation"]
     target = Target(version.model_name, version.version, ROUTE)
     query = PredictionQuery(outputs=",".join(outputs))
     call = context.predictor.call_of(target, CSV_BODY, query)
@@ -153,32 +147,33 @@ async def _predicted(
         call = context.predictor.call_of(target, CSV_BODY, query)
         reply = await context.predictor.answer(call, rows.encode())
     answer: dict[str, Any] = json.loads(reply.body)
-    if not by_field:
-        return Use(entries=entries, answer=answer)
+    if not cells:
+        return Use(entries=entries, answer=answer, notes=[unexplained])
     assert isinstance(call.exchange, PlainExchange)
     asked = await run_sync(call.exchange.read, rows.encode(), loaded)
 
     def explain() -> Use:
         dataset = training_data(context.datasets, version)
-        inputs = inputs_of(loaded, dataset)
+        among: list[int] = []
+        inputs, ranges = (
+            row_inputs.inputs_of(loaded, dataset),
+            row_inputs.ranges_of(dataset, version.n_features),
+        )
         for row in answer.get("explanation", ()):
-            compare_with_means(loaded, means_of(dataset, version.n_features), row)
+            compare_with_means(loaded, row_inputs.means_of(dataset, version.n_features), row)
+            among = strongest_columns(loaded, row)
+        search = smallest_changes if loaded.classes else largest_moves
         return Use(
             entries=entries,
             answer=answer,
-            why=bars_of(answer, inputs, entries),
-            marked=marked_texts(answer, inputs, entries),
-            changes=_changes(loaded, asked, dataset) if "explanation" in answer else (),
+            why=why.bars_of(answer, inputs, cells),
+            marked=why.marked_texts(answer, inputs, cells),
+            changes=list(why.in_words(loaded, search(loaded, asked.X, ranges, among))),
+            notes=[unexplained, *why.far_in_words(loaded, asked.X, ranges)],
+            searched=len(among),
         )
 
     return await run_sync(explain)
-
-
-def _changes(model: LoadedModel, asked: Instances, dataset: Dataset | None) -> list[Any]:
-    ranges = ranges_of(dataset, model.n_features)
-    if model.classes:
-        return list(changes_in_words(model, smallest_changes(model, asked.X, ranges)))
-    return list(moves_in_words(model, largest_moves(model, asked.X, ranges)))
 
 
 async def _predict_file(

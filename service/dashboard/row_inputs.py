@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 from service.dashboard.formatting import day
@@ -16,10 +18,12 @@ from svm.data.columns import Column, Kind
 from svm.data.matrices import Indices
 from svm.encoding.encoder import PlainEncoder
 
-MAX_INPUTS = 24
+MAX_INPUTS = 200
 """With more columns a row is entered as a line, not with an input for each."""
 MAX_OPTIONS = 200
 """A category with more levels has an input for its text."""
+MAX_ALL_OPTIONS = 1_000
+"""Of all categories: the page stays small."""
 MAX_COUNT = 20
 """Numbers between whole ones that are as near to each other are mostly whole."""
 _Statistics: TypeAlias = tuple[float | None, float | None, float | None]
@@ -63,14 +67,15 @@ def inputs_of(model: LoadedModel, dataset: Dataset | None) -> list[Input]:
             Input(name, "number", (), False, _round(*one) or 0.0)
             for name, one in zip(names, statistics, strict=True)
         ]
-    inputs = []
+    inputs, left = [], MAX_ALL_OPTIONS
     for j, (name, column, one) in enumerate(zip(names, encoder.columns, statistics, strict=True)):
         optional = column.kind in ("category", "text") or not encoder.refuses_missing
         options: tuple[str, ...] = ()
         example: float | str | bool | None
         if column.kind == "category":
             example = _most_frequent(column, encoder.level_counts[j], int(encoder.missing[j]))
-            options = column.levels if len(column.levels) <= MAX_OPTIONS else ()
+            options = column.levels if len(column.levels) <= min(MAX_OPTIONS, left) else ()
+            left -= len(options)
         elif column.kind == "text":
             example = next(iter(_texts_like(dataset, name)), None)
         else:
@@ -90,6 +95,15 @@ def line_of(cells: list[str]) -> str:
 def row_of(entries: Mapping[str, str], n_features: int) -> str:
     """The row that was entered, as a line of CSV."""
     return line_of([entries.get(f"x{i}", "") for i in range(n_features)])
+
+
+def read_line(rows: str, n_features: int) -> dict[str, str]:
+    """The entries of a single row that was entered as a line; none of several rows."""
+    with suppress(csv.Error):
+        lines = list(islice(csv.reader(io.StringIO(rows.strip("\n"))), 2))
+        if list(map(len, lines)) == [n_features]:
+            return {f"x{i}": text for i, text in enumerate(lines[0])}
+    return {}
 
 
 def entries_of(cells: Sequence[float | str | bool | None]) -> dict[str, str]:

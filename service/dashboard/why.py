@@ -12,8 +12,9 @@ from typing import Any
 from service.common.figures import number
 from service.dashboard.formatting import day
 from service.dashboard.row_inputs import Input
-from service.predictions.changes import Change, Move
+from service.predictions.changes import Change, Move, Range, far_outside
 from service.predictions.loaded_models import LoadedModel
+from svm.data.matrices import Matrix
 
 MAX_BARS = 10
 """The other columns are summed."""
@@ -127,38 +128,30 @@ class InWords:
     result: str
 
 
-def changes_in_words(model: LoadedModel, changes: Sequence[Change]) -> Iterator[InWords]:
-    """The smallest ones."""
-    columns = list(model.features.table)
-    for one in changes[:MAX_CHANGES]:
-        column = columns[one.column]
-        shown = [_shown(column, value) for value in one.after[:MAX_LEVELS]]
-        more = len(one.after) - len(shown)
-        after = ", ".join(shown) + (f" or {more:,} more" if more else "")
-        sign = "="
-        if one.kind in ("number", "date") and not math.isnan(one.before):
-            down, up = ("until", "from") if one.kind == "date" else ("at most", "at least")
-            sign = up if one.after[0] > one.before else down
-        yield InWords(
-            column.name or f"feature {one.column}",
-            f"{sign} {after}",
-            _shown(column, one.before),
-            str(one.label),
-        )
+def in_words(model: LoadedModel, found: Sequence[Change] | Sequence[Move]) -> Iterator[InWords]:
+    """The smallest changes, or the farthest moves."""
+    for one in found[:MAX_CHANGES]:
+        column = model.features.table[one.column]
+        if isinstance(one, Move):
+            ends = [_shown(column, at) for at in (one.lowest_at, one.highest_at)]
+            after, result = " or ".join(ends), f"{number(one.lowest)} or {number(one.highest)}"
+        else:
+            shown = [_shown(column, value) for value in one.after[:MAX_LEVELS]]
+            more = len(one.after) - len(shown)
+            sign = "="
+            if one.kind in ("number", "date") and not math.isnan(one.before):
+                down, up = ("until", "from") if one.kind == "date" else ("at most", "at least")
+                sign = up if one.after[0] > one.before else down
+            after = f"{sign} {', '.join(shown)}" + (f" or {more:,} more" if more else "")
+            result = str(one.label)
+        yield InWords(column.name, after, _shown(column, one.before), result)
 
 
-def moves_in_words(model: LoadedModel, moves: Sequence[Move]) -> Iterator[InWords]:
-    """The farthest ones."""
-    columns = list(model.features.table)
-    for one in moves[:MAX_CHANGES]:
-        column = columns[one.column]
-        ends = [_shown(column, at) for at in (one.lowest_at, one.highest_at)]
-        yield InWords(
-            column.name or f"feature {one.column}",
-            f"{ends[0]} or {ends[1]}",
-            _shown(column, one.before),
-            f"{number(one.lowest)} or {number(one.highest)}",
-        )
+def far_in_words(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> Iterator[str]:
+    """What the model has seen nothing like."""
+    for column, *values in far_outside(model, X, ranges):
+        value, low, high = (_shown(column, one) for one in values)
+        yield f"{column.name} = {value} is far outside of the training rows ({low} to {high})."
 
 
 def _shown(column: Any, value: float) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from service.predictions.batcher import score_rows
 from service.predictions.loaded_models import LoadedModel
-from svm.data.columns import Kind
+from svm.data.columns import Column, Kind
 from svm.data.matrices import Matrix, Vector, is_sparse
 from svm.encoding.encoder import Encoder
 
@@ -27,11 +27,12 @@ MOST_WORK = 400_000_000
 """Of all rows that are tried, see `LoadedModel.work`: tenths of a second."""
 MOST_LEVELS = 100
 """Levels of a category that are tried."""
-MOST_ROUNDS = 30
+MOST_ROUNDS = 60
 CLOSE = 0.002
-"""A threshold is searched until it is known to this share of the change."""
-SHARE_BEFORE = 0.99
-"""With this share of a change of a number, the label is still the same."""
+"""A threshold is searched until it is known to this share of the change, or of the range of the
+column if that is smaller: a value far outside does not make it coarse."""
+SHORT = 0.01
+"""This share less of a change, or of the range, does not change the label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +73,18 @@ class _Tried(NamedTuple):
     """Of a date, or a number whose ends in training and value are whole: only such are tried."""
 
 
-def smallest_changes(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> list[Change]:
+def smallest_changes(
+    model: LoadedModel, X: Matrix, ranges: Sequence[Range], among: Sequence[int] | None = None
+) -> list[Change]:
     """The smallest change of each column that alone changes the label of the row X, (1,
     n_features), the smallest first. `ranges`: of each column; numbers and dates without one, and
-    texts, are left out.
+    texts, are left out. `among`: the places of the columns to try; all by default.
 
-    Of a number 1 % less, and of a date one day or a whole number 1 less, does not change the label.
+    Of a number 1 % less, of the change or of the range if that is smaller, and of a date one day or
+    a whole number 1 less, does not change the label.
     """
     assert not is_sparse(X)
-    tried = list(_tried(model, X, ranges))
+    tried = list(_tried(model, X, ranges, among))
     (own,) = _codes(model, X)
     codes = _ask(model, X, tried, _codes)
     changes: list[Change] = []
@@ -108,11 +112,13 @@ def smallest_changes(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> 
     return sorted(changes, key=lambda change: change.size)
 
 
-def largest_moves(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> list[Move]:
+def largest_moves(
+    model: LoadedModel, X: Matrix, ranges: Sequence[Range], among: Sequence[int] | None = None
+) -> list[Move]:
     """How far each column alone moves the number that is predicted for the row X, (1, n_features),
-    the farthest first. `ranges`: as above."""
+    the farthest first. `ranges` and `among`: as above."""
     assert not is_sparse(X)
-    tried = list(_tried(model, X, ranges))
+    tried = list(_tried(model, X, ranges, among))
     moves = []
     (own,) = _values(model, X)
     for one, found in zip(tried, _ask(model, X, tried, _values), strict=True):
@@ -124,13 +130,27 @@ def largest_moves(model: LoadedModel, X: Matrix, ranges: Sequence[Range]) -> lis
     return sorted(moves, key=lambda move: move.lowest - move.highest)
 
 
-def _tried(model: LoadedModel, X: Vector, ranges: Sequence[Range]) -> Iterator[_Tried]:
-    columns = list(model.features.table)
-    points = MOST_WORK // max(1, model.work(X) * len(columns))
+def far_outside(
+    model: LoadedModel, X: Matrix, ranges: Sequence[Range]
+) -> Iterator[tuple[Column, float, float, float]]:
+    """Columns whose value in the row X, (1, n_features), is farther outside of the range of
+    training than that is wide, each with the value and the range."""
+    assert not is_sparse(X)
+    for column, value, ends in zip(model.features.table, X[0].tolist(), ranges, strict=True):
+        if ends is not None and max(ends[0] - value, value - ends[1]) > ends[1] - ends[0] > 0.0:
+            yield column, value, *ends
+
+
+def _tried(
+    model: LoadedModel, X: Vector, ranges: Sequence[Range], among: Sequence[int] | None
+) -> Iterator[_Tried]:
+    places = range(len(ranges)) if among is None else among
+    points = MOST_WORK // max(1, model.work(X) * len(places))
     points = max(FEWEST_POINTS, min(POINTS, points))
     encoder = model.fitted.encoder
     counts = encoder.level_counts if isinstance(encoder, Encoder) else {}
-    for j, column in enumerate(columns):
+    for j in places:
+        column = model.features.table[j]
         before, whole = X[0, j], False
         if column.kind == "category":
             values = np.flatnonzero(counts[j])[:MOST_LEVELS].astype(np.float64)
@@ -139,12 +159,23 @@ def _tried(model: LoadedModel, X: Vector, ranges: Sequence[Range]) -> Iterator[_
         elif column.kind == "text" or (ends := ranges[j]) is None:
             continue
         else:
-            values = np.linspace(*ends, points)
+            values = np.append(np.linspace(*ends, points), _outside(ends, before, points))
             whole = column.kind == "date" or not any(x % 1 > 0.0 for x in (*ends, before))
             if whole:
                 values = np.unique(np.floor(values))
         if len(values := values[values != before]):
             yield _Tried(j, column.kind, values, whole)
+
+
+def _outside(ends: tuple[float, float], before: float, points: int) -> Vector:
+    """Values between the range and a value outside of it, denser near the range."""
+    end = min(max(before, ends[0]), ends[1])
+    far = abs(before - end)
+    if not 0.0 < far < math.inf:
+        return np.empty(0)
+    near = min(far, (ends[1] - ends[0]) or far) / points
+    away: Vector = np.geomspace(near, far, points, endpoint=False)
+    return end + math.copysign(1.0, before - end) * away
 
 
 def _codes(model: LoadedModel, X: Vector) -> NDArray[Any]:
@@ -186,20 +217,25 @@ def _thresholds(
     same, other = (np.array([bracket[i] for bracket in searched]) for i in (1, 2))
     whole = np.array([one.whole for one, _, _ in searched])
     before = X[0, columns]
+    widths = np.array([high - low for low, high in (ranges[j] or (0.0, 0.0) for j in columns)])
+    widths[widths == 0.0] = np.inf
+
+    def scale(after: Vector) -> Vector:
+        least: Vector = np.minimum(np.abs(after - before), widths)
+        return least
+
     for _ in range(MOST_ROUNDS):
         width = np.abs(other - same)
-        if np.where(whole, width <= 1, width <= CLOSE * np.abs(other - before)).all():
+        if np.where(whole, width <= 1, width <= CLOSE * scale(other)).all():
             break
         middle = (same + other) / 2
         middle = np.where(whole, same + np.trunc(middle - same), middle)
         changed = _codes(model, _with(X, columns, middle)) != own
         other, same = np.where(changed, middle, other), np.where(changed, same, middle)
-    brackets = zip(before.tolist(), same.tolist(), other.tolist(), whole.tolist(), strict=True)
-    after = np.array(
-        [last if is_whole else _rounded(b, s, last) for b, s, last, is_whole in brackets]
-    )
-    less = before + SHARE_BEFORE * (after - before)
-    less = np.where(whole, after - np.sign(after - before), less)
+    short = SHORT * scale(other)
+    brackets = zip(same.tolist(), other.tolist(), short.tolist(), whole.tolist(), strict=True)
+    after = np.array([last if w else _rounded(s, last, most) for s, last, most, w in brackets])
+    less = after - np.sign(after - before) * np.where(whole, 1.0, short)
     codes = _codes(model, _with(X, columns, after))
     unchanged = _codes(model, _with(X, columns, less)) == own
     best: dict[int, Change] = {}
@@ -214,18 +250,18 @@ def _thresholds(
     yield from best.values()
 
 
-def _rounded(before: float, same: float, other: float) -> float:
-    """A number with few digits, as far from `before` as `other` or a little farther: the label is
-    known to be the same up to `same`."""
+def _rounded(same: float, other: float, most: float) -> float:
+    """A number with few digits, as far as `other` or a little farther, but less than `most` from
+    `same`, up to which the label is known to be the same."""
     if other == 0.0:
         return other
-    away = math.ceil if other > before else math.floor
+    away = math.ceil if other > same else math.floor
     exponent = math.floor(math.log10(abs(other)))
     for digits in range(1, 17):
         places = digits - 1 - exponent
         unit = 10.0**-places
         value = round(away(other / unit) * unit, places)
-        far_enough = value >= other if other > before else value <= other
-        if far_enough and SHARE_BEFORE * abs(value - before) <= abs(same - before):
+        far_enough = value >= other if other > same else value <= other
+        if far_enough and abs(value - same) <= most:
             return value
     return other

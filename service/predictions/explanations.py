@@ -33,6 +33,10 @@ MARKABLE = 5000
 """Words of a text that may be marked."""
 MAX_TERMS = 1_000_000
 """Terms in one reply."""
+SEARCHED = 24
+"""Columns that changes are searched in."""
+MAX_PAGE_TERMS = 200_000
+"""Terms in the explanation that a page shows."""
 LARGEST_TERM = 1e300
 """The sum of as many as `MAX_TERMS` does not overflow."""
 MAX_SLOPES = 500_000_000
@@ -56,6 +60,29 @@ def check_explainable(model: LoadedModel, X: Matrix | None = None) -> None:
     if X.shape[0] > limit:
         detail = f"explanations of more than {limit} rows of this model; send them in several"
         raise TooLarge("too-many-rows", detail, extra={"limit": limit})
+
+
+def why_unexplained(model: LoadedModel, n_rows: int) -> str:
+    """Why a page explains no reply of `n_rows`, as a sentence; empty if it has one."""
+    fitted = model.fitted
+    try:
+        check_explainable(model)
+    except InvalidContent as error:
+        return f"{error.detail[0].upper()}{error.detail[1:]}."
+    if n_rows != 1:
+        return "Only a single row is explained."
+    if model.n_features * len(fitted.intercepts) > MAX_PAGE_TERMS:
+        n_scores = len(fitted.intercepts)
+        return f"No explanation: {model.n_features:,} columns, each in {n_scores:,} scores."
+    return ""
+
+
+def strongest_columns(model: LoadedModel, problems: Sequence[Any]) -> list[int]:
+    """The places of `SEARCHED` columns with the largest terms in the explanation of one row, summed
+    over its binary problems, or of all columns, if these are not more."""
+    names = model.columns or [str(i) for i in range(model.n_features)]
+    sums = [-sum(abs(one["terms"].get(name, 0.0)) for one in problems) for name in names]
+    return sorted(range(len(names)), key=sums.__getitem__)[:SEARCHED]
 
 
 def explanations(

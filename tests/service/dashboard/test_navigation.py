@@ -196,11 +196,11 @@ def test_card_and_exports_are_linked(browser: Browser, worker: Worker, client: T
 
 def test_wide_model_has_one_input(browser: Browser, worker: Worker, client: TestClient) -> None:
     """With many features, rows are entered as lines; each has a prediction."""
-    _upload(browser, csv_of(n_features=30))
+    _upload(browser, csv_of(n_features=230))
     _trained(browser, worker, model_name="wide", solver="newton")
     browser.go("/models/wide")
     row = browser.page.form("/models/wide/versions/1/predict").fields["rows"][0].strip()
-    assert len(row.split(",")) == 30
+    assert len(row.split(",")) == 230
     browser.send("/models/wide/versions/1/predict", rows=f"{row}\n{row}\n")
     assert browser.page.html.count('class="answer"') == 2
 

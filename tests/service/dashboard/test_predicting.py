@@ -84,6 +84,17 @@ def test_row_is_explained_with_its_own_values(browser: Browser, people: str) -> 
     assert "sex = female (now male) → yes" in page.text
 
 
+def test_value_far_outside_is_told(browser: Browser, people: str) -> None:
+    """In words, with the range of the training rows; a value that is near is not."""
+    browser.go(people)
+    page = browser.send(f"{people}/predict", x0="male", x1="4000", x2="1954-05-11")
+    assert "age = 4000 is far outside of the training rows (20 to 59)." in page.text
+    assert "born = " not in page.html.partition("</section>")[0].partition("Why")[0]
+    browser.go(people)
+    page = browser.send(f"{people}/predict", x0="male", x1="70", x2="")
+    assert "far outside" not in page.text
+
+
 def test_row_of_the_data_is_filled_in_and_explained(browser: Browser, people: str) -> None:
     """By a link beside the row; a missing cell stays one."""
     data = browser.go(people).links["people.csv"]
@@ -124,7 +135,7 @@ def test_row_of_other_data_is_filled_in_by_name(browser: Browser, people: str) -
 
 def test_wide_and_sparse_rows_are_filled_in_as_a_line(client: TestClient, worker: Worker) -> None:
     """With all of their zeros."""
-    lines = [f"{i % 2} {i % 2 + 1}:{i + 1} 30:0.5" for i in range(40)]
+    lines = [f"{i % 2} {i % 2 + 1}:{i + 1} 230:0.5" for i in range(40)]
     headers = {"Content-Type": "text/x-libsvm"}
     sent = client.post(
         "/v1/datasets", params={"dense": "never"}, headers=headers, content="\n".join(lines)
@@ -136,8 +147,39 @@ def test_wide_and_sparse_rows_are_filled_in_as_a_line(client: TestClient, worker
         client.get(f"/models/wide/versions/1/predict?dataset_id={body['dataset_id']}&row=4")
     )
     (line,) = page.form("/models/wide/versions/1/predict").fields["rows"]
-    assert line.strip() == ",".join(["0", "4", *["0"] * 27, "0.5"])
+    assert line.strip() == ",".join(["0", "4", *["0"] * 227, "0.5"])
     assert "predicted: 1" in page.text
+    for one in ("What would change the answer", "of the 24 that contribute most", "220 other col"):
+        assert one in page.text
+    sent = client.post(
+        "/models/wide/versions/1/predict",
+        data={"rows": line + line},
+        headers={"Origin": str(client.base_url)},
+    )
+    assert sent.text.count("Only a single row is explained.") == 1
+
+
+def test_row_of_many_columns_has_named_inputs_and_an_explanation(
+    browser: Browser, worker: Worker
+) -> None:
+    """Folded after the first ones; the fold is open if a value in it is refused."""
+    names = [f"measure {j}" for j in range(150)]
+    rows = [[str((7 * i + j * i) % 11) for j in range(150)] + ["ab"[i % 2]] for i in range(60)]
+    browser.go("/")
+    browser.send("/datasets", files={"file": ("many.csv", text_of([*names, "class"], rows))})
+    data = browser.page.path
+    browser.go("/train")
+    browser.send("/train", boundary="solver", solver="newton", model_name="many")
+    assert worker.take_next_job()
+    page = browser.go(browser.go(f"{data}?row=5").links["many, version 1"])
+    fields = page.form("/models/many/versions/1/predict").fields
+    assert fields == {f"x{j}": [cell] for j, cell in enumerate(rows[4][:-1])}
+    for one in ("138 other columns", "To the right: for", "of the 24 that contribute most"):
+        assert one in page.text
+    assert len(page.html.encode()) < 80_000
+    assert "<details open><summary>138" not in page.html
+    page = browser.send("/models/many/versions/1/predict", x140="much")
+    assert "<details open><summary>138" in page.html
 
 
 def test_bars_sum_to_the_score(browser: Browser, people: str, client: TestClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from service.predictions.batcher import score_rows
-from service.predictions.changes import SHARE_BEFORE, Range, largest_moves, smallest_changes
+from service.predictions.changes import SHORT, Range, largest_moves, smallest_changes
 from service.predictions.loaded_models import LoadedModel
 from svm import GaussianKernel, KernelPegasos, Newton, Pipeline, Splines
 from svm.model.pipeline import FittedPipeline
@@ -61,9 +61,34 @@ def test_a_change_of_a_number_flips_the_label_and_less_does_not(kind: str, n_cla
             (after,) = one.after
             assert one.before == row[0, one.column]
             assert label_with(model, row, one.column, after) == one.label != own
-            less = one.before + SHARE_BEFORE * (after - one.before)
+            less = after - SHORT * (after - one.before)
             assert label_with(model, row, one.column, less) == own
     assert n_changes > 10
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+@pytest.mark.parametrize("far", [100.0, -4000.0, 1e9])
+def test_a_limit_is_as_near_for_a_value_far_outside(kind: str, far: float) -> None:
+    """It is known to a share of the range of training, not of the way there."""
+    X, labels = blobs(3)
+    model = loaded(train(PIPELINES[kind], X, labels).result().fitted)
+    ranges, n_changes = ranges_of(X), 0
+    for i in range(5):
+        for j, ends in enumerate(ranges):
+            assert ends is not None
+            row, width = X[i : i + 1].copy(), ends[1] - ends[0]
+            row[0, j] = far
+            (own,) = score_rows(model, row).label
+            for one in smallest_changes(model, row, ranges):
+                if one.column != j:
+                    continue
+                n_changes += 1
+                (after,) = one.after
+                assert label_with(model, row, j, after) == one.label != own
+                away = math.copysign(1.0, far - after)
+                for step in (0.011, 0.02, 0.05, 0.5, 1.0, 3.0):
+                    assert label_with(model, row, j, after + away * step * width) == own
+    assert n_changes > 0
 
 
 def test_changes_of_linear_models_are_complete() -> None:
