@@ -180,7 +180,7 @@ def _of_evaluations(one: Side, other: Side, evaluated: Evaluated) -> str:
         elif spans[0][0] <= spans[1][1] and spans[1][0] <= spans[0][1]:
             said += ": their intervals overlap, so this can be chance."
         elif any(each.get("trained_rows") != 0 for each in metrics):
-            said += ", but not on new rows only, so this does not tell which is better."
+            said += ", but not all rows are known to be new: this does not tell which is better."
         else:
             said += ": their intervals do not overlap, so this is beyond chance."
     for side, each in zip(sides, metrics, strict=True):
