@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -231,8 +232,12 @@ def train(
         "seed": seed,
     }
     job = spec_of(spec, settings or [], given)
-    on = job.pop("dataset_id", "latest")
-    on = call.dataset_id(on) if isinstance(on, str) else on
+    on = job.pop("dataset_id", None)
+    on = (
+        call.dataset_id(on)
+        if isinstance(on, str)
+        else on or _last_upload(call, model, job.get("classes"))
+    )
     by = job.pop("solver", {})
     if isinstance(by, Mapping):
         by = {"name": DEFAULT_SOLVER, **by}
@@ -367,6 +372,33 @@ def compare(
     grid = {"solver": solver} | ({"C": c} if c else {})
     job = _wait(call, call.client.compare(call.dataset_id(dataset), grid=grid, **options))
     call.show(job.results(), showing.print_comparison)
+
+
+def _last_upload(call: Call, model: str, classes: Sequence[Any] | None) -> str:
+    """The id of the latest dataset, which is named on standard error. Raises ValueError if its
+    columns or classes, or those chosen of them, are not those of the model's latest version."""
+    from service.client import NotFound
+
+    dataset = call.client.dataset("latest")
+    title = f"{dataset.name} ({dataset.id})" if dataset.name else dataset.id
+    version = None
+    with suppress(NotFound):
+        version = next(call.client.model(model).versions(), None)
+    if version is not None:
+        names: list[str] = [one["name"] for one in dataset.columns or ()]
+        differs = ""
+        other_names = any(names) and version.columns not in (None, names)
+        if other_names or version.n_features != dataset.n_features:
+            differs = "columns"
+        elif set(map(str, classes or dataset.classes or ())) != set(map(str, version.classes)):
+            differs = "classes"
+        if differs:
+            raise ValueError(
+                f"the last upload, {title}, has other {differs} than version {version.version} of "
+                f"{model}; to train on it anyway, add --dataset {dataset.id}"
+            )
+    say(f"trains on the last upload, {title}")
+    return dataset.id
 
 
 def _refuse_file(model: str) -> None:
