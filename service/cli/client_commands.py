@@ -375,7 +375,7 @@ def compare(
 
 
 def _last_upload(call: Call, model: str, classes: Sequence[Any] | None) -> str:
-    """The id of the latest dataset, which is named on standard error. Raises ValueError if its
+    """The id of the latest dataset, which is named on standard error, with a warning if its
     columns or classes, or those chosen of them, are not those of the model's latest version."""
     from service.client import NotFound
 
@@ -393,9 +393,9 @@ def _last_upload(call: Call, model: str, classes: Sequence[Any] | None) -> str:
         elif set(map(str, classes or dataset.classes or ())) != set(map(str, version.classes)):
             differs = "classes"
         if differs:
-            raise ValueError(
-                f"the last upload, {title}, has other {differs} than version {version.version} of "
-                f"{model}; to train on it anyway, add --dataset {dataset.id}"
+            say(
+                f"warning: the last upload, {title}, has other {differs} than version "
+                f"{version.version} of {model}; for another dataset, give --dataset"
             )
     say(f"trains on the last upload, {title}")
     return dataset.id
