@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator
 
 from service.charts.chart import Axis, Chart, Series
+from service.common.csv_text import csv_text
 
 
 def write(chart: Chart) -> str:
     """A row for each point, or for each bar with both of its edges, or for each cell of a matrix,
     whose text is a number of rows. The line of a series has its name, or that of the vertical axis.
     Areas and dashed lines without a name are not data and are left out."""
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
+    return csv_text(list(_rows(chart))).decode()
+
+
+def _rows(chart: Chart) -> Iterator[list[str]]:
     bars = any(one.mark == "bars" for panel in chart.panels for one in panel.series)
     edges = [f"{chart.x.label} from", "to"] if bars else [chart.x.label]
     single = len(chart.panels) == 1
     if chart.panels[0].series[:1] and chart.panels[0].series[0].mark == "cells":
         [panel] = chart.panels
-        rows.writerow([panel.y.label, chart.x.label, "rows"])
+        yield [panel.y.label, chart.x.label, "rows"]
         for one in panel.series:
             for x, y, text in zip(one.x, one.y, one.texts, strict=True):
-                rows.writerow([_cell(y, panel.y), _cell(x, chart.x), text.replace(",", "")])
-        return file.getvalue()
-    rows.writerow(["series", *edges, chart.panels[0].y.label if single else "value"])
+                yield [_cell(y, panel.y), _cell(x, chart.x), text.replace(",", "")]
+        return
+    yield ["series", *edges, chart.panels[0].y.label if single else "value"]
     for panel in chart.panels:
         for one in panel.series:
             if one.mark == "area" or (one.dashed and not one.name):
                 continue
             name = one.name or panel.y.label
-            rows.writerows([name, *point] for point in _points(one, chart.x, panel.y, bars))
-    return file.getvalue()
+            yield from ([name, *point] for point in _points(one, chart.x, panel.y, bars))
 
 
 def _points(series: Series, x: Axis, y: Axis, bars: bool) -> Iterator[list[str]]:

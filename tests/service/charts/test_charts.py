@@ -189,6 +189,14 @@ def test_points_of_a_matrix_are_its_cells() -> None:
     ]
 
 
+def test_points_of_any_name_are_read_back() -> None:
+    """Also of a class with a lone carriage return, which Python leaves without quotes."""
+    for name in ("a,b", "one\rline", "two\r\nlines", '"'):
+        named = Chart("t", "c", Axis("x"), [Panel(Axis("y"), [Series([1.0], [2.0], name)])])
+        text = io.StringIO(charts.write(named, "csv"), newline="")
+        assert list(csv.reader(text)) == [["series", "x", "y"], [name, "1", "2"]]
+
+
 def test_points_of_curves_are_without_guides() -> None:
     """The diagonal of a ROC is not data; classes with long names have different ones."""
     classes = [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xyz"]
