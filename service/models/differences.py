@@ -11,11 +11,11 @@ from service.common.figures import NOTHING, at_most, counted, duration, number, 
 from service.datasets.dataset import Dataset
 from service.models.measured import (
     are_of_numbers,
-    between,
     effective,
     in_unit,
     score,
     score_name,
+    shares,
 )
 from service.models.paired import Paired, same_rows
 from service.storage.database.tables import ModelVersion
@@ -194,10 +194,11 @@ def _of_evaluations(one: Side, other: Side, evaluated: Evaluated) -> str:
 
 
 def _span(metrics: Mapping[str, Any], key: str) -> Sequence[float] | None:
-    """The interval of a score with 95 % confidence; None if there are too few rows."""
-    if key == "accuracy":
-        return interval(metrics[key], effective(metrics, metrics["n_samples"]))
-    span: Sequence[float] | None = metrics["intervals"][key]
+    """The interval of a score with 95 % confidence; None if it has none, or of too few rows."""
+    counts = metrics.get("confusion_matrix")
+    if key == "accuracy" and counts:
+        return interval(metrics[key], effective(metrics, sum(map(sum, counts))))
+    span: Sequence[float] | None = (metrics.get("intervals") or {}).get(key)
     return span
 
 
@@ -224,14 +225,11 @@ def _score(metrics: Mapping[str, Any], key: str) -> str:
 
 
 def _interval(metrics: Mapping[str, Any], key: str) -> str:
-    span = (metrics.get("intervals") or {}).get(key)
-    if span:
-        return f" ({number(span[0])} to {number(span[1])})"
-    counts = metrics.get("confusion_matrix")
-    if key == "accuracy" and counts:
-        n = effective(metrics, sum(map(sum, counts)))
-        return f" ({between(metrics['accuracy'], n)})"
-    return ""
+    span = _span(metrics, key)
+    if span is None:
+        return ""
+    of_share = key == "accuracy"
+    return f" ({shares(span) if of_share else f'{number(span[0])} to {number(span[1])}'})"
 
 
 def _settings(one: Side, other: Side) -> Part:

@@ -61,8 +61,13 @@ def less_sure(metrics: Any) -> Iterator[str]:
 
 
 def between(share: float, n: float) -> str:
-    """The interval as `91.4 to 99.6 %`."""
-    return "{:.1f} to {:.1f} %".format(*(100 * bound for bound in interval(share, n)))
+    """The interval of a share that was measured on `n` rows, in words."""
+    return shares(interval(share, n))
+
+
+def shares(ends: Sequence[float]) -> str:
+    """An interval as `91.4 to 99.6 %`."""
+    return "{:.1f} to {:.1f} %".format(*(100 * end for end in ends))
 
 
 def hardest_class(confusion: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
