@@ -361,6 +361,19 @@ def test_names_of_columns_are_written_safely(client: TestClient) -> None:
     assert [number for number, _ in found] == [30]
 
 
+def _evaluated(
+    client: TestClient, worker: Worker, id_: str, name: str
+) -> tuple[str, dict[str, Any]]:
+    """The page and the metrics of a model on the data that it was trained on."""
+    body = {"dataset_id": id_, "model_name": name, "solver": {"name": "newton"}, "seed": 1}
+    assert client.post("/v1/jobs", json=body).status_code == 202
+    assert worker.take_next_job()
+    job = client.post("/v1/evaluations", json={"dataset_id": id_, "model": name}).json()["id"]
+    assert worker.take_next_job()
+    evaluation = client.get(f"/v1/evaluations/{job}").json()
+    return client.get(f"/jobs/{job}").text, evaluation["metrics"]
+
+
 def test_wrong_rows_of_an_evaluation_lead_to_the_rows(client: TestClient, worker: Worker) -> None:
     """From a cell of the confusion matrix to its rows, and from each to its place in the data."""
     rng = np.random.default_rng(3)
@@ -368,13 +381,7 @@ def test_wrong_rows_of_an_evaluation_lead_to_the_rows(client: TestClient, worker
     labels = ["yes" if one + rng.normal() > 0 else "no" for one in size]
     text = "size,label\n" + "".join(f"{a},{b}\n" for a, b in zip(size, labels, strict=True))
     id_ = _upload(client, text.encode(), "text/csv")
-    body = {"dataset_id": id_, "model_name": "sizes", "solver": {"name": "newton"}}
-    assert client.post("/v1/jobs", json=body).status_code == 202
-    assert worker.take_next_job()
-    job = client.post("/v1/evaluations", json={"dataset_id": id_, "model": "sizes"}).json()["id"]
-    assert worker.take_next_job()
-    html = client.get(f"/jobs/{job}").text
-    metrics = client.get(f"/v1/evaluations/{job}").json()["metrics"]
+    html, metrics = _evaluated(client, worker, id_, "sizes")
     for i, j in ((0, 1), (1, 0)):
         count = metrics["confusion_matrix"][i][j]
         assert f'<a href="#wrong-{i}-{j}">{count}<' in html
@@ -396,13 +403,7 @@ def test_wrong_rows_that_are_not_listed_are_counted(client: TestClient, worker: 
     rng = np.random.default_rng(5)
     rows = [f"{rng.normal():.3f},{'yes' if rng.random() < 0.5 else 'no'}" for _ in range(600)]
     id_ = _upload(client, "\n".join(["size,label", *rows]).encode(), "text/csv")
-    body = {"dataset_id": id_, "model_name": "coins", "solver": {"name": "newton"}, "seed": 1}
-    assert client.post("/v1/jobs", json=body).status_code == 202
-    assert worker.take_next_job()
-    job = client.post("/v1/evaluations", json={"dataset_id": id_, "model": "coins"}).json()["id"]
-    assert worker.take_next_job()
-    html = client.get(f"/jobs/{job}").text
-    metrics = client.get(f"/v1/evaluations/{job}").json()["metrics"]
+    html, metrics = _evaluated(client, worker, id_, "coins")
     counts = 0
     for i, j in ((0, 1), (1, 0)):
         actual, predicted = ("no", "yes")[i], ("no", "yes")[j]
